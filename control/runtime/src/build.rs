@@ -19,7 +19,7 @@ mod tls;
 mod verify;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
@@ -33,7 +33,6 @@ use weir_stream::closing::Closing;
 use weir_stream::instance::service::Statistics;
 use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, Limits, Proxy};
 use weir_stream::variables::VariableLimits;
-use weir_sync::CachePadded;
 use weir_tables::Table;
 
 pub use checks::CheckMeans;
@@ -167,6 +166,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
     let _ = options.tls.set(Arc::new(LiveTls::new(shared.tls)));
     let variables = process_variables(&global);
     let pipes = weir_mux::Pipes::new(global.tuning.pipe_size.unwrap_or(0) as usize, options.pipes as usize);
+    let pipes = Arc::new(pipes);
     let tables = tables.into_iter().map(|table| {
         let made = match peers::audiences(&table, &sections) {
             Some(audiences) if table.aggregate => Table::aggregate(table.declaration, audiences),
@@ -184,16 +184,16 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         proxies: built,
         backends: names.backends,
         frontends: names.frontends,
-        figures: (0..options.workers.max(1)).map(|_| CachePadded::default()).collect(),
+        figures: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
         rates: ProcessRates::new(options.workers),
-        connections: ConnectionLimit::new(),
+        connections: Arc::default(),
         stopping: AtomicBool::new(false),
         closing: Closing::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
         tables,
         pipes,
         process_variables: RwLock::new(variables),
-        variable_bytes: AtomicUsize::new(0),
+        variable_bytes: Arc::default(),
         statistics: options.statistics,
         refused,
         news: OnceLock::new(),
@@ -253,7 +253,7 @@ fn make_proxy(
         index,
         backend,
         frontend_figures: FrontendFigures::new(workers),
-        backend_figures: BackendFigures::new(workers),
+        backend_figures: Arc::new(BackendFigures::new(workers)),
         added_servers: AddedServers::default(),
         listeners,
         configured_tls,
@@ -270,7 +270,7 @@ fn make_proxy(
         log_timing: weir_stream::log::LogTiming::of(&config),
         timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         rulesets: rulesets(&config),
-        instance: OnceLock::new(),
+        name: Arc::from(&*config.name),
         config,
     }
 }
@@ -298,7 +298,7 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
         header_count: tuning.headers_max.saturating_sub(1),
         log_uri_length: tuning.logged_uri_max as usize,
         cookie_length: tuning.captured_cookie_max as usize,
-        connections: AtomicU32::new(options.connections),
+        connections: Arc::new(AtomicU32::new(options.connections)),
         connection_rate: AtomicU32::new(global.limits.connection_rate),
         session_rate: AtomicU32::new(global.limits.session_rate),
         tls_rate: AtomicU32::new(global.limits.tls_rate),

@@ -76,7 +76,7 @@ impl Acceptor for CliAcceptor {
             if let Ok(descriptor) = Descriptor::register(socket) {
                 descriptor.set_owner(weir_sched::current());
                 let mut client = Connection::of_operator(descriptor);
-                if let Some(peer) = acceptor.greet(live, &mut client, peer).await {
+                if let Some(peer) = acceptor.greet(&live, &mut client, peer).await {
                     converse(live, &acceptor.settings, client, &peer).await;
                 }
             }
@@ -93,7 +93,7 @@ impl Acceptor for CliAcceptor {
 
 impl CliSocket {
     /// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. None when that fails.
-    async fn greet(&self, live: Live, client: &mut Connection, peer: Address) -> Option<Address> {
+    async fn greet(&self, live: &Live, client: &mut Connection, peer: Address) -> Option<Address> {
         let timeout = u64::try_from(self.settings.timeout.as_millis()).ok().filter(|timeout| *timeout > 0);
         let deadline = weir_sched::now().after_some(timeout);
         let peer = match self.accept_proxy {
@@ -112,8 +112,8 @@ impl CliSocket {
 /// Serves one client until it closes, is silent for too long, or its session is over.
 pub async fn converse(live: Live, settings: &CliSettings, mut client: Connection, peer: &Address) {
     let _told = traces::Conversation::begin(&settings.address);
-    let operator = Operator::enlist(live, settings, peer, &client);
-    count(live);
+    let operator = Operator::enlist(&live, settings, peer, &client);
+    count(&live);
     let mut session = Session::new(SessionSettings {
         level: settings.level,
         severity_output: settings.severity_output,
@@ -136,25 +136,25 @@ pub async fn answer(
     client: &mut Connection,
     ran: impl Fn(),
 ) -> Option<()> {
-    let mut target = LiveTarget::new(live, weir_sched::current());
+    let mut target = LiveTarget::new(&live, weir_sched::current());
     let mut out = Vec::new();
     loop {
         ran();
         let status = session.run(&mut target, weir_sched::now().as_ms(), PIECE, &mut out);
         client.send_all(&out, silence(session)).await?;
-        count_sent(live, out.len());
+        count_sent(&live, out.len());
         out.clear();
         match status {
             Status::NeedInput => listen(client, session).await?,
             Status::More => make_more().await,
             Status::Pending => await_answer(client, silence(session)).await?,
-            Status::Watch => watch(live, client, session).await?,
+            Status::Watch => watch(&live, client, session).await?,
             Status::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
             Status::HandOver => {
                 // Descriptors cannot be passed over TLS.
                 let gives_sockets = gives_sockets && client.is_plain();
                 if gives_sockets {
-                    hand_over(live, client).await?;
+                    hand_over(&live, client).await?;
                 }
                 session.handed_over(gives_sockets, &mut target, &mut out);
             }
@@ -171,7 +171,7 @@ async fn make_more() {
 }
 
 /// Passes the listening sockets.
-async fn hand_over(live: Live, client: &mut Connection) -> Option<()> {
+async fn hand_over(live: &Live, client: &mut Connection) -> Option<()> {
     match live.record.lifecycle.get() {
         Some(lifecycle) => crate::handover::give(&lifecycle.listening, client).await,
         None => Some(()),
@@ -179,7 +179,7 @@ async fn hand_over(live: Live, client: &mut Connection) -> Option<()> {
 }
 
 /// Clients count in the totals of the process, but not in the rates that limits use.
-fn count(live: Live) {
+fn count(live: &Live) {
     if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
         count_client(figures);
     }
@@ -191,7 +191,7 @@ pub(crate) fn count_client(figures: &ProcessFigures) {
     figures.streams.increment();
 }
 
-fn count_sent(live: Live, bytes: usize) {
+fn count_sent(live: &Live, bytes: usize) {
     if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
         figures.bytes_out.add(bytes as u64);
     }
@@ -242,7 +242,7 @@ async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
 
 /// Waits until the session is woken or the client sends something, without a limit; a client that half-closed still gets
 /// events. None when it is gone.
-async fn watch(live: Live, client: &mut Connection, session: &mut Session) -> Option<()> {
+async fn watch(live: &Live, client: &mut Connection, session: &mut Session) -> Option<()> {
     // A watching client must not keep a leaving process from ending.
     if client.is_broken() || live.instance.is_stopping() {
         return None;

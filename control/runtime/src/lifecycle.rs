@@ -27,7 +27,7 @@ use crate::messages::Messages;
 /// The serving process.
 pub struct Lifecycle {
     /// The instance that is served.
-    pub instance: &'static Instance,
+    pub instance: Arc<Instance>,
     /// The listening sockets.
     pub listening: Listening,
     /// The messages for operators.

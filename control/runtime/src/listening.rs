@@ -14,7 +14,7 @@ use weir_net::{
     Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions,
 };
 use weir_sched::{Class, Descriptor, Kind};
-use weir_stream::instance::{Instance, Listener, Proxy};
+use weir_stream::instance::{Instance, Proxy};
 use weir_sys::{Address, process, socket, users};
 
 use crate::build::{LivePeers, LiveRelays, PeerListener, RelayListener, RelayWay, Resolver};
@@ -78,7 +78,12 @@ pub struct ListenerSockets {
 #[derive(Clone)]
 pub enum Owner {
     /// A frontend's.
-    Frontend(&'static Listener),
+    Frontend {
+        /// The index of the proxy.
+        proxy: usize,
+        /// The listener's position among those of the proxy.
+        listener: u32,
+    },
     /// The runtime API's, by the index of the `stats socket` line.
     Operator(usize),
     /// Messages for a `log-forward` section.
@@ -108,7 +113,7 @@ impl Listening {
     /// UNIX sockets come first: a program that reaches a port finds the runtime API. A path without a listener is taken at once, one
     /// of another process by [`Listening::put_in_place`].
     pub fn open(
-        instance: &'static Instance,
+        instance: &Instance,
         relays: &LiveRelays,
         peers: &LivePeers,
         context: &BindContext<'_>,
@@ -154,7 +159,7 @@ impl Listening {
         }
         for (wanted, opened) in wanted.iter().zip(opened) {
             let opened = opened.expect("the loop ends when all are open");
-            listening.sockets.push(wanted.listener_sockets(opened, context.messages));
+            listening.sockets.push(wanted.listener_sockets(instance, opened, context.messages));
         }
         Some(listening)
     }
@@ -227,10 +232,10 @@ impl Listening {
     pub fn resume(&self, proxy: &Proxy) -> bool {
         let mut resumed = true;
         for listener_sockets in self.of(proxy).filter(|listener_sockets| !listener_sockets.inherited) {
-            let Owner::Frontend(listener) = listener_sockets.owner else { continue };
+            let Owner::Frontend { listener, .. } = listener_sockets.owner else { continue };
+            let bind = &proxy.listener(listener).bind;
             for socket in &*listener_sockets.lock() {
-                resumed &= socket::listen(socket, plan::backlog(&listener.bind, &proxy.config, proxy) as i32)
-                    .is_ok();
+                resumed &= socket::listen(socket, plan::backlog(bind, &proxy.config, proxy) as i32).is_ok();
             }
         }
         if !resumed {
@@ -249,7 +254,7 @@ impl Listening {
         let others = self
             .sockets
             .iter()
-            .filter(|listener_sockets| !matches!(listener_sockets.owner, Owner::Frontend(_)));
+            .filter(|listener_sockets| !matches!(listener_sockets.owner, Owner::Frontend { .. }));
         others.for_each(|listener_sockets| listener_sockets.lock().clear());
     }
 
@@ -301,7 +306,7 @@ impl Listening {
 
     fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l ListenerSockets> {
         self.sockets.iter().filter(move |listener_sockets| match listener_sockets.owner {
-            Owner::Frontend(listener) => listener.proxy().index == proxy.index,
+            Owner::Frontend { proxy: owner, .. } => owner == proxy.index,
             Owner::Operator(_) | Owner::Relay(_) | Owner::Peers(_) => false,
         })
     }
@@ -383,7 +388,12 @@ impl SocketRequest<'_> {
         matches!(self.endpoint, Endpoint::Address(Address::Unix(_)))
     }
 
-    fn listener_sockets(&self, opened: Vec<Opened>, messages: &Messages) -> ListenerSockets {
+    fn listener_sockets(
+        &self,
+        instance: &Instance,
+        opened: Vec<Opened>,
+        messages: &Messages,
+    ) -> ListenerSockets {
         let inherited = opened.iter().any(|opened| opened.inherited);
         let address = opened.first().map(|opened| opened.address.clone()).unwrap_or_default();
         let refused: BTreeSet<String> =
@@ -394,11 +404,12 @@ impl SocketRequest<'_> {
         if messages.verbosity() == Verbosity::Verbose {
             messages.notice(format!("Binding {}: listening at [{address}].", self.place));
         }
-        if let Owner::Frontend(listener) = self.owner {
+        if let Owner::Frontend { proxy, listener } = self.owner {
+            let proxy = &instance.proxies[proxy];
             // Set once, because each listener is opened once.
-            let _ = listener.address.set(address.clone());
+            let _ = proxy.listener(listener).address.set(address.clone());
             for opened in &opened {
-                weir_stream::accept::prepare_listener(listener.proxy(), &opened.socket);
+                weir_stream::accept::prepare_listener(proxy, &opened.socket);
             }
         }
         let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());

@@ -14,12 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_backend::{
-    BackendCounter, FarmView, HashType, Server, ServerAddress, ServerCounter, ServerKey, hash::hash,
+    BackendCounter, BackendFigures, FarmView, HashType, Server, ServerAddress, ServerCounter, ServerKey,
+    hash::hash,
 };
 use weir_config::model::{Location, Source};
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
 use weir_expr::Chain;
-use weir_stream::instance::{Instance, Proxy};
+use weir_stream::instance::Instance;
 use weir_stream::server::plan;
 use weir_sync::{CachePadded, Published, Ring};
 use weir_sys::{Address, AddressFamily, Errno, socket};
@@ -35,7 +36,7 @@ pub struct LogFarm {
     /// One transport for each server of the configuration.
     transports: Box<[LogTransport]>,
     usable: Published<Box<[Exit]>>,
-    proxy: OnceLock<&'static Proxy>,
+    figures: OnceLock<Arc<BackendFigures>>,
 }
 
 /// How a server is chosen.
@@ -102,7 +103,7 @@ impl LogFarm {
             turn: CachePadded::default(),
             transports: transports.into(),
             usable: Published::default(),
-            proxy: OnceLock::new(),
+            figures: OnceLock::new(),
         }
     }
 
@@ -110,14 +111,14 @@ impl LogFarm {
     ///
     /// # Errors
     /// When the source of datagrams of a server's line cannot be used.
-    pub fn attach(self: &Arc<Self>, instance: &'static Instance) -> Result<(), BuildError> {
+    pub fn attach(self: &Arc<Self>, instance: &Instance) -> Result<(), BuildError> {
         let mut proxies = instance.proxies.iter();
         let Some(proxy) = proxies.find(|proxy| proxy.config.is_backend() && proxy.config.name == self.name)
         else {
             return Ok(());
         };
         let Some(backend) = &proxy.backend else { return Ok(()) };
-        let _ = self.proxy.set(proxy);
+        let _ = self.figures.set(Arc::clone(&proxy.backend_figures));
         let farm = Arc::clone(self);
         backend.watch(Box::new(move |view| farm.follow(view)));
         self.transports.iter().try_for_each(LogTransport::check)
@@ -173,16 +174,16 @@ impl LogServers for LogFarm {
             Some(Way::Datagrams(to)) => sockets.send_to(line, to),
             Some(Way::DatagramsFrom(from, to)) => socket::send_to(from, line, to).map(drop),
         };
-        if let Some(proxy) = self.proxy.get() {
-            count(proxy, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
+        if let Some(figures) = self.figures.get() {
+            count(figures, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
         }
         left
     }
 }
 
 /// Counts a line as a session, and one that could not be sent as a failed connection, of the backend only if there was no server.
-fn count(proxy: &Proxy, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
-    let (now_ms, of_backend) = (weir_sched::now().as_ms(), &proxy.backend_figures);
+fn count(of_backend: &BackendFigures, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
+    let now_ms = weir_sched::now().as_ms();
     of_backend.increment(worker, BackendCounter::Sessions);
     of_backend.event(worker, 0_usize, now_ms);
     of_backend.session_seen(worker, now_ms);
@@ -323,12 +324,12 @@ mod tests {
     #[test]
     fn servers_take_turns_whatever_their_weights() {
         with(" balance roundrobin", |farm| {
-            ask(farm.live, "set server logs/a weight 200");
+            ask(&farm.live, "set server logs/a weight 200");
             assert_eq!(farm.hear(&["x"; 6]), "abcabc");
-            ask(farm.live, "disable server logs/b");
+            ask(&farm.live, "disable server logs/b");
             assert_eq!(farm.hear(&["x"; 4]), "acac");
-            ask(farm.live, "set server logs/a state drain");
-            ask(farm.live, "set server logs/c health down");
+            ask(&farm.live, "set server logs/a state drain");
+            ask(&farm.live, "set server logs/c health down");
             assert_eq!((farm.hear(&["x"; 2]).as_str(), farm.sink.dropped()), ("--", 2));
         });
     }
@@ -349,11 +350,11 @@ mod tests {
     fn a_sticky_server_is_left_when_it_has_to_be() {
         with(" balance sticky", |farm| {
             assert_eq!(farm.hear(&["x"; 2]), "aa");
-            ask(farm.live, "set server logs/a health down");
+            ask(&farm.live, "set server logs/a health down");
             assert_eq!(farm.hear(&["x"; 2]), "bb");
-            ask(farm.live, "set server logs/a health up");
+            ask(&farm.live, "set server logs/a health up");
             assert_eq!(farm.hear(&["x"; 2]), "bb");
-            ask(farm.live, "disable server logs/b");
+            ask(&farm.live, "disable server logs/b");
             assert_eq!(farm.hear(&["x"; 2]), "cc", "the first one stands behind it now");
         });
     }
@@ -370,9 +371,9 @@ mod tests {
     fn lines_are_counted_where_they_went() {
         with(" balance sticky", |farm| {
             farm.hear(&["12345", "12345"]);
-            ask(farm.live, "disable server logs/a");
-            ask(farm.live, "disable server logs/b");
-            ask(farm.live, "disable server logs/c");
+            ask(&farm.live, "disable server logs/a");
+            ask(&farm.live, "disable server logs/b");
+            ask(&farm.live, "disable server logs/c");
             assert_eq!(farm.send("lost"), Sent::Dropped);
             let proxy = &farm.live.instance.proxies[0];
             let figures = &proxy.backend_figures;

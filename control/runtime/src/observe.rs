@@ -49,10 +49,10 @@ use session_target::{Listing, Shutdown};
 use work_target::Census;
 
 /// The observable state of the process.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Live {
     /// The state that streams use.
-    pub instance: &'static Instance,
+    pub instance: Arc<Instance>,
     /// The state that only operators need.
     pub record: &'static ProcessRecord,
 }
@@ -76,9 +76,9 @@ pub struct LiveTarget {
 
 impl LiveTarget {
     /// The target of a session that runs in the task `task`.
-    pub fn new(live: Live, task: TaskKey) -> Self {
+    pub fn new(live: &Live, task: TaskKey) -> Self {
         LiveTarget {
-            live,
+            live: live.clone(),
             task,
             listing: None,
             descriptors: None,
@@ -95,12 +95,12 @@ fn now_ms() -> u64 {
 }
 
 /// Runs `work` on each worker, on this one at once. A worker whose queue is full, or that has ended, is skipped.
-fn on_every_worker(work: impl Fn() + Copy + Send + 'static) {
+fn on_every_worker(work: impl Fn() + Clone + Send + 'static) {
     for worker in 0..weir_sched::worker_count() {
         if worker == weir_sched::worker_index() {
             work();
         } else {
-            let _ = weir_sched::send_to(worker, work);
+            let _ = weir_sched::send_to(worker, work.clone());
         }
     }
 }

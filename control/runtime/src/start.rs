@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use weir_net::HandedOver;
 use weir_peers::PeerAcceptor;
 use weir_relay::StreamAcceptor;
 use weir_sched::Runtime;
-use weir_stream::instance::{Identity, Instance};
+use weir_stream::instance::{Identity, Instance, LocalInstance, ProxyRef, local};
 use weir_stream::listener_handler;
 use weir_sys::signal::{self, SignalReader};
 use weir_sys::time::{coarse_monotonic_ns, monotonic_ns};
@@ -209,8 +210,8 @@ fn try_serve(
     let (instance, plans) =
         instance(config, prepared.states, &invocation, workers, &capacity, messages, record)?;
     let Plans { relays, peers, name_servers, states } = plans;
-    record.events.attach(instance).map_err(|faults| refused(&faults, messages))?;
-    let relays = relays.publish(instance, record.tls());
+    record.events.attach(&instance).map_err(|faults| refused(&faults, messages))?;
+    let relays = relays.publish(&instance, record.tls());
     let context = BindContext {
         global: &global,
         workers,
@@ -224,9 +225,9 @@ fn try_serve(
     let pid_file = pid_file.map(|path| process::PidFile::check(path)).transpose().map_err(Some)?;
     let gave = handed_over(&mut invocation, link.as_ref(), messages);
     let has_predecessor = !invocation.former.processes.is_empty() || (link.is_some() && !gave.is_empty());
-    let peers = peers.publish(instance, has_predecessor, messages, &record.log_tag);
+    let peers = peers.publish(&instance, has_predecessor, messages, &record.log_tag);
     let takeover = Takeover::new(std::mem::take(&mut invocation.former));
-    let mut listening = Listening::open(instance, &relays, &peers, &context, gave, &takeover).ok_or(None)?;
+    let mut listening = Listening::open(&instance, &relays, &peers, &context, gave, &takeover).ok_or(None)?;
     let sockets = cli_sockets(&listening, &global, record.tls()).into_iter();
     // Set only here.
     let sockets = sockets.chain(link.as_ref().map(|link| link.socket(&global)));
@@ -253,10 +254,10 @@ fn try_serve(
     core_dump::prepare(global.core_dump, messages);
     identity.assume(&global, messages).map_err(Some)?;
     let mut probed = HashSet::new();
-    let sinks = all_log_sinks(instance, &relays, &peers).chain(record.log_sinks.get().into_iter().flatten());
+    let sinks = all_log_sinks(&instance, &relays, &peers).chain(record.log_sinks.get().into_iter().flatten());
     sinks.filter(|sink| probed.insert(Arc::as_ptr(sink))).for_each(|sink| sink.probe());
     let lifecycle = Arc::new(Lifecycle {
-        instance,
+        instance: Arc::clone(&instance),
         listening,
         messages,
         hard_stop_after: global.hard_stop_after,
@@ -269,17 +270,23 @@ fn try_serve(
         ended_by: AtomicI32::new(0),
     });
     let _ = record.lifecycle.set(Arc::clone(&lifecycle));
-    build::follow(instance);
-    let live = Live { instance, record };
-    let _ = instance.news.set(Box::new(move |news| live.news(news)));
-    let checks = build::checks(instance, &record.check_means, Box::new(live));
+    build::follow(&instance);
+    let live = Live { instance: Arc::clone(&instance), record };
+    // The instance refers to itself here.
+    let listens = Arc::downgrade(&instance);
+    let _ = instance.news.set(Box::new(move |news| {
+        if let Some(instance) = listens.upgrade() {
+            Live { instance, record }.news(news);
+        }
+    }));
+    let checks = build::checks(&instance, &record.check_means, Box::new(live.clone()));
     let _ = record.checks.set(Arc::new(checks));
     let mut families = global.accepted_families;
     if invocation.ipv4_only {
         families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };
     }
     let tell = Box::new(move |news| live.news(news));
-    let resolvers = build::resolvers(&sections, name_servers, families, instance, &states, tell);
+    let resolvers = build::resolvers(&sections, name_servers, families, &instance, &states, tell);
     drop(states);
     let resolvers = Arc::new(resolvers);
     let _ = record.resolvers.set(Arc::clone(&resolvers));
@@ -290,11 +297,12 @@ fn try_serve(
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
-    let runtime = start_workers(Live { instance, record }, &lifecycle, &global, workers, signals, channel)
+    let serving = Live { instance: Arc::clone(&instance), record };
+    let runtime = start_workers(serving, &lifecycle, &global, workers, signals, channel)
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
-    let watchdog = watch::start(&runtime, instance, global.profiling.warn_blocked_after)
+    let watchdog = watch::start(&runtime, Arc::clone(&instance), global.profiling.warn_blocked_after)
         .map_err(said("Cannot start the watchdog"))?;
     process::forbid_processes(&global, messages);
     if let Some(mut link) = link {
@@ -316,7 +324,7 @@ fn try_serve(
     if cfg!(feature = "lock-statistics") {
         say_what_locks_cost(workers, record.started_ms);
     }
-    flush_logs(instance, &lifecycle.relays, &lifecycle.peers, &record.events.sinks);
+    flush_logs(&instance, &lifecycle.relays, &lifecycle.peers, &record.events.sinks);
     match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
@@ -366,7 +374,7 @@ fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) ->
             Owner::Operator(line) => {
                 Some(CliSocket::new(&global.sockets[*line], global, &listener_sockets.address, tls))
             }
-            Owner::Frontend(_) | Owner::Relay(_) | Owner::Peers(_) => None,
+            Owner::Frontend { .. } | Owner::Relay(_) | Owner::Peers(_) => None,
         });
     of_operators.collect()
 }
@@ -444,7 +452,7 @@ fn instance(
     capacity: &Capacity,
     messages: &Messages,
     record: &'static ProcessRecord,
-) -> Result<(&'static Instance, Plans), Fault> {
+) -> Result<(Arc<Instance>, Plans), Fault> {
     // Values are computed while the instance is built: variables of the process.
     weir_expr::bound::set(config.global.tuning.buffer_size as usize);
     let hostname = users::host_name();
@@ -484,7 +492,7 @@ fn instance(
     };
     let relays = build::relays(&config, &options).map_err(|faults| refused(&faults, messages))?;
     match build::instance(config, options) {
-        Ok(instance) => Ok((instance.publish(), Plans { relays, peers, name_servers, states })),
+        Ok(instance) => Ok((Arc::new(instance), Plans { relays, peers, name_servers, states })),
         Err(faults) => Err(refused(&faults, messages)),
     }
 }
@@ -517,7 +525,7 @@ fn start_workers(
         let channel = channel.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| worker == 0);
         if let (Some(channel), Some(socket)) = (channel, station.live.record.cli_sockets().last())
             && let Err(errno) = crate::worker::attend(
-                station.live,
+                station.live.clone(),
                 Arc::clone(&station.lifecycle),
                 Arc::clone(socket),
                 channel,
@@ -583,7 +591,7 @@ impl Station {
     /// Every thread-local value with a destructor is used here for the first time: the C library records it on the heap, and
     /// ends the process when there is no memory for that.
     fn set_up(&self, worker: usize) {
-        let instance = self.lifecycle.instance;
+        let instance = local(&self.lifecycle.instance);
         if self.live.record.tls().is_some_and(LiveTls::speaks) {
             weir_tls::library::prepare_thread();
         }
@@ -595,7 +603,7 @@ impl Station {
             weir_net::set_largest_record(bytes);
         }
         weir_stream::recycle::configure(instance.limits.header_count);
-        weir_stream::worker::install(&instance.figures[worker]);
+        weir_stream::worker::install(Arc::clone(&instance.figures[worker]));
         let zone = instance.identity.time_zone.clone();
         let offset: ZoneOffset = Arc::new(move |seconds| zone.at(seconds).offset);
         let logger = || Logger::new(Arc::clone(&self.log_identity), Arc::clone(&offset)).of_worker(worker);
@@ -603,12 +611,12 @@ impl Station {
         weir_relay::install(logger());
         let timeline = Arc::clone(&self.live.record.timelines[worker]);
         weir_stream::timeline::install(timeline, self.tuning.timeline_slow_ms);
-        weir_stream::server::idle::start_keeper(instance);
-        pulse::start(self.live);
+        weir_stream::server::idle::start_keeper(Rc::clone(&instance));
+        pulse::start(self.live.clone());
         if worker == 0 {
-            pattern_care::start(self.live);
-            ocsp_updates::start(self.live);
-            crate::tables::start(instance);
+            pattern_care::start(self.live.clone());
+            ocsp_updates::start(&self.live);
+            crate::tables::start(Rc::clone(&instance));
             self.lifecycle.peers.sections.iter().for_each(|section| section.start());
         }
         crate::forward::start(&self.live.record.events.forwards);
@@ -618,22 +626,24 @@ impl Station {
         if let Some(resolvers) = self.live.record.resolvers.get() {
             resolvers.start();
         }
-        self.accept();
+        self.accept(&instance);
         self.accept_operators();
         self.accept_messages();
         self.accept_peers();
     }
 
-    fn accept(&self) {
+    fn accept(&self, instance: &LocalInstance) {
         for listener_sockets in self.lifecycle.listening.all_sockets() {
-            let Owner::Frontend(listener) = listener_sockets.owner else { continue };
+            let Owner::Frontend { proxy, listener } = listener_sockets.owner else { continue };
+            let Some(frontend) = ProxyRef::at(instance, proxy) else { continue };
             let acceptor = listener_handler::ListenerHandler {
+                frontend: frontend.clone(),
                 listener,
                 workers: Arc::clone(&listener_sockets.workers),
                 spread: self.tuning.spread,
             };
             if let Some(task) = listener_sockets.accept_here(acceptor, self.tuning.accept_batch) {
-                let acceptors = &listener.proxy().acceptors;
+                let acceptors = &frontend.acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }
         }
@@ -647,7 +657,10 @@ impl Station {
             all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, Owner::Operator(_)));
         for (listener_sockets, socket) in of_operators.zip(self.live.record.cli_sockets()) {
             if let Some(task) = listener_sockets
-                .accept_here(CliAcceptor { live: self.live, socket: Arc::clone(socket) }, cli_server::BATCH)
+                .accept_here(
+                    CliAcceptor { live: self.live.clone(), socket: Arc::clone(socket) },
+                    cli_server::BATCH,
+                )
             {
                 let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);

@@ -4,11 +4,11 @@
 //! the task sleeps until the first entry may expire, however many tables there are.
 
 use weir_sched::{Class, Kind, Tick};
-use weir_stream::instance::Instance;
+use weir_stream::instance::LocalInstance;
 use weir_tables::Table;
 
 /// Starts the removal. Call it on one worker.
-pub(crate) fn start(instance: &'static Instance) {
+pub(crate) fn start(instance: LocalInstance) {
     if instance.tables.is_empty() {
         return;
     }

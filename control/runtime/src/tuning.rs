@@ -124,8 +124,8 @@ mod tests {
             note(&WorkerTuning::new(&global.tuning, WORKERS));
             note(&updates_at_once(&global.tuning));
             let means = CheckMeans { tuning: global.tuning.checks, ..CheckMeans::default() };
-            note(&crate::build::checks(live.instance, &means, Box::new(live)).load);
-            note(&plan::described(live.instance, &global, WORKERS));
+            note(&crate::build::checks(&live.instance, &means, Box::new(live.clone())).load);
+            note(&plan::described(&live.instance, &global, WORKERS));
             let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
             note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());
             Some(out)

@@ -3,6 +3,7 @@
 //! They are written directly to standard error, because the worker may be stuck in any other output.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_sched::{Handle, Runtime, Stall, Watchdog};
@@ -14,7 +15,7 @@ use crate::observe::work_target::place_of;
 /// Watches the workers until the returned value is dropped.
 pub(crate) fn start(
     runtime: &Runtime,
-    instance: &'static Instance,
+    instance: Arc<Instance>,
     warn_after: Duration,
 ) -> weir_sys::Result<Watchdog> {
     let handle = runtime.handle();

@@ -79,7 +79,9 @@ pub fn attend(
         loop {
             match pass::receive_descriptors(&channel, &mut [0; 64]) {
                 Ok((0, _)) => break,
-                Ok((_, clients)) => clients.into_iter().for_each(|client| admit(live, &socket, client)),
+                Ok((_, clients)) => {
+                    clients.into_iter().for_each(|client| admit(live.clone(), &socket, client))
+                }
                 Err(Errno::AGAIN | Errno::INTR) => {
                     channel.clear_readable();
                     wait(Tick::NEVER).await;

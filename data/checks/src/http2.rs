@@ -27,7 +27,7 @@ pub(crate) struct Http2Connection {
 impl Http2Connection {
     /// The current task owns the connection from now on.
     pub(crate) fn new(connection: Connection, bounds: Http2Bounds) -> Self {
-        let identity = Identity { proxy: "<check>", ..Identity::default() };
+        let identity = Identity { proxy: "<check>".into(), ..Identity::default() };
         let multiplexer = Multiplexer::to_server(connection, bounds.limits, bounds.pace, identity);
         multiplexer.own(weir_sched::current());
         Http2Connection { connection: Closing(multiplexer), frames: 0 }

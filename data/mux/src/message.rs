@@ -1,5 +1,7 @@
 //! One HTTP/1 message head: read from a connection, kept while the exchange lasts, written to the other connection.
 
+use std::sync::Arc;
+
 use weir_h1::{Parser, Progress};
 use weir_http::{CaseMap, Head, Kind};
 use weir_net::{Fault, Received, Sent};
@@ -22,7 +24,7 @@ pub struct Message {
     /// Only of a message of HTTP/1. Boxed, because hundreds of HTTP/2 may wait on one connection.
     reading: Option<Box<Reading>>,
     /// The case of field names for the next hop (`h1-case-adjust`).
-    case: Option<&'static CaseMap>,
+    case: Option<Arc<CaseMap>>,
 }
 
 /// A head that is read from the input of a connection of HTTP/1.
@@ -95,7 +97,7 @@ impl Message {
     }
 
     /// From now until it is cleared, the message is written with field names in the case of this map.
-    pub fn adjust_case(&mut self, case: Option<&'static CaseMap>) {
+    pub fn adjust_case(&mut self, case: Option<Arc<CaseMap>>) {
         self.case = case;
     }
 
@@ -247,7 +249,7 @@ impl Message {
 
     /// Appends the head to `out`, as it is to be sent.
     pub fn write(&self, out: &mut Vec<u8>) {
-        self.head.write_adjusted(&self.bytes, self.case, out);
+        self.head.write_adjusted(&self.bytes, self.case.as_deref(), out);
     }
 
     /// Sends the head, serialized if it was edited. After a `Part` the connection keeps the rest pending.

@@ -1,5 +1,6 @@
 //! Splicing: bytes move from one connection's socket to the other's through a pipe, inside the kernel.
 
+use weir_containers::LocalArc;
 use weir_net::{Connection, Fault, Received, Sent};
 use weir_sys::Errno;
 use weir_sys::splice::Pipe;
@@ -12,7 +13,7 @@ use crate::way::Tail;
 /// Moves a body through a pipe, once much of it came through the source's buffer.
 #[derive(Debug)]
 pub(crate) struct Spliced {
-    pipes: &'static Pipes,
+    pipes: LocalArc<Pipes>,
     way: Way,
     /// Bytes that came through the pipe.
     bytes: u64,
@@ -29,7 +30,7 @@ enum Way {
 
 impl Spliced {
     /// Takes one of these pipes as soon as it pays.
-    pub fn new(pipes: &'static Pipes) -> Self {
+    pub fn new(pipes: LocalArc<Pipes>) -> Self {
         Spliced { pipes, way: Way::Buffer, bytes: 0 }
     }
 

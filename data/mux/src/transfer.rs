@@ -11,6 +11,7 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
+use weir_containers::LocalArc;
 use weir_http::Head;
 use weir_net::{Received, Sent};
 use weir_sched::Tick;
@@ -110,9 +111,9 @@ impl Transfer {
 
     /// Lets what is still to come of this body pass through one of these pipes, once much of it came, unless filters have to see it.
     /// Bodies in chunks and short ones always pass through the buffer.
-    pub fn allow_pipe(&mut self, pipes: &'static Pipes) {
+    pub fn allow_pipe(&mut self, pipes: &LocalArc<Pipes>) {
         if self.detour().is_none() && self.flow.is_worth_a_pipe() {
-            self.aside.get_or_insert_default().detour = Some(Detour::Pipe(Spliced::new(pipes)));
+            self.aside.get_or_insert_default().detour = Some(Detour::Pipe(Spliced::new(pipes.clone())));
         }
     }
 

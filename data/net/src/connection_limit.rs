@@ -39,6 +39,15 @@ impl ConnectionLimit {
         self.maximum.load(Relaxed)
     }
 
+    /// Counts the current count for the maximum: the last connection is used, not only tried.
+    #[inline]
+    pub fn note_maximum(&self) {
+        let now = self.inside();
+        if self.maximum.load(Relaxed) < now {
+            self.maximum.fetch_max(now, Relaxed);
+        }
+    }
+
     /// Restarts the maximum at the current count.
     pub fn clear_maximum(&self) {
         self.maximum.store(self.inside(), Relaxed);
@@ -88,10 +97,7 @@ impl<L: Deref<Target = ConnectionLimit>> Permit<L> {
     /// Counts the place for the maximum: the connection is used, not only tried.
     #[inline]
     pub fn keep(&self) {
-        let now = self.0.inside();
-        if self.0.maximum.load(Relaxed) < now {
-            self.0.maximum.fetch_max(now, Relaxed);
-        }
+        self.0.note_maximum();
     }
 }
 

@@ -74,9 +74,9 @@ pub struct Relays {
     /// Messages received, for each worker.
     received: Box<[CachePadded<Counter>]>,
     /// All connections of the process.
-    pub connections: &'static ConnectionLimit,
+    pub connections: Arc<ConnectionLimit>,
     /// The limit of these connections.
-    pub connections_limit: &'static AtomicU32,
+    pub connections_limit: Arc<AtomicU32>,
     /// Called for each connection, on the worker that serves it.
     pub on_connection: Box<dyn Fn() + Send + Sync>,
     /// Called for each TLS session that was established, on the worker that serves it.
@@ -87,8 +87,8 @@ impl Relays {
     /// The shared state for `workers` workers, whose connections count in `connections`.
     pub fn new(
         workers: usize,
-        connections: &'static ConnectionLimit,
-        connections_limit: &'static AtomicU32,
+        connections: Arc<ConnectionLimit>,
+        connections_limit: Arc<AtomicU32>,
         on_connection: Box<dyn Fn() + Send + Sync>,
         on_secured: Box<dyn Fn(&Facts) + Send + Sync>,
     ) -> Self {

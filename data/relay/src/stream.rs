@@ -36,7 +36,7 @@ pub struct StreamAcceptor {
 /// The limits that a connection counts for.
 #[derive(Debug)]
 pub struct Permits {
-    process: Permit<&'static ConnectionLimit>,
+    process: Permit,
     section: Permit,
     listener: Permit,
 }
@@ -55,7 +55,8 @@ impl Acceptor for StreamAcceptor {
     fn admit(&self) -> Result<Permits, &ConnectionLimit> {
         let (relays, listener, relay) = (&self.relays, &self.listener, &self.listener.relay);
         Ok(Permits {
-            process: Permit::enter(relays.connections, relays.may_hold()).ok_or(relays.connections)?,
+            process: Permit::enter(Arc::clone(&relays.connections), relays.may_hold())
+                .ok_or(&*relays.connections)?,
             section: Permit::enter(Arc::clone(&relay.connections), relay.connections_limit)
                 .ok_or(&*relay.connections)?,
             listener: Permit::enter(Arc::clone(&listener.connections), listener.connections_limit)

@@ -55,7 +55,7 @@ impl World {
             connections: Arc::default(),
             connections_limit: u32::MAX,
         });
-        let (gate, limit) = (Box::leak(Box::default()), Box::leak(Box::new(AtomicU32::new(100))));
+        let (gate, limit) = (Arc::default(), Arc::new(AtomicU32::new(100)));
         let relays = Arc::new(Relays::new(1, gate, limit, Box::new(|| ()), Box::new(|_| ())));
         install(weir_events::Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc()));
         World { relays, relay, listener, ring }

@@ -16,26 +16,26 @@ use crate::instance::{Instance, Proxy};
 use crate::proxy_header::adopt;
 use crate::rules::RulesetResult;
 use crate::session::Session;
-use crate::stream::Stream;
+use crate::stream::{ProxySide, Stream};
 
 /// Whether anything must be done before the session begins.
 pub(crate) fn needs_admission(session: &Session) -> bool {
-    session.listener.bind.options.accept_proxy
-        || session.listener.tls.is_some()
-        || session.frontend.has_rules(RulesetKind::TcpRequestConnection)
-        || session.frontend.has_rules(RulesetKind::TcpRequestSession)
+    session.listener().bind.options.accept_proxy
+        || session.listener().tls.is_some()
+        || session.frontend().has_rules(RulesetKind::TcpRequestConnection)
+        || session.frontend().has_rules(RulesetKind::TcpRequestSession)
 }
 
 /// Runs the connection's rules, reads its header, and runs the session's rules; none when the connection ends here.
 pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Connection> {
-    let frontend = session.frontend;
+    let frontend = session.frontend().clone();
     let before = frontend.has_rules(RulesetKind::TcpRequestConnection);
     let after = frontend.has_rules(RulesetKind::TcpRequestSession);
     let mut client = client;
-    let mut expects_header = session.listener.bind.options.accept_proxy;
+    let mut expects_header = session.listener().bind.options.accept_proxy;
     if before {
         let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
-        if refused(stream.run_rules(frontend, RulesetKind::TcpRequestConnection).await) {
+        if refused(stream.run_rules(ProxySide::Frontend, RulesetKind::TcpRequestConnection).await) {
             return None;
         }
         expects_header |= stream.expects_proxy();
@@ -46,7 +46,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
-    if let Some(chooser) = &session.listener.tls
+    if let Some(chooser) = &session.listener().tls
         && let Err(failure) = shake_hands(&mut client, &session, Arc::clone(chooser)).await
     {
         let what = openssl::in_words(failure);
@@ -58,7 +58,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     }
     if after {
         let mut stream = Stream::new(Rc::clone(&session), client, session.accepted.monotonic_us);
-        if refused(stream.run_rules(frontend, RulesetKind::TcpRequestSession).await) {
+        if refused(stream.run_rules(ProxySide::Frontend, RulesetKind::TcpRequestSession).await) {
             return None;
         }
         client = stream.take_client()?;
@@ -77,7 +77,7 @@ fn reset_if_it_spoke(client: &Connection) {
 }
 
 async fn read_header(client: &mut Connection, session: &Session) -> Result<(), &'static str> {
-    let timeouts = &session.frontend.config.settings.timeouts;
+    let timeouts = &session.frontend().config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
     let read = proxy_header::read(client, deadline, |header| adopt(session, header)).await;
     let took = weir_sched::now_us().saturating_sub(session.accepted.monotonic_us) / 1000;
@@ -90,7 +90,7 @@ async fn shake_hands(
     session: &Session,
     chooser: Arc<dyn ChooseServer>,
 ) -> Result<(), Failure> {
-    let timeouts = &session.frontend.config.settings.timeouts;
+    let timeouts = &session.frontend().config.settings.timeouts;
     let deadline = clock::after_some(deadlines::handshake(timeouts));
     let shaken = client.shake_hands(TlsSession::server(chooser), deadline).await;
     session.count_handshake(client.tls(), shaken.as_ref().err());
@@ -102,7 +102,7 @@ async fn shake_hands(
 /// Waits for the end of a handshake with early data: all streams of an HTTP/2 connection share it, and none of them may be early.
 /// None when the handshake does not end.
 async fn end_handshake(client: &mut Connection, session: &Session) -> Option<()> {
-    let deadline = clock::after_some(deadlines::handshake(&session.frontend.config.settings.timeouts));
+    let deadline = clock::after_some(deadlines::handshake(&session.frontend().config.settings.timeouts));
     while client.tls().is_some_and(|facts| facts.early) {
         match client.receive(usize::MAX) {
             Received::Bytes(_) => {}
@@ -118,14 +118,14 @@ impl Session {
     fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&Failure>) {
         let count = |frontend, listener| {
             let worker = weir_sched::worker_index();
-            self.frontend.frontend_figures.increment(worker, frontend);
-            self.listener.figures.increment(worker, listener);
+            self.frontend().frontend_figures.increment(worker, frontend);
+            self.listener().figures.increment(worker, listener);
         };
         match (failure, facts) {
             (Some(Failure { why: Why::TimedOut, .. }), _) | (None, None) => {}
             (Some(_), _) => count(FrontendCounter::TlsFailures, ListenerCounter::TlsFailures),
             (None, Some(facts)) => {
-                self.frontend.instance().count_tls_session(facts);
+                self.frontend().instance().count_tls_session(facts);
                 match facts.resumed {
                     true => count(FrontendCounter::TlsResumed, ListenerCounter::TlsResumed),
                     false => count(FrontendCounter::TlsSessions, ListenerCounter::TlsSessions),
@@ -160,7 +160,8 @@ fn refused(result: Result<RulesetResult, crate::stream::StreamError>) -> bool {
 impl Stream {
     /// Whether a `tcp-request connection expect-proxy` rule applies.
     fn expects_proxy(&mut self) -> bool {
-        let rules = self.frontend.config.rules(RulesetKind::TcpRequestConnection);
+        let frontend = self.frontend.clone();
+        let rules = frontend.config.rules(RulesetKind::TcpRequestConnection);
         rules
             .filter(|rule| matches!(rule.action, Action::ExpectProxy))
             .any(|rule| self.rule_applies(rule).is_true())

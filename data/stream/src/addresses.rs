@@ -1,6 +1,9 @@
 //! The addresses of a client's connection, possibly replaced by a PROXY header or rules.
 
+use weir_containers::RcRef;
 use weir_sys::Address;
+
+use crate::instance::WorkerInstance;
 
 /// The source and destination of a client's connection.
 #[derive(Clone, Debug)]
@@ -12,7 +15,7 @@ pub(crate) struct Addresses {
 /// The destination: usually the listener's address, which need not be stored for each connection.
 #[derive(Clone, Debug)]
 enum Destination {
-    Listener(&'static Address),
+    Listener(RcRef<WorkerInstance, Address>),
     Own(Box<Address>),
 }
 
@@ -22,7 +25,7 @@ impl Addresses {
     }
 
     /// The addresses of a client that connected to the only address of its listener.
-    pub(crate) fn of_listener(source: Address, destination: &'static Address) -> Self {
+    pub(crate) fn of_listener(source: Address, destination: RcRef<WorkerInstance, Address>) -> Self {
         Addresses { source, destination: Destination::Listener(destination) }
     }
 

@@ -1,65 +1,153 @@
 //! Admission of connections: the limits that a connection must fit, and the counts that it belongs to.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_containers::RcRef;
 use weir_net::{ConnectionLimit, Permit};
+use weir_sys::Address;
 
-use crate::instance::Listener;
+use crate::instance::{Instance, Listener, Proxy, ProxyRef, WorkerInstance};
 
-/// The permits for one connection: it counts for the process, the frontend and the listener as long as this lives.
-#[derive(Debug)]
-pub struct Admission {
-    process: Permit<&'static ConnectionLimit>,
-    frontend: Permit<&'static ConnectionLimit>,
-    listener: Permit<&'static ConnectionLimit>,
-}
-
-/// An accepted connection. Dropping it ends all its counts.
+/// The place of a connection at a listener: it counts for the process, the frontend and the listener as long as this lives, and
+/// for the load of a worker once one serves it.
 ///
-/// Every client has one as long as it is connected, so to stay small it stores no [`Admission`] but stands for one.
-pub struct Admitted {
-    listener: &'static Listener,
-    worker: u32,
+/// ```text
+///   admit ──► Tried ──serve_on──► Served ──leave──► Transit ──arrive──► Served ──drop──► over
+///               └──drop──► over                        └──drop──► over
+/// ```
+///
+/// Every client has one as long as it is connected, so it is small.
+pub struct Admission {
+    frontend: ProxyRef,
+    /// The listener's position among those of the frontend.
+    listener: u32,
+    progress: Progress,
 }
 
-impl Admitted {
-    /// The listener that accepted it.
-    pub fn listener(&self) -> &'static Listener {
-        self.listener
-    }
+/// Who counts a connection.
+#[derive(Clone, Copy)]
+enum Progress {
+    /// The limits.
+    Tried,
+    /// The limits, and this worker's load.
+    Served(u16),
+    /// A [`Transit`].
+    Left,
 }
 
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        weir_sched::change_load(self.worker as usize, -1);
-        let proxy = self.listener.proxy();
-        self.listener.connections.leave();
-        proxy.connections.leave();
-        proxy.instance().connections.leave();
-    }
-}
-
-impl Listener {
-    /// The permits for one connection, or the limit that is reached.
-    pub fn admit(&'static self) -> Result<Admission, &'static ConnectionLimit> {
-        let proxy = self.proxy();
-        let instance = proxy.instance();
-        let enter = |limit: &'static ConnectionLimit, most| Permit::enter(limit, most).ok_or(limit);
-        let process = enter(&instance.connections, instance.limits.connections.load(Relaxed))?;
-        let frontend = enter(&proxy.connections, proxy.connections_limit.load(Relaxed))?;
-        let listener = enter(&self.connections, self.bind.options.maxconn.unwrap_or(u32::MAX))?;
-        Ok(Admission { process, frontend, listener })
-    }
+/// An [`Admission`] on its way to the worker that will serve the connection.
+pub struct Transit {
+    instance: Arc<Instance>,
+    frontend: usize,
+    listener: u32,
+    /// None when it has arrived.
+    worker: Option<u16>,
 }
 
 impl Admission {
-    /// Turns the permits into a connection, which worker `worker` will serve.
-    pub(crate) fn used(self, listener: &'static Listener, worker: usize) -> Admitted {
-        for permit in [self.process, self.frontend, self.listener] {
-            permit.keep();
+    /// Counts one more connection at this listener of `frontend`, or returns the limit that is reached.
+    pub(crate) fn new(frontend: &ProxyRef, listener: u32) -> Result<Self, &ConnectionLimit> {
+        let instance = frontend.instance();
+        let of_process = enter(&instance.connections, instance.limits.connections.load(Relaxed))?;
+        let of_frontend = enter(&frontend.connections, frontend.connections_limit.load(Relaxed))?;
+        let at = frontend.listener(listener);
+        let of_listener = enter(&at.connections, at.bind.options.maxconn.unwrap_or(u32::MAX))?;
+        for permit in [of_process, of_frontend, of_listener] {
             permit.count_on();
         }
-        weir_sched::change_load(worker, 1);
-        Admitted { listener, worker: worker as u32 }
+        Ok(Admission { frontend: frontend.clone(), listener, progress: Progress::Tried })
     }
+
+    /// The proxy that accepted it.
+    #[inline]
+    pub fn frontend(&self) -> &ProxyRef {
+        &self.frontend
+    }
+
+    /// The listener that accepted it.
+    #[inline]
+    pub fn listener(&self) -> &Listener {
+        self.frontend.listener(self.listener)
+    }
+
+    /// The destination of every connection to the listener, if its address is not a wildcard.
+    pub(crate) fn only_address(&self) -> Option<RcRef<WorkerInstance, Address>> {
+        self.frontend.find_part(|frontend| frontend.listener(self.listener).only_address())
+    }
+
+    /// There is a connection, which worker `worker` will serve.
+    pub(crate) fn serve_on(&mut self, worker: usize) {
+        for limit in limits(self.frontend.instance(), &self.frontend, self.listener()) {
+            limit.note_maximum();
+        }
+        weir_sched::change_load(worker, 1);
+        self.progress = Progress::Served(worker as u16);
+    }
+
+    /// Lets it go to another worker, which was chosen by [`Admission::serve_on`].
+    pub(crate) fn leave(mut self) -> Transit {
+        let worker = match std::mem::replace(&mut self.progress, Progress::Left) {
+            Progress::Served(worker) => Some(worker),
+            Progress::Tried | Progress::Left => None,
+        };
+        Transit {
+            instance: Arc::clone(self.frontend.instance().shared()),
+            frontend: self.frontend.index,
+            listener: self.listener,
+            worker,
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let worker = match self.progress {
+            Progress::Tried => None,
+            Progress::Served(worker) => Some(worker),
+            Progress::Left => return,
+        };
+        end(self.frontend.instance(), &self.frontend, self.listener(), worker);
+    }
+}
+
+impl Transit {
+    /// Arrives at the worker that serves the connection.
+    pub(crate) fn arrive(mut self) -> Option<Admission> {
+        let instance = crate::instance::local(&self.instance);
+        let frontend = ProxyRef::at(&instance, self.frontend)?;
+        let progress = Progress::Served(self.worker.take()?);
+        Some(Admission { frontend, listener: self.listener, progress })
+    }
+}
+
+impl Drop for Transit {
+    fn drop(&mut self) {
+        let Some(worker) = self.worker else { return };
+        if let Some(frontend) = self.instance.proxies.get(self.frontend) {
+            end(&self.instance, frontend, frontend.listener(self.listener), Some(worker));
+        }
+    }
+}
+
+/// The limits that a connection counts in.
+fn limits<'i>(
+    instance: &'i Instance,
+    frontend: &'i Proxy,
+    listener: &'i Listener,
+) -> [&'i ConnectionLimit; 3] {
+    [&instance.connections, &frontend.connections, &listener.connections]
+}
+
+/// Ends the counts of a connection, and the load that it was for `worker`.
+fn end(instance: &Instance, frontend: &Proxy, listener: &Listener, worker: Option<u16>) {
+    if let Some(worker) = worker {
+        weir_sched::change_load(usize::from(worker), -1);
+    }
+    // Those who wait for the narrowest limit are woken first.
+    limits(instance, frontend, listener).into_iter().rev().for_each(ConnectionLimit::leave);
+}
+
+fn enter(limit: &ConnectionLimit, most: u32) -> Result<Permit<&ConnectionLimit>, &ConnectionLimit> {
+    Permit::enter(limit, most).ok_or(limit)
 }

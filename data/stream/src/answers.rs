@@ -43,8 +43,9 @@ enum Fallback {
 impl Stream {
     /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
     pub(crate) fn prepare_error(&mut self, status: u16) {
-        let errors = &self.backend.config.settings.errors;
-        let own = errors.get(status).or_else(|| self.frontend.config.settings.errors.get(status));
+        let (frontend, backend) = (self.frontend.clone(), self.backend.proxy().clone());
+        let own = backend.config.settings.errors.get(status);
+        let own = own.or_else(|| frontend.config.settings.errors.get(status));
         let prepared = match own {
             None => self.prepare_built_in(status),
             Some(config::ErrorReply::Message(message)) => self.prepare_message(message, status),
@@ -340,9 +341,9 @@ impl Stream {
     }
 
     async fn after_response_rules(&mut self) {
-        for proxy in self.proxies_backend_first() {
+        for side in self.sides_backend_first() {
             if !matches!(
-                self.run_rules(proxy, RulesetKind::HttpAfterResponse).await,
+                self.run_rules(side, RulesetKind::HttpAfterResponse).await,
                 Ok(RulesetResult::Continue | RulesetResult::Accept)
             ) {
                 break;

@@ -75,11 +75,12 @@ impl Stream {
     /// The unique identifier. The first use generates it, and every later one sees the same value: rules that run before the first
     /// use decide about it.
     pub(crate) fn unique_id(&mut self) -> Option<&[u8]> {
-        let format = self.frontend.config.settings.unique_id_format.as_ref()?;
+        self.frontend.config.settings.unique_id_format.as_ref()?;
         if self.captures.unique_id().is_none() {
             // A format that reads `unique-id` itself finds this value, not itself again.
             self.captures.keep_unique_id(b"");
-            let id = self.format(format);
+            let frontend = self.frontend.clone();
+            let id = self.format(frontend.config.settings.unique_id_format.as_ref()?);
             self.captures.keep_unique_id(&id);
         }
         self.captures.unique_id()

@@ -24,7 +24,7 @@ use weir_net::{Connection, Received};
 use weir_sched::{Descriptor, Tick, Wait, wait};
 use weir_sys::{Address, socket};
 
-use crate::admission::Admitted;
+use crate::admission::Admission;
 use crate::clock::{self, Moment};
 use crate::deadlines;
 use crate::http::Waited;
@@ -43,7 +43,7 @@ pub struct ConnectionTask {
 enum ConnectionState {
     /// The task did not run yet, and used nothing of its worker.
     Accepted {
-        admitted: Admitted,
+        admitted: Admission,
         socket: OwnedFd,
         peer: Address,
     },
@@ -64,7 +64,7 @@ enum ConnectionState {
 impl ConnectionTask {
     /// The task of a connection that was just accepted from `peer`; the connection counts as long as it lives. Only the
     /// worker that was chosen for it may run it.
-    pub fn new(admitted: Admitted, socket: OwnedFd, peer: Address) -> ConnectionTask {
+    pub fn new(admitted: Admission, socket: OwnedFd, peer: Address) -> ConnectionTask {
         ConnectionTask {
             state: ConnectionState::Accepted { admitted, socket, peer },
             session: None,
@@ -73,14 +73,14 @@ impl ConnectionTask {
     }
 
     /// Registers the connection with its worker; returns the first state after `Accepted`.
-    fn begin(&mut self, admitted: Admitted, socket: OwnedFd, peer: Address) -> Option<ConnectionState> {
+    fn begin(&mut self, admitted: Admission, socket: OwnedFd, peer: Address) -> Option<ConnectionState> {
         let listener = admitted.listener();
         // An address that is the listener's own is not stored for each connection.
         let local = match listener.only_address() {
             Some(_) => None,
             None => Some(socket::local_address(&socket).ok()?),
         };
-        listener.proxy().instance().limits.client_sockets.apply(&socket);
+        admitted.frontend().instance().limits.client_sockets.apply(&socket);
         let descriptor = Descriptor::register(socket).ok()?;
         descriptor.set_owner(weir_sched::current());
         if listener.bind.options.nice != 0 {
@@ -97,7 +97,7 @@ impl ConnectionTask {
         Some(match crate::accept::needs_admission(&session) {
             true => ConnectionState::Admitting(PooledFuture::new(crate::accept::admit(client, session))),
             false => {
-                session.frontend.count_session(&session, &client);
+                session.frontend().count_session(&session, &client);
                 self.serve(client)
             }
         })
@@ -137,7 +137,7 @@ impl ConnectionTask {
             return ConnectionState::Ended;
         }
         if crate::multiplexed::is_upgrade(session, &client) {
-            session.frontend.count_upgraded_session();
+            session.frontend().count_upgraded_session();
             return self.multiplex(client);
         }
         let stream = PoolBox::new(Stream::new(Rc::clone(session), client, self.began_us));
@@ -195,7 +195,7 @@ fn poll_idle(
     context: &mut Context<'_>,
 ) -> Poll<Waited> {
     let Some(session) = session else { return Poll::Ready(Waited::Stopped) };
-    let instance = session.frontend.instance();
+    let instance = session.frontend().instance();
     loop {
         if !client.input().is_empty() || client.receive(instance.limits.head_limit()) != Received::Nothing {
             return Poll::Ready(Waited::Bytes);
@@ -215,7 +215,7 @@ fn poll_idle(
 
 /// Until when a request may begin.
 fn idle_deadline(session: &Session) -> Tick {
-    let timeouts = &session.frontend.config.settings.timeouts;
+    let timeouts = &session.frontend().config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 

@@ -32,7 +32,9 @@ impl Context for Stream {
 
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>> {
         match variable.scope {
-            VariableScope::Process => self.instance.variables().get(variable).map(Value::into_owned),
+            VariableScope::Process => {
+                self.frontend.instance().variables().get(variable).map(Value::into_owned)
+            }
             VariableScope::Session => self.session.variable(variable),
             scope if lasts(scope, self.rules.processed) => self.variables.of(scope)?.get(variable),
             _ => None,
@@ -50,7 +52,7 @@ impl Context for Stream {
 
     fn unset_variable(&mut self, variable: VariableId) -> bool {
         let unset = match variable.scope {
-            VariableScope::Process => self.instance.variables_mut().unset(variable),
+            VariableScope::Process => self.frontend.instance().variables_mut().unset(variable),
             VariableScope::Session => self.session.unset_variable(variable),
             scope if lasts(scope, self.rules.processed) => {
                 self.variables.of(scope).is_some_and(|store| store.unset(variable))
@@ -66,7 +68,7 @@ impl Context for Stream {
     }
 
     fn time_zone(&self) -> &TimeZone {
-        &self.instance.identity.time_zone
+        &self.frontend.instance().identity.time_zone
     }
 
     fn random(&mut self) -> u64 {
@@ -74,11 +76,11 @@ impl Context for Stream {
     }
 
     fn process(&self) -> ProcessFacts<'_> {
-        self.instance.facts()
+        self.frontend.instance().facts()
     }
 
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
-        self.instance.lookup(self.backend, lookup, name)
+        self.frontend.instance().lookup(&self.backend, lookup, name)
     }
 
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {

@@ -19,10 +19,16 @@ use crate::stream::Stream;
 
 /// The server that the client's cookie designates, if it may be used; and whether no other server may be (`force-persist`).
 pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
-    let backend = stream.backend.servers();
-    let Some(settings) = backend.settings().cookie.as_ref().filter(|_| stream.request.is_known()) else {
+    if stream.backend.servers().settings().cookie.is_none() || !stream.request.is_known() {
         return designated_by_token(stream);
-    };
+    }
+    designated_by_cookie(stream)
+}
+
+fn designated_by_cookie(stream: &mut Stream) -> (Option<ServerKey>, bool) {
+    let proxy = stream.backend.proxy().clone();
+    let backend = proxy.servers();
+    let Some(settings) = &backend.settings().cookie else { return (None, false) };
     let rule = persist_rule(stream);
     let forced = rule == Some(Rule::Force);
     let stays = backend.settings().persist || forced;
@@ -37,7 +43,8 @@ pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {
 /// A `use-server` rule designated the server: the cookie is not used, but treated as usual (manual, "use-server").
 pub(crate) fn overrule(stream: &mut Stream) {
     stream.choice.overruled = true;
-    let cookie = stream.backend.servers().settings().cookie.as_ref();
+    let proxy = stream.backend.proxy().clone();
+    let cookie = proxy.servers().settings().cookie.as_ref();
     if let Some(settings) = cookie.filter(|_| stream.request.is_known()) {
         let presented = examine(stream, settings, false).unused();
         note_request(stream, settings, &presented);
@@ -82,7 +89,14 @@ fn note_request(stream: &mut Stream, settings: &CookieSettings, presented: &Pres
 
 /// Sets the response's cookie.
 pub(crate) fn on_response(stream: &mut Stream) {
-    let Some(settings) = stream.backend.servers().settings().cookie.as_ref() else { return };
+    if stream.backend.servers().settings().cookie.is_some() {
+        let proxy = stream.backend.proxy().clone();
+        let settings = proxy.servers().settings().cookie.as_ref();
+        settings.into_iter().for_each(|settings| set_cookie(stream, settings));
+    }
+}
+
+fn set_cookie(stream: &mut Stream, settings: &CookieSettings) {
     let presented = presented_before(stream, settings);
     let overruled = is_overruled(stream);
     let head = &stream.response.message.head;
@@ -111,8 +125,11 @@ enum Rule {
 
 /// The kind of the first rule that applies.
 fn persist_rule(stream: &mut Stream) -> Option<Rule> {
-    let rules = &stream.backend.config.persist_rules;
-    let applies = rules.iter().find(|rule| stream.holds(&rule.condition))?;
+    if stream.backend.config.persist_rules.is_empty() {
+        return None;
+    }
+    let proxy = stream.backend.proxy().clone();
+    let applies = proxy.config.persist_rules.iter().find(|rule| stream.holds(&rule.condition))?;
     Some(if applies.force { Rule::Force } else { Rule::Ignore })
 }
 

@@ -117,9 +117,9 @@ impl Stream {
             self.frontend.frontend_figures.increment(worker, counter);
         }
         if let Some(counter) = listener {
-            self.session.listener.figures.increment(worker, counter);
+            self.session.listener().figures.increment(worker, counter);
         }
-        if let Some(counter) = backend.filter(|_| self.visit.has_begun()) {
+        if let Some(counter) = backend.filter(|_| self.backend.has_begun()) {
             self.backend.backend_figures.increment(worker, counter);
         }
         if let (Some(counter), Some(lease)) = (server, &self.server.lease) {
@@ -135,7 +135,11 @@ impl Stream {
             Some(_) => {
                 self.count(Event::TlsSession);
                 let worker = weir_sched::worker_index();
-                self.instance.rates.event(worker, ProcessRate::TlsServerKeys, weir_sched::now().as_ms());
+                self.frontend.instance().rates.event(
+                    worker,
+                    ProcessRate::TlsServerKeys,
+                    weir_sched::now().as_ms(),
+                );
             }
         }
     }
@@ -166,7 +170,7 @@ impl Stream {
     pub(crate) fn count_bad_request(&self) {
         let worker = weir_sched::worker_index();
         self.frontend.frontend_figures.increment(worker, FrontendCounter::BadRequests);
-        self.session.listener.figures.increment(worker, ListenerCounter::BadRequests);
+        self.session.listener().figures.increment(worker, ListenerCounter::BadRequests);
         self.count_tracked_error();
     }
 
@@ -194,7 +198,7 @@ impl Stream {
         }
         let worker = weir_sched::worker_index();
         self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(self.response.status));
-        if self.visit.has_begun() {
+        if self.backend.has_begun() {
             self.backend.backend_figures.increment(worker, BackendCounter::of_status(self.response.status));
         }
     }
@@ -246,9 +250,9 @@ impl Stream {
         self.counted = (total_in, total_out);
         let worker = weir_sched::worker_index();
         count_bytes!(self.frontend.frontend_figures, FrontendCounter, worker, bytes);
-        count_bytes!(self.session.listener.figures, ListenerCounter, worker, bytes);
+        count_bytes!(self.session.listener().figures, ListenerCounter, worker, bytes);
         // A `listen` section counts them for both its sides, even when no server was used.
-        if self.visit.has_begun() || self.backend.config.is_backend() {
+        if self.backend.has_begun() || self.backend.config.is_backend() {
             count_bytes!(self.backend.backend_figures, BackendCounter, worker, bytes);
         }
         if let Some(lease) = &self.server.lease {
@@ -270,9 +274,7 @@ impl Stream {
     #[cold]
     fn count_piped(&self, up: u64, down: u64) {
         let worker = weir_sched::worker_index();
-        if let Some(figures) = crate::figures::figures() {
-            figures.bytes_spliced.add(up + down);
-        }
+        crate::figures::count(|figures| figures.bytes_spliced.add(up + down));
         if self.frontend.is_http() {
             self.frontend.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
             self.frontend.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
@@ -295,8 +297,8 @@ impl Stream {
         }
         let worker = weir_sched::worker_index();
         self.frontend.frontend_figures.increment(worker, FrontendCounter::InternalErrors);
-        self.session.listener.figures.increment(worker, ListenerCounter::InternalErrors);
-        if self.visit.has_begun() {
+        self.session.listener().figures.increment(worker, ListenerCounter::InternalErrors);
+        if self.backend.has_begun() {
             self.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
         }
         if let Some(lease) = &self.server.lease {
@@ -310,7 +312,7 @@ impl Stream {
         // A client that leaves between two requests has no request that took any time.
         let is_request = !self.speaks_http() || self.timers.first_byte.is_some();
         let of_frontend = &self.frontend.frontend_figures;
-        if !self.visit.has_begun() {
+        if !self.backend.has_begun() {
             if is_request {
                 of_frontend.latency_histograms(worker).record_local(self.timers.total_latency());
             }
@@ -343,7 +345,7 @@ impl Proxy {
 
     /// A session began: the connection's own rules let it pass.
     pub(crate) fn count_session(&self, session: &Session, client: &Connection) {
-        let listener = session.listener;
+        let listener = session.listener();
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
         self.frontend_figures.increment(worker, FrontendCounter::Sessions);
@@ -355,7 +357,7 @@ impl Proxy {
         };
         self.frontend_figures.increment(worker, kind);
         self.frontend_figures.session_seen(worker, now_ms);
-        self.instance().rates.event(worker, ProcessRate::Sessions, now_ms);
+        session.frontend().instance().rates.event(worker, ProcessRate::Sessions, now_ms);
         listener.figures.increment(worker, ListenerCounter::Sessions);
     }
 

@@ -22,7 +22,7 @@ use weir_sys::Address;
 
 use crate::addresses::Addresses;
 use crate::ending::{By, During};
-use crate::figures::figures;
+use crate::figures;
 use crate::recycle::LARGE;
 use crate::session::Session;
 
@@ -211,17 +211,13 @@ impl OwnEntry {
         entry.calls.set(1);
         entry.retries.set(0);
         entry.id.set(id);
-        if let Some(figures) = figures() {
-            figures.streams_now.increment();
-        }
+        figures::count(|figures| figures.streams_now.increment());
     }
 
     /// Removes the stream from the list.
     pub(crate) fn end(&self) {
-        if self.0.id.replace(0) != 0
-            && let Some(figures) = figures()
-        {
-            figures.streams_now.decrement();
+        if self.0.id.replace(0) != 0 {
+            figures::count(|figures| figures.streams_now.decrement());
         }
     }
 }

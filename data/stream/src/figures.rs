@@ -1,6 +1,10 @@
 //! A worker's counters for the whole process, and the numbers of its streams.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use weir_sync::CachePadded;
 
 /// Figures that each worker counts for the whole process, summed by readers.
 pub struct ProcessFigures {
@@ -33,18 +37,19 @@ impl Default for ProcessFigures {
 
 thread_local! {
     static SERIAL: Cell<u64> = const { Cell::new(0) };
-    static FIGURES: Cell<Option<&'static ProcessFigures>> = const { Cell::new(None) };
+    static FIGURES: RefCell<ManuallyDrop<Option<Arc<CachePadded<ProcessFigures>>>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Sets the worker's counters for the process.
-pub fn install(figures: &'static ProcessFigures) {
-    FIGURES.set(Some(figures));
+pub fn install(figures: Arc<CachePadded<ProcessFigures>>) {
+    FIGURES.with_borrow_mut(|installed| drop(installed.replace(figures)));
 }
 
-/// The figures of this worker.
+/// Calls `count` with the figures of this worker; without any, does nothing.
 #[inline]
-pub(crate) fn figures() -> Option<&'static ProcessFigures> {
-    FIGURES.get()
+pub(crate) fn count(count: impl FnOnce(&ProcessFigures)) {
+    FIGURES.with_borrow(|figures| figures.as_deref().map(|figures| count(figures)));
 }
 
 /// A number that is unique in this process: the worker's own count, above the worker's number.
@@ -61,16 +66,14 @@ pub(crate) fn streams_before(serial: u64) -> u64 {
 
 /// Counts a request or a TCP session.
 pub(crate) fn count_request() {
-    if let Some(figures) = figures() {
+    count(|figures| {
         figures.requests.increment();
         // A connection that ends between two requests has no stream, although its end is handled like one.
         figures.streams.increment();
-    }
+    });
 }
 
 /// Counts bytes sent to a client.
 pub(crate) fn count_bytes_out(bytes: u64) {
-    if let Some(figures) = figures() {
-        figures.bytes_out.add(bytes);
-    }
+    count(|figures| figures.bytes_out.add(bytes));
 }

@@ -8,22 +8,23 @@ use weir_sched::Tick;
 
 use crate::filters::{Bound, Handle, Label, Rate, Trace};
 use crate::instance::Proxy;
-use crate::stream::Stream;
+use crate::stream::{ProxySide, Stream};
 
 impl Stream {
     /// Attaches a proxy's filters to the stream.
     #[inline]
-    pub(crate) fn attach_filters(&mut self, proxy: &'static Proxy) {
-        if !proxy.config.filters.is_empty() {
-            self.attach(proxy);
+    pub(crate) fn attach_filters(&mut self, side: ProxySide) {
+        if !self.proxy(side).config.filters.is_empty() {
+            let proxy = self.proxy(side).clone();
+            self.attach(&proxy);
         }
     }
 
     #[cold]
-    fn attach(&mut self, proxy: &'static Proxy) {
-        let kept = self.instance.limits.buffer_size;
+    fn attach(&mut self, proxy: &Proxy) {
+        let kept = self.frontend.instance().limits.buffer_size;
         let mut attached = self.attached.take().unwrap_or_default();
-        let is_backend = self.visit.has_begun();
+        let is_backend = self.backend.has_begun();
         let bound = |configured: &model::Filter| match &configured.kind {
             FilterKind::Bandwidth(limit) => Some(Bound::of(limit)),
             FilterKind::Trace(_) => None,
@@ -48,10 +49,11 @@ impl Stream {
                 }
             }
         }
-        for (configured, bound) in proxy.config.filters.iter().zip(bounds) {
+        for (position, (configured, bound)) in proxy.config.filters.iter().zip(bounds).enumerate() {
             match &configured.kind {
-                FilterKind::Bandwidth(configured) => {
-                    attached.limits.extend(bound.map(|bound| Handle { proxy, configured, bound }));
+                FilterKind::Bandwidth(_) => {
+                    let proxy = proxy.index;
+                    attached.limits.extend(bound.map(|bound| Handle { proxy, position, bound }));
                 }
                 FilterKind::Trace(trace) => {
                     let label = Label::new(trace, proxy, self.serial, is_backend);
@@ -80,18 +82,21 @@ impl Stream {
     /// `set-bandwidth-limit`: enables this proxy's filter of this name. Missing values come from the filter's line.
     pub(crate) fn limit_bandwidth(
         &mut self,
-        proxy: &'static Proxy,
+        proxy: &Proxy,
         name: &str,
         limit: Option<u64>,
         period_ms: Option<u64>,
     ) {
         let Some(attached) = &self.attached else { return };
-        let handle = attached
-            .limits
-            .iter()
-            .find(|handle| std::ptr::eq(handle.proxy, proxy) && *handle.configured.name == *name);
-        let Some(Handle { configured, bound, .. }) = handle else { return };
-        let configured = *configured;
+        let of_proxy = attached.limits.iter().filter(|handle| handle.proxy == proxy.index);
+        let mut named =
+            of_proxy.filter_map(|handle| match &proxy.config.filters.get(handle.position)?.kind {
+                FilterKind::Bandwidth(configured) if *configured.name == *name => {
+                    Some((configured, &handle.bound))
+                }
+                _ => None,
+            });
+        let Some((configured, bound)) = named.next() else { return };
         match bound {
             Bound::Own(rate) => {
                 let default_period = u64::try_from(configured.period.as_millis()).unwrap_or(u64::MAX);
@@ -104,7 +109,7 @@ impl Stream {
                 let (Some(said), entry) = (&configured.shared, Rc::clone(entry)) else { return };
                 let position = said.table.target().map(|(table, _)| table).or(proxy.config.table);
                 // Without a key there is no limit.
-                if let Some(table) = position.and_then(|position| self.instance.table(position))
+                if let Some(table) = position.and_then(|position| self.frontend.instance().table(position))
                     && let Ok(key) = self.table_key(table, &said.key)
                 {
                     entry.set(table, &key);

@@ -12,8 +12,6 @@ use std::rc::Rc;
 use weir_config::model::BandwidthFilter;
 use weir_mux::Filter;
 
-use crate::instance::Proxy;
-
 pub(crate) use bandwidth::Rate;
 use bandwidth::{Bandwidth, Limit};
 use shared_bandwidth::{SharedBandwidth, SharedEntry};
@@ -28,8 +26,10 @@ pub(crate) struct Attached {
 
 /// A rule's access to a bandwidth limit.
 pub(crate) struct Handle {
-    pub(crate) proxy: &'static Proxy,
-    pub(crate) configured: &'static BandwidthFilter,
+    /// The index of the proxy that has the filter.
+    pub(crate) proxy: usize,
+    /// The filter's position among those of the proxy.
+    pub(crate) position: usize,
     pub(crate) bound: Bound,
 }
 

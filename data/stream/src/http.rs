@@ -17,7 +17,7 @@ use weir_containers::PoolBox;
 use weir_net::Connection;
 
 use crate::ending::{During, Ending};
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 /// How the wait for a request's first byte ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,7 @@ impl Stream {
         async move {
             if !stream.began_in_tcp {
                 stream.begin_view();
-                let frontend = stream.frontend;
-                stream.attach_filters(frontend);
+                stream.attach_filters(ProxySide::Frontend);
             }
             let outcome = match stream.process(waited).await {
                 Ok(()) => Ok(()),

@@ -1,10 +1,10 @@
 //! Counters of HTTP/2 connections for their frontend or backend (`h2_*` in the statistics).
 
 use weir_backend::figures::Level;
-use weir_backend::{BackendCounter, BackendFigures, FrontendCounter, FrontendFigures};
+use weir_backend::{BackendCounter, FrontendCounter};
 use weir_mux::{FrameKind, Multiplexer};
 
-use crate::instance::Proxy;
+use crate::instance::ProxyRef;
 
 /// What was counted for a connection. Dropping it ends the count of the connection.
 pub(crate) struct Counted {
@@ -15,30 +15,32 @@ pub(crate) struct Counted {
 }
 
 enum Figures {
-    Clients(&'static FrontendFigures),
-    Servers(&'static BackendFigures),
+    Clients(ProxyRef),
+    Servers(ProxyRef),
 }
 
 impl Counted {
     /// Counts a client's connection.
-    pub(crate) fn of_client(frontend: &'static Proxy) -> Counted {
-        Counted::begin(Figures::Clients(&frontend.frontend_figures))
+    pub(crate) fn of_client(frontend: &ProxyRef) -> Counted {
+        Counted::begin(Figures::Clients(frontend.clone()))
     }
 
     /// Counts a connection to a server.
-    pub(crate) fn of_server(backend: &'static Proxy) -> Counted {
-        Counted::begin(Figures::Servers(&backend.backend_figures))
+    pub(crate) fn of_server(backend: &ProxyRef) -> Counted {
+        Counted::begin(Figures::Servers(backend.clone()))
     }
 
     fn begin(figures: Figures) -> Counted {
         let counted = Counted { figures, counts: [0; ROWS.len()], live: 0 };
         counted.change(Level::Http2Connections, 1);
-        match counted.figures {
-            Figures::Clients(figures) => {
-                figures.increment(weir_sched::worker_index(), FrontendCounter::Http2Connections);
+        match &counted.figures {
+            Figures::Clients(proxy) => {
+                proxy
+                    .frontend_figures
+                    .increment(weir_sched::worker_index(), FrontendCounter::Http2Connections);
             }
-            Figures::Servers(figures) => {
-                figures.increment(weir_sched::worker_index(), BackendCounter::Http2Connections);
+            Figures::Servers(proxy) => {
+                proxy.backend_figures.increment(weir_sched::worker_index(), BackendCounter::Http2Connections);
             }
         }
         counted
@@ -52,10 +54,10 @@ impl Counted {
             let worker = weir_sched::worker_index();
             for (at, (of_client, of_server)) in ROWS.iter().enumerate() {
                 let more = u64::from(now[at].wrapping_sub(before[at]));
-                match self.figures {
+                match &self.figures {
                     _ if more == 0 => {}
-                    Figures::Clients(figures) => figures.add(worker, *of_client, more),
-                    Figures::Servers(figures) => figures.add(worker, *of_server, more),
+                    Figures::Clients(proxy) => proxy.frontend_figures.add(worker, *of_client, more),
+                    Figures::Servers(proxy) => proxy.backend_figures.add(worker, *of_server, more),
                 }
             }
         }
@@ -68,9 +70,9 @@ impl Counted {
 
     fn change(&self, level: Level, by: i64) {
         let worker = weir_sched::worker_index();
-        match self.figures {
-            Figures::Clients(figures) => figures.change(worker, level, by),
-            Figures::Servers(figures) => figures.change(worker, level, by),
+        match &self.figures {
+            Figures::Clients(proxy) => proxy.frontend_figures.change(worker, level, by),
+            Figures::Servers(proxy) => proxy.backend_figures.change(worker, level, by),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The state shared by all workers: the proxies with their live state, and the global settings.
 //!
-//! An instance lives as long as its process: a new configuration means a new process. So workers refer to it by plain
-//! `&'static` references, without counting.
+//! Workers refer to it as `references.rs` says.
 
 pub mod names;
+mod references;
 pub mod service;
 
 use std::collections::HashMap;
@@ -23,6 +23,7 @@ use weir_tables::Table;
 use crate::closing::Closing;
 use crate::figures::ProcessFigures;
 use crate::variables::VariableLimits;
+pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
 use service::Statistics;
 
 /// The state shared by all workers.
@@ -38,11 +39,11 @@ pub struct Instance {
     /// The position of proxies with a frontend side, by name.
     pub frontends: HashMap<Box<str>, usize>,
     /// What each worker counts for the process.
-    pub figures: Vec<weir_sync::CachePadded<ProcessFigures>>,
+    pub figures: Vec<Arc<weir_sync::CachePadded<ProcessFigures>>>,
     /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
     /// The limit of client connections of all frontends.
-    pub connections: ConnectionLimit,
+    pub connections: Arc<ConnectionLimit>,
     /// The process is leaving: connections close after the current response.
     pub stopping: AtomicBool,
     /// When connections close while the process leaves.
@@ -53,11 +54,11 @@ pub struct Instance {
     /// Stick-tables, in the order of the configuration.
     pub tables: Vec<&'static Table>,
     /// Pipes for bodies (`tune.pipesize`, `maxpipes`).
-    pub pipes: weir_mux::Pipes,
+    pub pipes: Arc<weir_mux::Pipes>,
     /// Variables of scope `proc`.
     pub process_variables: RwLock<VariableStore>,
     /// Bytes of the variables of all sessions, counted when there is a limit for the process.
-    pub variable_bytes: AtomicUsize,
+    pub variable_bytes: Arc<AtomicUsize>,
     /// Serves the statistics page and the Prometheus exporter.
     pub statistics: Box<dyn Statistics>,
     /// Refused messages, for `show errors`.
@@ -97,7 +98,7 @@ pub struct Limits {
     /// `tune.http.cookielen`.
     pub cookie_length: usize,
     /// `maxconn` of the process.
-    pub connections: AtomicU32,
+    pub connections: Arc<AtomicU32>,
     /// `maxconnrate`, 0 for none.
     pub connection_rate: AtomicU32,
     /// `maxsessrate`, 0 for none.
@@ -195,6 +196,8 @@ pub struct Identity {
 pub struct Proxy {
     /// Its position in the instance.
     pub index: usize,
+    /// Its name, for those that outlive a look at it.
+    pub name: Arc<str>,
     /// Its configuration.
     pub config: ProxyConfig,
     /// Its servers, if it has a backend side.
@@ -202,7 +205,7 @@ pub struct Proxy {
     /// Its counters as a frontend.
     pub frontend_figures: FrontendFigures,
     /// Its counters as a backend.
-    pub backend_figures: BackendFigures,
+    pub backend_figures: Arc<BackendFigures>,
     /// The settings of servers that were added at run time.
     pub added_servers: AddedServers,
     /// TLS settings of its configured servers, in their order; empty where no server has TLS.
@@ -235,8 +238,6 @@ pub struct Proxy {
     pub timeouts: crate::deadlines::Timeouts,
     /// Which kinds of rules it has, one bit each.
     pub rulesets: u32,
-    /// The instance that it belongs to.
-    pub instance: std::sync::OnceLock<&'static Instance>,
 }
 
 /// Whether a frontend accepts connections.
@@ -287,14 +288,14 @@ impl AddedServers {
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
-pub enum KnownServer {
+pub enum KnownServer<'p> {
     /// From the configuration.
-    Configured(&'static ServerConfig),
+    Configured(&'p ServerConfig),
     /// From `add server`: the server may be removed while they are in use.
     Added(Arc<ServerConfig>),
 }
 
-impl std::ops::Deref for KnownServer {
+impl std::ops::Deref for KnownServer<'_> {
     type Target = ServerConfig;
 
     #[inline]
@@ -320,8 +321,6 @@ pub struct Listener {
     pub figures: ListenerFigures,
     /// The limit of its connections.
     pub connections: ConnectionLimit,
-    /// The frontend.
-    pub proxy: std::sync::OnceLock<&'static Proxy>,
     /// Its certificates, with `ssl`.
     pub tls: Option<Arc<dyn weir_tls::ChooseServer>>,
 }
@@ -332,18 +331,13 @@ impl Listener {
     pub fn only_address(&self) -> Option<&weir_sys::Address> {
         self.address.get().filter(|address| address.ip().is_none_or(|ip| !ip.is_unspecified()))
     }
-
-    /// The frontend that it belongs to.
-    pub fn proxy(&self) -> &'static Proxy {
-        self.proxy.get().expect("set when the instance was made, before anything listens")
-    }
 }
 
 impl Proxy {
-    /// The instance that it belongs to.
+    /// Its listener at this position.
     #[inline]
-    pub fn instance(&self) -> &'static Instance {
-        self.instance.get().expect("set when the instance was made, before anything listens")
+    pub fn listener(&self, position: u32) -> &Listener {
+        &self.listeners[position as usize]
     }
 
     /// Its name.
@@ -376,7 +370,7 @@ impl Proxy {
 
     /// The settings of a server: from the configuration, or from `add server`.
     #[inline]
-    pub fn known_server(&'static self, key: ServerKey) -> Option<KnownServer> {
+    pub fn known_server(&self, key: ServerKey) -> Option<KnownServer<'_>> {
         if key.is_configured() {
             return self.config.servers.get(key.index()).map(KnownServer::Configured);
         }
@@ -417,19 +411,6 @@ impl Proxy {
 }
 
 impl Instance {
-    /// Makes this the instance of the process: it lives as long as the process.
-    pub fn publish(self) -> &'static Instance {
-        let instance: &'static Instance = Box::leak(Box::new(self));
-        for proxy in &instance.proxies {
-            // Nothing else sets these fields: the instance was not shared before.
-            let _ = proxy.instance.set(instance);
-            for listener in &proxy.listeners {
-                let _ = listener.proxy.set(proxy);
-            }
-        }
-        instance
-    }
-
     /// Facts about the process, for expressions on the current worker.
     pub fn facts(&self) -> ProcessFacts<'_> {
         let identity = &self.identity;
@@ -470,7 +451,7 @@ impl Instance {
     }
 
     /// A server by `backend/server`, or by its name in `own`.
-    pub fn find_server(&self, own: &'static Proxy, name: &[u8]) -> Option<(&Proxy, Arc<Server>)> {
+    pub fn find_server<'i>(&'i self, own: &'i Proxy, name: &[u8]) -> Option<(&'i Proxy, Arc<Server>)> {
         let name = std::str::from_utf8(name).ok()?;
         let (proxy, server) = match name.split_once('/') {
             Some((backend, server)) => (self.backend_by_name(backend)?, server),
@@ -481,7 +462,7 @@ impl Instance {
     }
 
     /// Answers questions of a few converters.
-    pub fn lookup(&self, own: &'static Proxy, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+    pub fn lookup(&self, own: &Proxy, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         let text = std::str::from_utf8(name).ok()?;
         Some(match lookup {
             Lookup::UsableServers => {

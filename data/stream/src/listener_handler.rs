@@ -13,14 +13,16 @@ use weir_sys::{Address, Errno};
 
 use crate::admission::Admission;
 use crate::connection_task::ConnectionTask;
-use crate::instance::{Instance, Listener, Proxy, ProxyState};
+use crate::instance::{Instance, Listener, Proxy, ProxyRef, ProxyState};
 use crate::server::idle;
 
 /// The handler of a listener, on each worker that accepts from it.
 #[derive(Clone)]
 pub struct ListenerHandler {
-    /// The listener.
-    pub listener: &'static Listener,
+    /// The proxy whose listener it is.
+    pub frontend: ProxyRef,
+    /// The listener's position among those of the proxy.
+    pub listener: u32,
     /// The workers that may serve its connections.
     pub workers: Arc<[usize]>,
     /// How its connections are distributed over the workers.
@@ -59,11 +61,22 @@ thread_local! {
     static TURN: Cell<usize> = const { Cell::new(0) };
 }
 
+impl ListenerHandler {
+    fn listener(&self) -> &Listener {
+        self.frontend.listener(self.listener)
+    }
+}
+
+/// Starts the task of a connection on this worker.
+fn serve(admission: Admission, socket: OwnedFd, peer: Address) {
+    weir_sched::spawn(&CONNECTION, Class::Normal, ConnectionTask::new(admission, socket, peer));
+}
+
 impl Acceptor for ListenerHandler {
     type Ticket = Admission;
 
     fn state(&self) -> AcceptorState {
-        match self.listener.proxy().state() {
+        match self.frontend.state() {
             ProxyState::Open => AcceptorState::Open,
             ProxyState::Paused => AcceptorState::Paused,
             ProxyState::Stopped => AcceptorState::Stopped,
@@ -71,41 +84,45 @@ impl Acceptor for ListenerHandler {
     }
 
     fn too_fast(&self) -> Option<Tick> {
-        let proxy = self.listener.proxy();
-        let of_tls = || self.listener.tls.as_ref().and_then(|_| proxy.instance().too_much_tls());
-        proxy.instance().too_fast().or_else(|| proxy.too_fast()).or_else(of_tls)
+        let instance = self.frontend.instance();
+        let of_tls = || self.listener().tls.as_ref().and_then(|_| instance.too_much_tls());
+        instance.too_fast().or_else(|| self.frontend.too_fast()).or_else(of_tls)
     }
 
     fn admit(&self) -> Result<Admission, &ConnectionLimit> {
-        self.listener.admit()
+        Admission::new(&self.frontend, self.listener)
     }
 
     fn give_way(&self) {
-        let proxy = self.listener.proxy();
-        proxy.instance().connections.offer();
-        proxy.connections.offer();
-        self.listener.connections.offer();
+        self.frontend.instance().connections.offer();
+        self.frontend.connections.offer();
+        self.listener().connections.offer();
     }
 
-    fn enter(&self, ticket: Admission, socket: OwnedFd, peer: Address) {
+    fn enter(&self, mut ticket: Admission, socket: OwnedFd, peer: Address) {
         let own = weir_sched::worker_index();
         let worker = self.spread.choose(&self.workers);
-        let proxy = self.listener.proxy();
-        proxy.count_connection();
-        proxy.instance().count_connection();
-        idle::accepted(&proxy.instance().limits, &socket);
-        if self.listener.tls.is_some() {
-            proxy.instance().rates.event(own, ProcessRate::TlsConnections, weir_sched::now().as_ms());
+        let instance = self.frontend.instance();
+        self.frontend.count_connection();
+        instance.count_connection();
+        idle::accepted(&instance.limits, &socket);
+        if self.listener().tls.is_some() {
+            instance.rates.event(own, ProcessRate::TlsConnections, weir_sched::now().as_ms());
         }
-        let admitted = ticket.used(self.listener, worker);
-        let serve = move || {
-            weir_sched::spawn(&CONNECTION, Class::Normal, ConnectionTask::new(admitted, socket, peer));
-        };
+        ticket.serve_on(worker);
         if worker == own {
-            serve();
-        } else if weir_sched::send_to(worker, serve).is_err() {
+            serve(ticket, socket, peer);
+            return;
+        }
+        let transit = ticket.leave();
+        let serve = move || {
+            if let Some(admission) = transit.arrive() {
+                serve(admission, socket, peer);
+            }
+        };
+        if weir_sched::send_to(worker, serve).is_err() {
             // That worker's queue is full: the connection was closed with the message.
-            proxy.frontend_figures.increment(own, weir_backend::FrontendCounter::InternalErrors);
+            self.frontend.frontend_figures.increment(own, weir_backend::FrontendCounter::InternalErrors);
         }
     }
 
@@ -114,8 +131,7 @@ impl Acceptor for ListenerHandler {
     }
 
     fn exhausted(&self, errno: Errno) {
-        let proxy = self.listener.proxy();
-        let name = proxy.name();
+        let name = self.frontend.name();
         let text = match errno {
             Errno::MFILE => format!(
                 "Proxy {name} reached the limit of open files of the process. Please check 'ulimit-n' and restart."
@@ -128,7 +144,7 @@ impl Acceptor for ListenerHandler {
             ),
             errno => format!("Proxy {name} cannot accept connections: {errno}."),
         };
-        crate::log::announce(proxy, Level::Emergency, text.as_bytes());
+        crate::log::announce(&self.frontend, Level::Emergency, text.as_bytes());
     }
 }
 
@@ -162,9 +178,7 @@ impl Instance {
 
     /// Counts an accepted connection.
     fn count_connection(&self) {
-        if let Some(figures) = crate::figures::figures() {
-            figures.connections.increment();
-        }
+        crate::figures::count(|figures| figures.connections.increment());
         let worker = weir_sched::worker_index();
         self.rates.event(worker, ProcessRate::Connections, weir_sched::now().as_ms());
         if self.connections.inside() >= self.limits.connections.load(Relaxed) {

@@ -103,7 +103,7 @@ impl Stream {
     /// costs nothing.
     fn write_log_line(&mut self) {
         let Some(level) = self.level() else { return };
-        let frontend = self.frontend;
+        let frontend = self.frontend.clone();
         let mut rendered = None;
         for sink in frontend.log_sinks.iter().filter(|sink| sink.admits(level)) {
             let Rendered { text, structured_data, time } = rendered.get_or_insert_with(|| Rendered::of(self));
@@ -119,7 +119,7 @@ impl Stream {
     /// Logs a connection that ended before its first stream, with the error `what` of its PROXY header. The format is
     /// `error-log-format`, else that of the manual, section 8.2.5. `option dontlognull` omits connections that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
-        let frontend = self.frontend;
+        let frontend = self.frontend.clone();
         let sent_nothing = !self.client.connection().is_some_and(weir_net::Connection::was_heard);
         if frontend.log_sinks.is_empty() || frontend.config.settings.options.dont_log_null && sent_nothing {
             return;
@@ -132,16 +132,21 @@ impl Stream {
         }
         let separate = frontend.config.settings.options.log_separate_errors;
         let level = if separate { Level::Error } else { Level::Info };
-        send(frontend, &LogMessage { level, tag: &frontend.log_tag, structured_data: b"", text: &line });
+        send(&frontend, &LogMessage { level, tag: &frontend.log_tag, structured_data: b"", text: &line });
     }
 
     fn render_refusal(&self, what: &str, line: &mut Vec<u8>) {
         use std::io::Write as _;
         let mut date = weir_expr::scratch::take();
         let time = crate::clock::wall_time(self.session.accepted.wall_us);
-        weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &self.instance.identity.time_zone, &mut date);
+        weir_expr::time::format(
+            b"%d/%b/%Y:%H:%M:%S",
+            time,
+            &self.frontend.instance().identity.time_zone,
+            &mut date,
+        );
         let date = String::from_utf8_lossy(&date);
-        let (source, listener) = (self.source(), &self.session.listener);
+        let (source, listener) = (self.source(), self.session.listener());
         let millis = time.micros / 1000;
         let frontend = self.frontend.name();
         // Writing to memory does not fail.
@@ -170,7 +175,8 @@ struct Rendered {
 
 impl Rendered {
     fn of(stream: &mut Stream) -> Rendered {
-        let logging = &stream.frontend.config.settings.logging;
+        let frontend = stream.frontend.clone();
+        let logging = &frontend.config.settings.logging;
         let failed_early =
             !stream.request.is_known() && stream.ending.is_error() && stream.ending.during == During::Request;
         let mut text = crate::recycle::bytes();

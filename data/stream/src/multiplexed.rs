@@ -29,14 +29,14 @@ pub(crate) fn is_upgrade(session: &Session, client: &Connection) -> bool {
         && client.input().len() >= LEAST_PREFACE
         && weir_mux::is_preface(client.input())
         && session.protocol().is_none()
-        && !session.frontend.config.settings.options.disable_h2_upgrade
+        && !session.frontend().config.settings.options.disable_h2_upgrade
 }
 
 /// Serves the streams of the connection until it ends.
 ///
 /// Not an async function, which would store the connection a second time for as long as it runs.
 pub(crate) fn serve(client: Connection, session: Rc<Session>) -> impl Future<Output = ()> {
-    let limits = &session.frontend.instance().limits;
+    let limits = &session.frontend().instance().limits;
     let identity = crate::trace::identity(&session);
     let multiplexer = Multiplexer::new(client, limits.h2, limits.h2_pace, identity);
     carry(multiplexer, session)
@@ -49,7 +49,7 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
     let mut was_busy = false;
     let mut rest = Rest::default();
     let mut oddities = Oddities::default();
-    let mut counted = Counted::of_client(session.frontend);
+    let mut counted = Counted::of_client(session.frontend());
     let mut silence = Silence::default();
     let mut heard = 0;
     loop {
@@ -82,14 +82,14 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
             was_busy = busy;
             deadline = if busy { Tick::NEVER } else { idle_deadline(&session) };
         }
-        let ping = session.listener.bind.options.idle_ping.filter(|_| !busy);
+        let ping = session.listener().bind.options.idle_ping.filter(|_| !busy);
         if ping.is_some() && std::mem::replace(&mut heard, multiplexer.frames()) != multiplexer.frames() {
             deadline = deadline_of_answer(&session, deadline);
         }
         // Streams have their own timeouts; output that the peer does not take is the connection's concern.
         let stuck = busy && multiplexer.has_output();
         let until = match ping {
-            _ if stuck => clock::after_some(session.frontend.config.settings.timeouts.client),
+            _ if stuck => clock::after_some(session.frontend().config.settings.timeouts.client),
             Some(delay) => deadline.min(silence.until(multiplexer.frames(), delay)),
             None => deadline,
         };
@@ -127,7 +127,7 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
     let client = StreamConnector::from(multiplexer.stream(id));
     let stream = PoolBox::new(Stream::new(Rc::clone(session), client, weir_sched::now_us()));
     let serial = stream.serial + 1;
-    let nice = session.listener.bind.options.nice;
+    let nice = session.listener().bind.options.nice;
     let task = weir_sched::spawn(&STREAM, Class::Normal, async move {
         if nice != 0 {
             weir_sched::set_nice(nice);
@@ -139,14 +139,14 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
 
 /// Until when a stream may begin while there is none.
 fn idle_deadline(session: &Session) -> Tick {
-    let timeouts = &session.frontend.config.settings.timeouts;
+    let timeouts = &session.frontend().config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))
 }
 
 /// The same after a client answered a PING: `timeout client` restarts, the timeouts of requests do not (manual,
 /// "idle-ping").
 fn deadline_of_answer(session: &Session, before: Tick) -> Tick {
-    let timeouts = &session.frontend.config.settings.timeouts;
+    let timeouts = &session.frontend().config.settings.timeouts;
     match timeouts.http_keep_alive.or(timeouts.http_request) {
         Some(_) => before,
         None => idle_deadline(session),

@@ -2,13 +2,13 @@
 //!
 //! The stream computes the hash as heavy work, a few rounds per turn (R44). A condition of a rule that needs a verdict is suspended and
 //! resumed with it. Formats, arguments of actions and the choice of a backend or server cannot be suspended: the passwords that
-//! they may need are verified before them, as [`AskedUserlists`](weir_config::model::AskedUserlists) lists them. The stream keeps
+//! they may need are verified before them, as [`AskedUserlists`] lists them. The stream keeps
 //! its verdicts, so that it computes each hash once.
 //!
 //! Fetches never compute a hash. Without a verdict they have no value: the client left during the verification, or a rule changed the
 //! credentials after it.
 
-use weir_config::model::{Action, Rule};
+use weir_config::model::{Action, AskedUserlists, Rule};
 use weir_config::password::Verification;
 use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};
@@ -19,13 +19,21 @@ use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::fetch::auth;
 use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
-/// Verifies the user and the password of the request with these userlists, for expressions that cannot be suspended.
-pub(crate) async fn verify_ahead(stream: &mut Stream, lists: &[u32]) -> Phase {
-    match lists.is_empty() {
+/// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy asks, for
+/// expressions that cannot be suspended.
+pub(crate) async fn verify_ahead(
+    stream: &mut Stream,
+    side: ProxySide,
+    choose: for<'l> fn(&'l AskedUserlists) -> &'l [u32],
+) -> Phase {
+    match choose(&stream.proxy(side).asked_userlists).is_empty() {
         true => Ok(()),
-        false => PooledFuture::new(verify_in_lists(stream, lists)).await,
+        false => {
+            let lists = stream.proxy(side).part(|proxy| choose(&proxy.asked_userlists));
+            PooledFuture::new(async move { verify_in_lists(stream, &lists).await }).await
+        }
     }
 }
 
@@ -59,7 +67,7 @@ fn resume(stream: &mut Stream, rule: &Rule, from: Suspension) -> Result<Truth, S
 }
 
 /// Evaluates a suspended condition to its end.
-pub(crate) async fn settle(stream: &mut Stream, rule: &'static Rule, mut at: Suspension) -> Phase<Truth> {
+pub(crate) async fn settle(stream: &mut Stream, rule: &Rule, mut at: Suspension) -> Phase<Truth> {
     // The stream forgets verdicts: a condition with many passwords could be suspended for ever.
     for _ in 0..KEPT_VERDICTS {
         let Some(question) = stream.captures.passwords_mut().take_pending() else { break };

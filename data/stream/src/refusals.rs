@@ -9,7 +9,7 @@ use crate::stream::Stream;
 #[cold]
 pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
     let message = describe(stream, Direction::Request, error, stream.client.input());
-    stream.instance.refused.keep(stream.frontend.index, message);
+    stream.frontend.instance().refused.keep(stream.frontend.index, message);
 }
 
 /// Keeps a refused response.
@@ -17,7 +17,7 @@ pub(crate) fn keep_request(stream: &Stream, error: HeadError) {
 pub(crate) fn keep_response(stream: &Stream, error: HeadError) {
     let Some(upstream) = &stream.server.upstream else { return };
     let message = describe(stream, Direction::Response, error, upstream.connector.input());
-    stream.instance.refused.keep(stream.backend.index, message);
+    stream.frontend.instance().refused.keep(stream.backend.index, message);
 }
 
 /// Keeps a request whose head does not fit its buffer.
@@ -56,7 +56,7 @@ fn describe(stream: &Stream, direction: Direction, error: HeadError, bytes: &[u8
         at_us: weir_sched::wall_us(),
         direction,
         frontend: stream.frontend.index,
-        backend: stream.visit.has_begun().then_some(stream.backend.index),
+        backend: stream.backend.has_begun().then_some(stream.backend.index),
         server: stream.server.lease.as_ref().map(|lease| lease.server().name().into()),
         source: stream.source().to_string().into(),
         stream: stream.serial,

@@ -33,13 +33,13 @@ impl Stream {
     #[cold]
     pub(crate) fn allow_pipe(&mut self, direction: Direction) {
         let of = |proxy: &Proxy| proxy.config.settings.options.splice;
-        let (frontend, backend) = (of(self.frontend), of(self.backend));
+        let (frontend, backend) = (of(&self.frontend), of(&self.backend));
         let (body, allowed) = match direction {
             Direction::Request => (&mut self.request.body, frontend.request || backend.request),
             Direction::Response => (&mut self.response.body, frontend.response || backend.response),
         };
         if allowed || frontend.auto || backend.auto {
-            body.allow_pipe(&self.instance.pipes);
+            body.allow_pipe(&self.frontend.instance().pipes);
         }
     }
 

@@ -8,7 +8,6 @@ mod uri;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use weir_config::model::Location;
 use weir_config::model::RulesetKind;
 use weir_config::model::{
     Action, ConnectionSide, DelayOrExpression, Endpoint, Number, PatternEditKind, Reply, Service,
@@ -29,7 +28,8 @@ use crate::instance::Proxy;
 use crate::instance::names::Asking;
 use crate::passwords;
 use crate::stream::attempts::Replay;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::rule_state::{RuleKey, RuleList};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 use crate::tracking::Tracking;
 
 /// The result of a ruleset.
@@ -44,7 +44,7 @@ pub enum RulesetResult {
 }
 
 /// The result of one action.
-enum ActionResult {
+enum ActionResult<'r> {
     Next,
     Accept,
     Stop(StreamError),
@@ -53,7 +53,7 @@ enum ActionResult {
     /// It waits for more of the message, where rules can wait for that; elsewhere it does nothing.
     NeedsMore,
     /// The action must wait before the next rule.
-    Await(Awaited),
+    Await(Awaited<'r>),
 }
 
 /// The result of an action for its ruleset: none if the next rule follows.
@@ -64,7 +64,7 @@ enum Settled<'s> {
 }
 
 /// What an action waits for, in any ruleset.
-enum Awaited {
+enum Awaited<'r> {
     /// A duration.
     Time(Duration),
     /// The message's body, or this many bytes of it, for at most this long.
@@ -72,12 +72,12 @@ enum Awaited {
     /// The rest of the client's handshake.
     Handshake,
     /// A duration, then the stream ends with this reply.
-    Tarpit(&'static Reply),
+    Tarpit(&'r Reply),
     /// An address from name servers, for this variable.
     Address(Box<dyn Asking>, VariableId),
 }
 
-impl ActionResult {
+impl ActionResult<'_> {
     /// Whether the stream waits before the next rule.
     fn takes_time(&self) -> bool {
         matches!(self, ActionResult::Await(_))
@@ -86,59 +86,64 @@ impl ActionResult {
 
 impl Stream {
     /// Runs the rules of one kind of one proxy.
-    pub(crate) async fn run_rules(
+    #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
+    pub(crate) fn run_rules(
         &mut self,
-        proxy: &'static Proxy,
+        side: ProxySide,
         kind: RulesetKind,
-    ) -> Phase<RulesetResult> {
-        if !proxy.has_rules(kind) {
-            return Ok(RulesetResult::Continue);
+    ) -> impl Future<Output = Phase<RulesetResult>> {
+        async move {
+            if !self.proxy(side).has_rules(kind) {
+                return Ok(RulesetResult::Continue);
+            }
+            let proxy = self.proxy(side).clone();
+            self.rules.is_strict = true;
+            for (position, rule) in (0..).zip(proxy.config.rules(kind)) {
+                let applies = match passwords::rule_applies(self, rule) {
+                    Ok(applies) => applies,
+                    Err(at) => PooledFuture::new(passwords::settle(self, rule, at)).await?,
+                };
+                if !applies.is_true() {
+                    continue;
+                }
+                if proxy.asked_userlists.in_actions {
+                    PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
+                }
+                if self.response.early_hints.is_some() && !matches!(rule.action, Action::EarlyHint { .. }) {
+                    self.send_early_hints();
+                }
+                let done = self.act(&rule.action, kind, &proxy);
+                let key = RuleKey { side, list: RuleList::Of(kind), position };
+                let verdict = match self.settle_action(done, key, kind, &proxy) {
+                    Settled::Now(verdict) => verdict,
+                    Settled::Later(wait) => wait.await?,
+                };
+                if let Some(verdict) = verdict {
+                    return Ok(verdict);
+                }
+            }
+            self.send_early_hints();
+            Ok(RulesetResult::Continue)
         }
-        self.rules.is_strict = true;
-        for rule in proxy.config.rules(kind) {
-            let applies = match passwords::rule_applies(self, rule) {
-                Ok(applies) => applies,
-                Err(at) => PooledFuture::new(passwords::settle(self, rule, at)).await?,
-            };
-            if !applies.is_true() {
-                continue;
-            }
-            if proxy.asked_userlists.in_actions {
-                PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
-            }
-            if self.response.early_hints.is_some() && !matches!(rule.action, Action::EarlyHint { .. }) {
-                self.send_early_hints();
-            }
-            let done = self.act(&rule.action, kind, proxy);
-            let verdict = match self.settle_action(done, &rule.at, kind, proxy) {
-                Settled::Now(verdict) => verdict,
-                Settled::Later(wait) => wait.await?,
-            };
-            if let Some(verdict) = verdict {
-                return Ok(verdict);
-            }
-        }
-        self.send_early_hints();
-        Ok(RulesetResult::Continue)
     }
 
     /// What an action's result means for the ruleset. Not an async function: callers would have room for its arguments and the
     /// action's result in their futures, for as long as a stream lasts.
-    fn settle_action(
-        &mut self,
-        done: ActionResult,
-        at: &'static Location,
+    fn settle_action<'s>(
+        &'s mut self,
+        done: ActionResult<'s>,
+        rule: RuleKey,
         kind: RulesetKind,
-        proxy: &'static Proxy,
-    ) -> Settled<'_> {
+        proxy: &Proxy,
+    ) -> Settled<'s> {
         Settled::Now(match done {
             ActionResult::Next | ActionResult::NeedsMore => None,
             ActionResult::Accept => {
-                self.rules.decided_at = Some(at);
+                self.rules.decided_by = Some(rule);
                 Some(RulesetResult::Accept)
             }
             ActionResult::Stop(stop) => {
-                self.rules.decided_at = Some(at);
+                self.rules.decided_by = Some(rule);
                 self.rules.stop_by_rule();
                 Some(RulesetResult::Stop(stop))
             }
@@ -148,18 +153,18 @@ impl Stream {
             }
             ActionResult::Failed => Some(RulesetResult::Stop(self.failed_rule(kind, proxy))),
             ActionResult::Await(awaited) => {
-                return Settled::Later(self.await_for_rule(awaited, at, kind));
+                return Settled::Later(self.await_for_rule(awaited, rule, kind));
             }
         })
     }
 
     /// Each wait has a block of its own size: a stream in a tarpit has no room for what a wait for a body needs.
-    fn await_for_rule(
-        &mut self,
-        awaited: Awaited,
-        at: &'static Location,
+    fn await_for_rule<'s>(
+        &'s mut self,
+        awaited: Awaited<'s>,
+        rule: RuleKey,
         kind: RulesetKind,
-    ) -> PooledFuture<'_, Phase<Option<RulesetResult>>> {
+    ) -> PooledFuture<'s, Phase<Option<RulesetResult>>> {
         match awaited {
             Awaited::Time(time) => PooledFuture::new(async move {
                 let pause = While::pause(time, weir_sched::now());
@@ -183,7 +188,7 @@ impl Stream {
                 Ok(None)
             }),
             Awaited::Tarpit(reply) => {
-                self.rules.decided_at = Some(at);
+                self.rules.decided_by = Some(rule);
                 self.rules.stop_by_rule();
                 PooledFuture::new(self.tarpit(reply))
             }
@@ -191,14 +196,14 @@ impl Stream {
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    fn tarpit(&mut self, reply: &'static Reply) -> impl Future<Output = Phase<Option<RulesetResult>>> {
+    fn tarpit(&mut self, reply: &Reply) -> impl Future<Output = Phase<Option<RulesetResult>>> {
         async move {
             self.enter(During::Tarpit);
             let tarpit = While::tarpit(&self.timeouts, weir_sched::now());
             let held = self.pause(tarpit, During::Tarpit).await;
             // The log counts the delay as time in the queue (manual, section 8.4).
             let buffers = |proxy: &Proxy| proxy.config.settings.options.http_buffer_request;
-            if !buffers(self.frontend) && !buffers(self.backend) {
+            if !buffers(&self.frontend) && !buffers(&self.backend) {
                 self.timers.request = None;
             }
             self.timers.queue = Some(self.elapsed());
@@ -226,7 +231,7 @@ impl Stream {
     }
 
     /// The result of a failed rule in strict mode.
-    fn failed_rule(&mut self, kind: RulesetKind, proxy: &'static Proxy) -> StreamError {
+    fn failed_rule(&mut self, kind: RulesetKind, proxy: &Proxy) -> StreamError {
         proxy.count_failed_rewrite();
         self.rules.stop_by_rule();
         let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
@@ -234,14 +239,14 @@ impl Stream {
     }
 
     /// Counts a refusal by the current kind of rules.
-    fn count_denied(&mut self, kind: RulesetKind, proxy: &'static Proxy) {
+    fn count_denied(&mut self, kind: RulesetKind, proxy: &Proxy) {
         self.rules.denied = true;
         if kind == RulesetKind::HttpRequest {
             self.count_tracked_error();
         }
         match kind {
-            RulesetKind::TcpRequestConnection => proxy.count_denied_connection(self.session.listener),
-            RulesetKind::TcpRequestSession => proxy.count_denied_session(self.session.listener),
+            RulesetKind::TcpRequestConnection => proxy.count_denied_connection(self.session.listener()),
+            RulesetKind::TcpRequestSession => proxy.count_denied_session(self.session.listener()),
             RulesetKind::TcpRequestContent | RulesetKind::HttpRequest => self.count(Event::DeniedRequest),
             RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
                 self.count(Event::DeniedResponse);
@@ -256,7 +261,7 @@ impl Stream {
         }
     }
 
-    fn act(&mut self, action: &'static Action, kind: RulesetKind, proxy: &'static Proxy) -> ActionResult {
+    fn act<'r>(&mut self, action: &'r Action, kind: RulesetKind, proxy: &Proxy) -> ActionResult<'r> {
         let request = !matches!(
             kind,
             RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse
@@ -493,7 +498,7 @@ impl Stream {
         kind: RulesetKind,
         endpoint: Endpoint,
         value: &weir_expr::Expr,
-    ) -> ActionResult {
+    ) -> ActionResult<'static> {
         use std::net::{IpAddr, Ipv4Addr, SocketAddr};
         let is_port = matches!(endpoint, Endpoint::SourcePort | Endpoint::DestinationPort);
         let wanted = if is_port { weir_expr::SampleType::Int } else { weir_expr::SampleType::Addr };
@@ -560,11 +565,11 @@ fn silence(socket: &Descriptor, reset_ttl: Option<u8>) {
     let _ = option::set_no_linger(socket);
 }
 
-fn done(success: bool) -> ActionResult {
+fn done(success: bool) -> ActionResult<'static> {
     if success { ActionResult::Next } else { ActionResult::Failed }
 }
 
 /// A variable without room is not set; that never ends a stream (manual, "tune.vars.global-max-size").
-fn done_leniently(_: bool) -> ActionResult {
+fn done_leniently(_: bool) -> ActionResult<'static> {
     ActionResult::Next
 }

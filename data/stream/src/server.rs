@@ -76,7 +76,7 @@ impl Stream {
         let took_ms = began.map_or(0, |began| self.elapsed().ms().saturating_sub(began.ms()));
         let seen = Seen { observation, worker: weir_sched::worker_index(), took_ms };
         let news = backend.observe(lease.server(), seen, weir_sched::now().as_ms());
-        if let (Some(news), Some(listener)) = (news, self.instance.news.get()) {
+        if let (Some(news), Some(listener)) = (news, self.frontend.instance().news.get()) {
             listener(news);
         }
     }

@@ -14,9 +14,9 @@ use weir_sched::TaskKey;
 use weir_sys::Address;
 
 use crate::addresses::Addresses;
-use crate::admission::Admitted;
+use crate::admission::Admission;
 use crate::clock::Moment;
-use crate::instance::{Listener, Proxy};
+use crate::instance::{Listener, ProxyRef};
 use crate::tracked::Tracked;
 use crate::upstream::OwnConnection;
 use crate::variables::Charge;
@@ -25,10 +25,6 @@ use crate::variables::Charge;
 ///
 /// Every idle client has one, so rare state is kept separately, in [`Rare`].
 pub struct Session {
-    /// The proxy that accepted it.
-    pub frontend: &'static Proxy,
-    /// The listener that accepted it.
-    pub listener: &'static Listener,
     /// The task that serves it.
     pub task: Cell<TaskKey>,
     /// When it was accepted.
@@ -45,8 +41,8 @@ pub struct Session {
     pub handshake_ms: Cell<u32>,
     /// Requests begun on this connection.
     pub requests: Cell<u32>,
-    /// Counts the connection as long as this lives.
-    _admitted: Admitted,
+    /// Where it was accepted: counts the connection as long as this lives.
+    admitted: Admission,
 }
 
 /// State that few sessions have.
@@ -75,10 +71,22 @@ pub struct ProxyFields {
 }
 
 impl Session {
+    /// The proxy that accepted it.
+    #[inline]
+    pub fn frontend(&self) -> &ProxyRef {
+        self.admitted.frontend()
+    }
+
+    /// The listener that accepted it.
+    #[inline]
+    pub fn listener(&self) -> &Listener {
+        self.admitted.listener()
+    }
+
     /// Whether its streams are requests: its frontend is in HTTP mode, or a backend of HTTP was chosen.
     #[inline]
     pub fn speaks_http(&self) -> bool {
-        self.frontend.is_http() || self.is_upgraded()
+        self.frontend().is_http() || self.is_upgraded()
     }
 
     /// Whether a connection that was accepted in TCP mode goes on in HTTP.
@@ -97,26 +105,23 @@ impl Session {
     /// The version of HTTP that is spoken with the client from the first byte on, if the listener or a rule of its frontend says one.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         let of_rule = self.rare.borrow().as_ref().and_then(|rare| rare.upgraded.flatten());
-        of_rule.or(self.listener.bind.options.protocol)
+        of_rule.or(self.listener().bind.options.protocol)
     }
 
     /// A session for a connection just accepted from `source`; `destination` is none when it is the listener's address.
     pub(crate) fn new(
-        admitted: Admitted,
+        admitted: Admission,
         source: Address,
         destination: Option<Address>,
         accepted: Moment,
         descriptor: i32,
     ) -> Rc<Self> {
-        let listener = admitted.listener();
-        let addresses = match (destination, listener.only_address()) {
+        let addresses = match (destination, admitted.only_address()) {
             (Some(destination), _) => Addresses::new(source, destination),
             (None, Some(address)) => Addresses::of_listener(source, address),
             (None, None) => Addresses::new(source.clone(), source),
         };
         Rc::new(Session {
-            frontend: listener.proxy(),
-            listener,
             task: Cell::new(TaskKey::NONE),
             accepted,
             addresses: RefCell::new(addresses),
@@ -125,7 +130,7 @@ impl Session {
             last_server: Cell::new((u32::MAX, ServerKey::configured(0))),
             handshake_ms: Cell::new(0),
             requests: Cell::new(0),
-            _admitted: admitted,
+            admitted,
         })
     }
 
@@ -187,7 +192,7 @@ impl Session {
     /// Whether its connection closes after the response that it carries, because the process leaves.
     #[inline]
     pub fn closes(&self) -> bool {
-        let instance = self.frontend.instance();
+        let instance = self.frontend().instance();
         instance.is_stopping()
             && instance.closing.is_due(self.accepted.monotonic_us, weir_sched::now().as_ms())
     }
@@ -195,10 +200,10 @@ impl Session {
     /// Whether its connection closes although it is idle, because the process leaves. A configured
     /// `close-spread-time` applies to idle connections too, even if another process accepts new ones.
     pub fn closes_idle(&self) -> bool {
-        let instance = self.frontend.instance();
+        let instance = self.frontend().instance();
         let keeps = instance.closing.spread == CloseSpread::AtOnce
             && instance.keeps_quiet_clients.load(Ordering::Relaxed);
-        !keeps && !self.frontend.config.settings.options.idle_close_on_response && self.closes()
+        !keeps && !self.frontend().config.settings.options.idle_close_on_response && self.closes()
     }
 
     /// The fields of a PROXY header besides the addresses; none without a header.

@@ -12,21 +12,24 @@ use crate::http::request::target_as;
 use crate::instance::Proxy;
 use crate::instance::service::{Page, PageRequest};
 use crate::stream::response::LocalName;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
-    /// Answers with the statistics page if the request asks for it.
-    pub(crate) async fn serve_statistics(&mut self, proxy: &'static Proxy) -> Phase {
-        let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
+    /// Whether the request asks for the statistics page of this proxy.
+    pub(crate) fn asks_for_statistics(&self, side: ProxySide) -> bool {
+        let Some(stats) = &self.proxy(side).config.settings.stats else { return false };
         let uri = stats.uri().as_bytes();
         let message = &self.request.message;
-        if !target_as(uri, &message.head, message.bytes()).starts_with(uri) {
-            return Ok(());
-        }
+        target_as(uri, &message.head, message.bytes()).starts_with(uri)
+            && matches!(message.head.method(), Method::Get | Method::Head | Method::Post)
+    }
+
+    /// Answers with the statistics page.
+    pub(crate) async fn serve_statistics(&mut self, side: ProxySide) -> Phase {
+        let proxy = self.proxy(side).clone();
+        let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
+        let uri = stats.uri().as_bytes();
         let method = self.request.message.head.method();
-        if !matches!(method, Method::Get | Method::Head | Method::Post) {
-            return Ok(());
-        }
         self.response.service = LocalName::Statistics;
         self.judge_statistics(stats)?;
         let admin = stats.admin.iter().any(|line| self.holds(&line.condition));
@@ -47,9 +50,9 @@ impl Stream {
             admin,
             sender: sender::of_request(head, raw, self.client.tls().is_some()),
         };
-        let page = self.instance.statistics.page(self.instance, &request);
+        let page = self.frontend.instance().statistics.page(self.frontend.instance().shared(), &request);
         self.prepare_statistics(page);
-        Err(self.served(proxy))
+        Err(self.served(&proxy))
     }
 
     /// `use-service prometheus-exporter`: answers any method.
@@ -60,7 +63,7 @@ impl Stream {
         let raw = self.request.message.bytes();
         let query = head.query(raw).unwrap_or_default();
         let accept = head.lines(raw, b"accept").next().unwrap_or_default();
-        match self.instance.statistics.metrics(self.instance, query, accept) {
+        match self.frontend.instance().statistics.metrics(self.frontend.instance().shared(), query, accept) {
             Some(page) => self.prepare_statistics(page),
             None => self.prepare_error(400),
         }
@@ -77,7 +80,7 @@ impl Stream {
     }
 
     /// `stats http-request` rules, then `stats auth`.
-    fn judge_statistics(&mut self, stats: &'static weir_config::model::Stats) -> Phase {
+    fn judge_statistics(&mut self, stats: &weir_config::model::Stats) -> Phase {
         for rule in &stats.http_request {
             if rule.condition.as_ref().is_some_and(|condition| !self.holds(condition)) {
                 continue;

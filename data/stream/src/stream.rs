@@ -33,7 +33,7 @@ use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
 use crate::entry::OwnEntry;
 use crate::filters::Attached;
-use crate::instance::{Instance, Proxy};
+use crate::instance::ProxyRef;
 use crate::recycle::Lent;
 use crate::session::Session;
 use crate::stream::attempts::Attempts;
@@ -48,12 +48,10 @@ use crate::stream::server_side::ServerSide;
 use crate::stream::stream_variables::StreamVariables;
 use crate::timers::{Elapsed, Timers};
 use crate::tracked::TableUse;
-use crate::upstream::BackendVisit;
+use crate::upstream::VisitedBackend;
 
 /// A stream in progress.
 pub struct Stream {
-    /// State shared by all workers.
-    pub instance: &'static Instance,
     /// The client's connection.
     pub session: Rc<Session>,
     /// The stream's entry in the list of streams.
@@ -61,11 +59,9 @@ pub struct Stream {
     /// Whether it began in TCP mode and serves a request now: the frontend's rules on content were run.
     pub began_in_tcp: bool,
     /// The proxy that accepted the client.
-    pub frontend: &'static Proxy,
+    pub frontend: ProxyRef,
     /// The proxy with the servers: the frontend itself until another one is chosen.
-    pub backend: &'static Proxy,
-    /// Whether `backend` is final, and counts this stream.
-    pub visit: BackendVisit,
+    pub backend: VisitedBackend,
     /// The client's side.
     pub client: StreamConnector,
     /// The server's side.
@@ -161,7 +157,31 @@ impl From<StreamError> for Ending {
 /// The result of a phase.
 pub type Phase<T = ()> = Result<T, StreamError>;
 
+/// One of a stream's two proxies, which may be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxySide {
+    /// The one that accepted the client.
+    Frontend,
+    /// The one with the servers.
+    Backend,
+}
+
 impl Stream {
+    /// The proxy of that side.
+    #[inline]
+    pub(crate) fn proxy(&self, side: ProxySide) -> &ProxyRef {
+        match side {
+            ProxySide::Frontend => &self.frontend,
+            ProxySide::Backend => &self.backend,
+        }
+    }
+
+    /// Whether the backend is another proxy than the frontend.
+    #[inline]
+    pub(crate) fn has_other_backend(&self) -> bool {
+        !self.backend.is(&self.frontend)
+    }
+
     /// Whether this is a request, not a connection in TCP mode.
     #[inline]
     pub(crate) fn speaks_http(&self) -> bool {
@@ -170,15 +190,12 @@ impl Stream {
 
     /// A stream carried by `client`, on the connection of this session. It begins at `began_us` of the worker's clock.
     pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
-        let frontend = session.frontend;
+        let frontend = session.frontend().clone();
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
         let serial = crate::figures::next_serial();
         weir_expr::pattern::regex::budget::begin_request();
         Stream {
-            instance: frontend.instance(),
-            frontend,
-            backend: frontend,
-            visit: BackendVisit::default(),
+            backend: VisitedBackend::ahead_of(frontend.clone()),
             server: ServerSide::default(),
             reusable: Reusable::default(),
             request: RequestPart::new(),
@@ -189,6 +206,7 @@ impl Stream {
             ending: Ending::NORMAL,
             timers: Timers::begin(began_us, handshake_ms),
             timeouts: Timeouts::of_frontend(&frontend.timeouts),
+            frontend,
             choice: ServerChoice::default(),
             attempts: Attempts::default(),
             rules: RuleState::default(),
@@ -239,7 +257,7 @@ impl Stream {
         // The end may still be behind waiting bytes: another request, or all the data of a client in TCP mode.
         self.client.input().len() <= self.request.held()
             && matches!(
-                self.client.receive(self.instance.limits.head_limit()),
+                self.client.receive(self.frontend.instance().limits.head_limit()),
                 weir_net::Received::End | weir_net::Received::Failed(_)
             )
     }

@@ -13,7 +13,7 @@ use crate::instance::Proxy;
 use crate::multiplexed;
 use crate::passwords;
 use crate::stream::log_record::LogState;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
     /// Serves a client until its connection ends, or a rule or the backend says that it goes on in HTTP (manual, 4.2, `mode`, and 4.3,
@@ -41,7 +41,7 @@ impl Stream {
     async fn first_bytes(&mut self) -> Waited {
         let end = clock::after_some(deadlines::next_request(&self.frontend.config.settings.timeouts, 0));
         loop {
-            let head_limit = self.instance.limits.head_limit();
+            let head_limit = self.frontend.instance().limits.head_limit();
             if !self.client.input().is_empty() || self.client.receive(head_limit) != Received::Nothing {
                 return Waited::Bytes;
             }
@@ -57,7 +57,7 @@ impl Stream {
         self.session.requests.set(1);
         Proxy::count_connection_request();
         self.begin_view();
-        self.attach_filters(self.frontend);
+        self.attach_filters(ProxySide::Frontend);
         match self.process_tcp().await {
             Ok(Served::Wholly) => {}
             Ok(Served::UntilHttp) => return true,
@@ -90,31 +90,30 @@ impl Stream {
 
     /// A listener with `proto none` says that its connections never go on in HTTP.
     fn until_http(&self) -> Phase<Served> {
-        match self.session.listener.bind.options.protocol {
+        match self.session.listener().bind.options.protocol {
             Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
             _ => Ok(Served::UntilHttp),
         }
     }
 
     async fn process_tcp(&mut self) -> Phase<Served> {
-        let frontend = self.frontend;
         // Whether the client sends anything is known later.
-        if !frontend.config.settings.options.dont_log_null {
+        if !self.frontend.config.settings.options.dont_log_null {
             self.log_arrival();
         }
-        self.content_rules(frontend).await?;
+        self.content_rules(ProxySide::Frontend).await?;
         if self.speaks_http() {
             return self.until_http();
         }
-        passwords::verify_ahead(self, &frontend.asked_userlists.outside_of_rules).await?;
+        passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.outside_of_rules).await?;
         let backend = self.choose_backend()?;
         if backend.is_http() {
             return self.until_http();
         }
         self.enter_backend(backend);
-        if !std::ptr::eq(self.backend, self.frontend) {
-            self.content_rules(self.backend).await?;
-            passwords::verify_ahead(self, &self.backend.asked_userlists.outside_of_rules).await?;
+        if self.has_other_backend() {
+            self.content_rules(ProxySide::Backend).await?;
+            passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.outside_of_rules).await?;
         }
         self.reach_server().await?;
         self.log_the_beginning();

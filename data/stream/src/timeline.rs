@@ -86,14 +86,14 @@ impl Stream {
         };
         entry.set_word(Word::Source, &self.source().to_string());
         entry.set_word(Word::Frontend, self.frontend.name());
-        if self.visit.has_begun() || self.backend.backend.is_some() {
+        if self.backend.has_begun() || self.backend.backend.is_some() {
             entry.set_word(Word::Backend, self.backend.name());
         }
         if let Some(server) = self.chosen_server() {
             entry.set_word(Word::Server, server.name());
             entry.set_word(Word::Chosen, self.how_chosen());
         }
-        if let Some(at) = self.rules.decided_at {
+        if let Some(at) = self.decided_at() {
             entry.set_word(Word::Rule, &at.to_string());
         }
         entry.set_word(Word::Ending, &self.ended().sentence());
@@ -110,7 +110,7 @@ impl Stream {
             has_request: self.request.is_known(),
             by_rule: self.rules.stopped_by == StoppedBy::Rule,
             option: self.rules.stopped_by.option(),
-            has_backend: self.visit.has_begun() || self.backend.backend.is_some(),
+            has_backend: self.backend.has_begun() || self.backend.backend.is_some(),
             has_server: self.chosen_server().is_some(),
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod body;
 
 use std::io::Write as _;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use weir_events::trace::{About, Event, Happening, Level, Source};
 use weir_http::Head;
@@ -108,8 +109,8 @@ fn about_session(session: &Rc<Session>) -> About {
     let number = Rc::as_ptr(session) as u64;
     About {
         connection: number,
-        frontend: session.frontend.index as u64 + 1,
-        listener: std::ptr::from_ref(session.listener) as u64,
+        frontend: session.frontend().index as u64 + 1,
+        listener: std::ptr::from_ref(session.listener()) as u64,
         session: number,
         thread: weir_sched::worker_index() as u64 + 1,
         ..About::default()
@@ -118,7 +119,7 @@ fn about_session(session: &Rc<Session>) -> About {
 
 /// The identity of a client's connection, for traces.
 pub(crate) fn identity(session: &Rc<Session>) -> Identity {
-    Identity { about: about_session(session), proxy: session.frontend.name() }
+    Identity { about: about_session(session), proxy: Arc::clone(&session.frontend().name) }
 }
 
 #[inline]
@@ -139,7 +140,7 @@ pub(crate) fn session_ends(session: &Rc<Session>) {
 fn emit_session(session: &Rc<Session>, event: usize) {
     SESSION.tell(&now(event, Level::User, about_session(session)), |verbosity, line| {
         // Writing to memory does not fail.
-        let _ = write!(line, "{} from {}", session.frontend.name(), session.source());
+        let _ = write!(line, "{} from {}", session.frontend().name(), session.source());
         if verbosity > 0 {
             let _ = write!(line, " to {} requests={}", session.destination(), session.requests.get());
         }
@@ -150,7 +151,7 @@ impl Stream {
     fn about(&self) -> About {
         About {
             backend: self.backend.index as u64 + 1,
-            server: self.chosen_server().map_or(0, |server| std::sync::Arc::as_ptr(&server) as u64),
+            server: self.chosen_server().map_or(0, |server| Arc::as_ptr(&server) as u64),
             stream: self.serial + 1,
             ..about_session(&self.session)
         }
@@ -160,7 +161,7 @@ impl Stream {
     pub(crate) fn server_identity(&self) -> Identity {
         let about = self.about();
         let about = About { backend: about.backend, server: about.server, ..About::default() };
-        Identity { about, proxy: self.backend.name() }
+        Identity { about, proxy: Arc::clone(&self.backend.name) }
     }
 
     #[inline]
@@ -336,8 +337,8 @@ impl Stream {
         tell: impl FnOnce(u8, &mut Vec<u8>),
     ) {
         let (proxy, side) = match side {
-            Side::Front => (self.frontend, "front"),
-            Side::Back => (self.backend, "back"),
+            Side::Front => (&self.frontend, "front"),
+            Side::Back => (self.backend.proxy(), "back"),
         };
         let what = match direction {
             Direction::Request => "request",

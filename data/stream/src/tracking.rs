@@ -53,14 +53,14 @@ impl Session {
 impl Stream {
     /// `track-sc`: tracks the entry of a key from now on. Only the first rule of a counter that finds a key has an effect, be it the
     /// stream's or its session's.
-    pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &'static Proxy, track: &Track) -> Tracking {
+    pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &Proxy, track: &Track) -> Tracking {
         let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
         let counter = usize::from(track.counter);
         if self.counter(counter).is_some() {
             return Tracking::Done;
         }
         let position = track.table.target().map(|(table, _)| table).or(proxy.config.table);
-        let Some(table) = position.and_then(|position| self.instance.table(position)) else {
+        let Some(table) = position.and_then(|position| self.frontend.instance().table(position)) else {
             return Tracking::Done;
         };
         let key = match self.table_key(table, &track.key) {
@@ -68,7 +68,7 @@ impl Stream {
             Err(tracking) => return tracking,
         };
         // Content rules of a frontend come before the request counts, in everything that is tracked by then.
-        let is_early = kind == RulesetKind::TcpRequestContent && std::ptr::eq(proxy, self.frontend);
+        let is_early = kind == RulesetKind::TcpRequestContent && self.frontend.is(proxy);
         let is_request = !of_session && !is_early && self.speaks_http() && self.request.is_known();
         let tracked = table.track(&key, now_ms(), |row| {
             row.count(DataType::ConnectionCount, DataType::ConnectionRate, 1);
@@ -184,8 +184,8 @@ impl Stream {
     /// The table that an expression names, or the current proxy's.
     pub(crate) fn table_named(&self, position: Option<u32>) -> Option<&'static Table> {
         let of = |proxy: &Proxy| proxy.config.table;
-        let position = position.or_else(|| of(self.backend)).or_else(|| of(self.frontend))?;
-        self.instance.table(position)
+        let position = position.or_else(|| of(&self.backend)).or_else(|| of(&self.frontend))?;
+        self.frontend.instance().table(position)
     }
 
     /// Whether any entry is tracked.
@@ -231,10 +231,10 @@ impl Stream {
     #[inline]
     pub(crate) fn count_tracked_status(&self, status: u16) {
         if self.tracks() {
-            if self.instance.limits.error_codes.contains(status) {
+            if self.frontend.instance().limits.error_codes.contains(status) {
                 self.count_tracked_error();
             }
-            if self.instance.limits.failure_codes.contains(status) {
+            if self.frontend.instance().limits.failure_codes.contains(status) {
                 self.count_tracked_failure();
             }
         }

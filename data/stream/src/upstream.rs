@@ -1,11 +1,14 @@
 //! The server's side of a stream: the connection, and its counts.
 
 use std::cell::Cell;
+use std::ops::Deref;
 
-use weir_backend::{Backend, IdlePools, InUse, ServerKey};
+use weir_backend::{IdlePools, InUse, ServerKey};
 use weir_mux::StreamConnector;
 use weir_net::Fault;
 use weir_sys::Address;
+
+use crate::instance::ProxyRef;
 
 /// A connection to a server, lent to one stream.
 pub struct Upstream {
@@ -76,44 +79,74 @@ impl PastConnection {
     }
 }
 
-/// Whether a stream is at its backend. While it is inside, it counts as load of the backend (`scur`, `fullconn`).
+/// The proxy whose servers a stream uses, and whether the stream is there. While it is inside, it counts as load of that backend
+/// (`scur`, `fullconn`).
 ///
 /// ```text
 ///   ahead ──enter──► inside ──end, drop──► over
 /// ```
-#[derive(Debug, Default)]
-pub struct BackendVisit {
-    /// None ahead of it and when it is over.
-    backend: Option<&'static Backend>,
+#[derive(Debug)]
+pub struct VisitedBackend {
+    proxy: ProxyRef,
     /// The worker whose count it is in: there are no more of them than a task's key can name.
     worker: u16,
-    has_begun: bool,
+    progress: VisitProgress,
 }
 
-impl BackendVisit {
-    /// Counts a stream that enters.
-    pub fn enter(backend: &'static Backend) -> Self {
+/// How far a visit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VisitProgress {
+    Ahead,
+    Inside,
+    Over,
+}
+
+impl VisitedBackend {
+    /// No backend is chosen: `proxy` stands for it.
+    #[inline]
+    pub fn ahead_of(proxy: ProxyRef) -> Self {
+        VisitedBackend { proxy, worker: 0, progress: VisitProgress::Ahead }
+    }
+
+    /// Counts a stream that enters this proxy's backend.
+    pub fn enter(proxy: ProxyRef) -> Self {
         let worker = weir_sched::worker_index();
-        backend.enter(worker);
-        BackendVisit { backend: Some(backend), worker: worker as u16, has_begun: true }
+        proxy.servers().enter(worker);
+        VisitedBackend { proxy, worker: worker as u16, progress: VisitProgress::Inside }
+    }
+
+    /// The proxy.
+    #[inline]
+    pub fn proxy(&self) -> &ProxyRef {
+        &self.proxy
     }
 
     /// Whether a backend was chosen: it counts the stream, now or before.
     #[inline]
     pub fn has_begun(&self) -> bool {
-        self.has_begun
+        self.progress != VisitProgress::Ahead
     }
 
     /// Ends the stream's count as load of the backend.
     #[inline]
     pub fn end(&mut self) {
-        if let Some(backend) = self.backend.take() {
-            backend.leave(usize::from(self.worker));
+        if self.progress == VisitProgress::Inside {
+            self.progress = VisitProgress::Over;
+            self.proxy.servers().leave(usize::from(self.worker));
         }
     }
 }
 
-impl Drop for BackendVisit {
+impl Deref for VisitedBackend {
+    type Target = ProxyRef;
+
+    #[inline]
+    fn deref(&self) -> &ProxyRef {
+        &self.proxy
+    }
+}
+
+impl Drop for VisitedBackend {
     fn drop(&mut self) {
         self.end();
     }

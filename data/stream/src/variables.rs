@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_config::model::VariableSizes;
+use weir_containers::LocalArc;
 
 /// Limits of the bytes that the variables of each scope take, together with those of the scopes inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +48,15 @@ pub(crate) const NONE: usize = usize::MAX;
 /// Bytes of variables that count for the process until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Charge {
-    total: Option<&'static AtomicUsize>,
+    total: Option<LocalArc<AtomicUsize>>,
     bytes: usize,
 }
 
 impl Charge {
-    pub(crate) fn set(&mut self, total: &'static AtomicUsize, bytes: usize) {
+    pub(crate) fn set(&mut self, total: &LocalArc<AtomicUsize>, bytes: usize) {
         total.fetch_add(bytes.wrapping_sub(self.bytes), Relaxed);
-        (self.total, self.bytes) = (Some(total), bytes);
+        self.total.get_or_insert_with(|| total.clone());
+        self.bytes = bytes;
     }
 }
 
@@ -68,6 +70,8 @@ impl Drop for Charge {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -85,15 +89,15 @@ mod tests {
 
     #[test]
     fn a_charge_counts_as_long_as_it_lives() {
-        static TOTAL: AtomicUsize = AtomicUsize::new(0);
+        let total = LocalArc::new(Arc::new(AtomicUsize::new(0)));
         let (mut one, mut other) = (Charge::default(), Charge::default());
-        one.set(&TOTAL, 10);
-        other.set(&TOTAL, 5);
-        one.set(&TOTAL, 3);
-        assert_eq!(TOTAL.load(Relaxed), 8);
+        one.set(&total, 10);
+        other.set(&total, 5);
+        one.set(&total, 3);
+        assert_eq!(total.load(Relaxed), 8);
         drop(one);
-        assert_eq!(TOTAL.load(Relaxed), 5);
+        assert_eq!(total.load(Relaxed), 5);
         drop(other);
-        assert_eq!(TOTAL.load(Relaxed), 0);
+        assert_eq!(total.load(Relaxed), 0);
     }
 }

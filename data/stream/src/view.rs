@@ -50,7 +50,7 @@ impl Stream {
         if let Some(lease) = &mut self.server.lease {
             lease.give_back();
         }
-        self.visit.end();
+        self.backend.end();
     }
 
     /// Called when the response, or the first bytes in TCP mode, are about to be sent: `option logasap` writes its line now.

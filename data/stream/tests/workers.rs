@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -158,7 +159,10 @@ fn servers_come_and_go_under_load() {
             set(key, weir_backend::RequestedState::Maintenance);
             while backend.remove(key, 0).is_err() {
                 for worker in 0..3 {
-                    running.ask(worker, move || weir_stream::server::idle::forget(proxy, key));
+                    let instance = Arc::clone(&running.instance);
+                    running.ask(worker, move || {
+                        weir_stream::server::idle::forget(&instance.proxies[0], key);
+                    });
                 }
             }
         }

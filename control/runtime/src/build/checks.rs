@@ -63,7 +63,7 @@ pub(crate) fn checks(
         let mut shared = CheckParts::default();
         let servers = (0..).zip(&proxy.config.servers);
         servers.flat_map(move |(rank, server)| {
-            plans(proxy, server, ServerKey::configured(rank), means, &mut shared)
+            plans(instance, proxy, server, ServerKey::configured(rank), means, &mut shared)
         })
     });
     let load = CheckLoad::new(instance.figures.len(), means.tuning.most_per_thread);
@@ -121,18 +121,20 @@ pub(crate) struct CheckParts {
 
 /// The plans of a server's checks.
 pub(crate) fn plans(
+    instance: &Instance,
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
     means: &CheckMeans,
     shared: &mut CheckParts,
 ) -> impl Iterator<Item = CheckPlan> + use<> {
-    let health = health_plan(proxy, server, key, means, shared);
-    let agent = agent_plan(proxy, server, key, means.tuning, shared);
+    let health = health_plan(instance, proxy, server, key, means, shared);
+    let agent = agent_plan(instance, proxy, server, key, means.tuning, shared);
     [health, agent].into_iter().flatten()
 }
 
 fn health_plan(
+    instance: &Instance,
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
@@ -157,7 +159,7 @@ fn health_plan(
             spread_percent: means.tuning.spread_percent,
         },
         timings: timings(proxy),
-        dial: dial(proxy, server, key).shared(&mut shared.dial),
+        dial: dial(instance, proxy, server, key).shared(&mut shared.dial),
         agent_send: None,
         reuse: reuse(proxy, server).filter(|_| script.as_ref().is_some_and(|s| s.takes_any_connection())),
         script,
@@ -209,6 +211,7 @@ fn program_plan(proxy: &Proxy, server: &model::Server, means: &CheckMeans) -> Op
 }
 
 fn agent_plan(
+    instance: &Instance,
     proxy: &Proxy,
     server: &model::Server,
     key: ServerKey,
@@ -218,7 +221,7 @@ fn agent_plan(
     let said = server.settings.check.agent.as_ref().filter(|agent| agent.enabled)?;
     let backend = proxy.backend.as_ref()?;
     let interval = milliseconds(said.inter.unwrap_or(AGENT_INTERVAL)).max(1);
-    let of_health = dial(proxy, server, key);
+    let of_health = dial(instance, proxy, server, key);
     let dial = Dial {
         address: said.address.as_ref().and_then(Host::ip).or(of_health.address),
         port: said.port,
@@ -283,7 +286,7 @@ pub(crate) fn follow(instance: &Instance) {
 }
 
 /// The connection settings of a server's checks.
-fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
+fn dial(instance: &Instance, proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
     let (settings, said) = (&server.settings, &server.settings.check);
     let of_proxy = &proxy.config.settings;
     let keep_alive = of_proxy.options.server_keep_alive.then_some(&of_proxy.server_keep_alive);
@@ -310,7 +313,7 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
             // Nothing is left to be sent by then: a reset leaves no socket behind.
             no_linger: true,
             delays_acknowledgement: true,
-            sizes: proxy.instance().limits.server_sockets,
+            sizes: instance.limits.server_sockets,
             multipath: options.multipath || said.multipath,
             ..options
         },
@@ -326,9 +329,6 @@ fn dial(proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
             takes_host: !said.tls.no_automatic_name,
         }),
         protocol: said.protocol.or(settings.protocol),
-        http2: Http2Bounds {
-            limits: proxy.instance().limits.h2_server,
-            pace: proxy.instance().limits.h2_server_pace,
-        },
+        http2: Http2Bounds { limits: instance.limits.h2_server, pace: instance.limits.h2_server_pace },
     }
 }

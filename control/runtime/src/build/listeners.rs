@@ -29,7 +29,6 @@ pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuil
                 address: OnceLock::new(),
                 figures: ListenerFigures::new(workers),
                 connections: ConnectionLimit::new(),
-                proxy: OnceLock::new(),
                 tls: tls.clone().map(|listener| listener as Arc<dyn ChooseServer>),
             });
         }

@@ -265,7 +265,7 @@ impl PeersPlan {
     /// Makes the sections live. `has_predecessor` says whether there may be a former process to learn from.
     pub fn publish(
         self,
-        instance: &'static Instance,
+        instance: &Arc<Instance>,
         has_predecessor: bool,
         messages: &'static Messages,
         log_tag: &Arc<[u8]>,
@@ -303,8 +303,8 @@ impl PeersPlan {
                     Some(name) => format!("{}/{name}", planned.name),
                     None => format!("{}/{FIRST_LISTENER}", planned.name),
                 };
-                let tag = Arc::clone(log_tag);
-                section.log = Box::new(move |event| log_event(&place, &sinks, &tag, instance, event));
+                let (tag, instance) = (Arc::clone(log_tag), Arc::clone(instance));
+                section.log = Box::new(move |event| log_event(&place, &sinks, &tag, &instance, event));
             }
             let section = Arc::new(section);
             for mut bind in listeners::single(&planned.bind) {

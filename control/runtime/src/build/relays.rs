@@ -68,13 +68,14 @@ pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<B
 
 impl RelayPlan {
     /// Makes the sections live.
-    pub fn publish(self, instance: &'static Instance, tls: Option<&LiveTls>) -> LiveRelays {
+    pub fn publish(self, instance: &Arc<Instance>, tls: Option<&LiveTls>) -> LiveRelays {
+        let (of_connections, of_sessions) = (Arc::clone(instance), Arc::clone(instance));
         let shared = Relays::new(
             instance.figures.len(),
-            &instance.connections,
-            &instance.limits.connections,
-            Box::new(|| count_connection(instance)),
-            Box::new(|facts| instance.count_tls_session(facts)),
+            Arc::clone(&instance.connections),
+            Arc::clone(&instance.limits.connections),
+            Box::new(move || count_connection(&of_connections)),
+            Box::new(move |facts| of_sessions.count_tls_session(facts)),
         );
         let mut live = LiveRelays { shared: Arc::new(shared), listeners: Vec::new(), sinks: Vec::new() };
         for (section, sinks) in self.0 {

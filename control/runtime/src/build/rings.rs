@@ -151,7 +151,7 @@ impl Events {
     ///
     /// # Errors
     /// When a setting of the servers' lines is not possible.
-    pub fn attach(&self, instance: &'static Instance) -> Result<(), Vec<BuildError>> {
+    pub fn attach(&self, instance: &Instance) -> Result<(), Vec<BuildError>> {
         let faults = self.farms.iter().filter_map(|farm| farm.attach(instance).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }

@@ -27,7 +27,7 @@ fn check(lines: &str, ignore_unknown: bool, want: Result<fn(&Instance) -> bool, 
     let seen = weir_sched::run(async move {
         let live = try_live(&text, &OneName, ignore_unknown);
         match (live, want) {
-            (Ok(live), Ok(right)) => assert!(right(live.instance), "{text}"),
+            (Ok(live), Ok(right)) => assert!(right(&live.instance), "{text}"),
             (Err(messages), Err(want)) => assert_eq!(messages, [want], "{text}"),
             (live, _) => panic!("{text}: {:?}", live.err()),
         }

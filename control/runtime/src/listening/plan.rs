@@ -6,7 +6,7 @@ use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
 /// Every socket of the instance and of the runtime API. `None` for an impossible setting, which was printed.
 pub(super) fn wanted<'w>(
-    instance: &'static Instance,
+    instance: &'w Instance,
     relays: &'w LiveRelays,
     peers: &'w LivePeers,
     context: &BindContext<'w>,
@@ -36,10 +36,15 @@ pub(super) fn wanted<'w>(
     };
     let mut unknown = Vec::new();
     for proxy in &instance.proxies {
-        for listener in &proxy.listeners {
+        for (position, listener) in (0..).zip(&proxy.listeners) {
             let place = format!("[{}] for {} {}", listener.bind.at, type_name(&proxy.config), proxy.name());
             match options(&listener.bind, backlog(&listener.bind, &proxy.config, proxy), context) {
-                Ok(options) => add(Owner::Frontend(listener), place, &listener.bind, &options),
+                Ok(options) => add(
+                    Owner::Frontend { proxy: proxy.index, listener: position },
+                    place,
+                    &listener.bind,
+                    &options,
+                ),
                 Err(fault) => unknown.push(format!("Binding {place}: {fault}")),
             }
         }
@@ -212,7 +217,7 @@ fn contains(range: &ThreadRange, number: usize) -> bool {
 
 /// The planned sockets as text.
 #[cfg(test)]
-pub(crate) fn described(instance: &'static Instance, global: &Global, workers: usize) -> String {
+pub(crate) fn described(instance: &Arc<Instance>, global: &Global, workers: usize) -> String {
     static MESSAGES: Messages = Messages::new();
     let resolver = &crate::build::SystemResolver::default();
     let context = BindContext { global, workers, reuse_port: true, resolver, messages: &MESSAGES };

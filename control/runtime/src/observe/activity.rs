@@ -11,16 +11,16 @@ pub(super) struct Row {
     /// HAProxy's name where the meaning is the same.
     pub(super) name: &'static str,
     /// Its value on a worker.
-    pub(super) figure: fn(Live, usize) -> u64,
+    pub(super) figure: fn(&Live, usize) -> u64,
     /// Whether the workers' values are averaged rather than summed.
     pub(super) average: bool,
 }
 
-const fn row(name: &'static str, figure: fn(Live, usize) -> u64) -> Row {
+const fn row(name: &'static str, figure: fn(&Live, usize) -> u64) -> Row {
     Row { name, figure, average: false }
 }
 
-const fn average(name: &'static str, figure: fn(Live, usize) -> u64) -> Row {
+const fn average(name: &'static str, figure: fn(&Live, usize) -> u64) -> Row {
     Row { name, figure, average: true }
 }
 
@@ -77,7 +77,7 @@ fn of_worker(worker: usize, figure: impl FnOnce(&weir_sched::Activity) -> u64) -
     weir_sched::activity(worker, figure).unwrap_or(0)
 }
 
-fn of_checks(live: Live, worker: usize, figure: fn(&CheckCounts) -> u64) -> u64 {
+fn of_checks(live: &Live, worker: usize, figure: fn(&CheckCounts) -> u64) -> u64 {
     live.record.checks.get().and_then(|checks| checks.load.of(worker)).map_or(0, figure)
 }
 
@@ -85,6 +85,6 @@ fn runs(activity: &weir_sched::Activity) -> u64 {
     activity.runs.iter().map(|class| class.value()).sum()
 }
 
-fn of_site(live: Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
+fn of_site(live: &Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
     live.instance.figures.get(worker).map_or(0, |figures| figure(figures))
 }

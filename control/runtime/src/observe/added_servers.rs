@@ -6,7 +6,7 @@ use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
-use weir_stream::instance::{AddedServer, KnownServer, Proxy};
+use weir_stream::instance::{AddedServer, Instance, KnownServer, Proxy};
 
 use super::process_target::NoFiles;
 use super::{LiveTarget, notices, now_ms, on_every_worker};
@@ -84,11 +84,11 @@ impl LiveTarget {
                 self.remove_from(proxy, &server)?;
                 return Err("the server to track was removed meanwhile.".to_owned());
             }
-            notices::tell(self.live, backend.catch_up(server.key(), now_ms()));
+            notices::tell(&self.live, backend.catch_up(server.key(), now_ms()));
         }
         if let Some(checks) = record.checks.get() {
             let mut alone = build::CheckParts::default();
-            build::plans(proxy, &said, server.key(), &record.check_means, &mut alone)
+            build::plans(&self.live.instance, proxy, &said, server.key(), &record.check_means, &mut alone)
                 .for_each(|plan| checks.add(plan));
         }
         Ok(())
@@ -99,7 +99,7 @@ impl LiveTarget {
         &self,
         proxy: &Proxy,
         said: &model::Server,
-    ) -> Result<Option<(&'static Arc<Backend>, weir_backend::ServerKey)>, String> {
+    ) -> Result<Option<(&Arc<Backend>, weir_backend::ServerKey)>, String> {
         let Some(track) = &said.settings.check.track else { return Ok(None) };
         let of_leader = match &track.backend {
             None => self.live.instance.proxies.get(proxy.index),
@@ -143,7 +143,7 @@ impl LiveTarget {
         self.remove_from(proxy, &server)
     }
 
-    fn remove_from(&self, proxy: &'static Proxy, server: &Server) -> Result<(), String> {
+    fn remove_from(&self, proxy: &Proxy, server: &Server) -> Result<(), String> {
         let gone = || "No such server.".to_owned();
         let backend = proxy.backend.as_ref().ok_or_else(gone)?;
         if proxy.known_server(server.key()).is_some_and(|known| known.is_referenced) {
@@ -155,7 +155,7 @@ impl LiveTarget {
             RemoveError::Followed => REFERENCED.to_owned(),
             RemoveError::InUse => {
                 // Idle connections need not prevent the next attempt.
-                forget_connections(proxy, server);
+                forget_connections(&self.live.instance, proxy, server);
                 "Server still has connections attached to it, cannot remove it.".to_owned()
             }
         })?;
@@ -169,9 +169,9 @@ impl LiveTarget {
 }
 
 /// Closes the idle connections to a server, on every worker.
-pub(super) fn forget_connections(proxy: &'static Proxy, server: &Server) {
-    let server = server.key();
-    on_every_worker(move || weir_stream::server::idle::forget(proxy, server));
+pub(super) fn forget_connections(instance: &Arc<Instance>, proxy: &Proxy, server: &Server) {
+    let (instance, proxy, server) = (Arc::clone(instance), proxy.index, server.key());
+    on_every_worker(move || weir_stream::server::idle::forget(&instance.proxies[proxy], server));
 }
 
 /// The words of a server line whose addresses may have variables, as in a configuration: quotes and variables of other words are text.

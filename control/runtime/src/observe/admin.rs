@@ -8,11 +8,11 @@ use weir_stream::ending::By;
 
 impl AdminTarget for Live {
     fn has_backend(&self, backend: &str) -> bool {
-        names::proxy(self.instance, backend, names::backend_side).is_some()
+        names::proxy(&self.instance, backend, names::backend_side).is_some()
     }
 
     fn act(&mut self, backend: &str, server: &str, action: Action) -> Acted {
-        let Some(proxy) = names::proxy(self.instance, backend, names::backend_side) else {
+        let Some(proxy) = names::proxy(&self.instance, backend, names::backend_side) else {
             return Acted::Refused;
         };
         let Some(server) = names::server(proxy, server) else { return Acted::Refused };
@@ -39,7 +39,7 @@ impl AdminTarget for Live {
                 return Acted::Done;
             }
         };
-        match notices::change_server(*self, proxy, &server, change) {
+        match notices::change_server(self, proxy, &server, change) {
             Ok(()) => Acted::Done,
             Err(_) => Acted::Refused,
         }

@@ -10,7 +10,7 @@ use super::{Live, notices};
 
 impl ProcessView for Live {
     fn news(&self, news: News) {
-        notices::tell(*self, news);
+        notices::tell(self, news);
     }
 
     fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection> {

@@ -1,6 +1,7 @@
 //! Registered descriptors: each worker describes its own, a few at a time, so the others are asked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use weir_cli::target::{DescriptorRole, DescriptorTarget, DescriptorView, ListPosition, NextDescriptor};
 use weir_sched::TaskKey;
@@ -12,7 +13,7 @@ use super::session_target::{Mailbox, backend_of, server_of};
 
 /// A listing in progress: worker by worker, in batches of the places of its table.
 pub(super) struct Descriptors {
-    instance: &'static Instance,
+    instance: Arc<Instance>,
     worker: usize,
     /// The first place of the next batch.
     from: usize,
@@ -29,7 +30,7 @@ impl Descriptors {
             if let Some(view) = self.batch.pop_front() {
                 return NextDescriptor::Descriptor(Box::new(view));
             }
-            let (instance, from) = (self.instance, self.from);
+            let from = self.from;
             if let Some(mailbox) = &self.asked {
                 let Some(batch) = mailbox.take() else { return NextDescriptor::Pending };
                 self.asked = None;
@@ -37,9 +38,10 @@ impl Descriptors {
             } else if self.worker >= weir_sched::worker_count() {
                 return NextDescriptor::None;
             } else if self.worker == weir_sched::worker_index() {
-                self.accept(describe(instance, from));
+                self.accept(describe(&self.instance, from));
             } else {
-                self.asked = Mailbox::ask(self.worker, task, move || describe(instance, from));
+                let instance = Arc::clone(&self.instance);
+                self.asked = Mailbox::ask(self.worker, task, move || describe(&instance, from));
                 if self.asked.is_none() {
                     self.accept((Vec::new(), None));
                 }
@@ -59,7 +61,7 @@ impl Descriptors {
 impl DescriptorTarget for LiveTarget {
     fn next_descriptor(&mut self, place: &mut ListPosition) -> NextDescriptor {
         if *place == 0 {
-            let instance = self.live.instance;
+            let instance = Arc::clone(&self.live.instance);
             self.descriptors =
                 Some(Descriptors { instance, worker: 0, from: 0, batch: VecDeque::new(), asked: None });
             *place = 1;
@@ -74,14 +76,15 @@ impl DescriptorTarget for LiveTarget {
 }
 
 /// The descriptors of the current worker in so many places.
-fn describe(instance: &'static Instance, from: usize) -> Batch {
+fn describe(instance: &Instance, from: usize) -> Batch {
     let (found, next) = weir_sched::registered(from, BATCH);
     // Nobody but these is put into a map: there may be thousands of others.
     let numbers: HashSet<i32> = found.iter().map(|one| one.number).collect();
-    let clients: HashMap<i32, &'static str> = weir_stream::worker::sessions()
+    let sessions = weir_stream::worker::sessions();
+    let clients: HashMap<i32, &str> = sessions
         .iter()
         .filter(|session| numbers.contains(&session.descriptor))
-        .map(|session| (session.descriptor, session.frontend.name()))
+        .map(|session| (session.descriptor, session.frontend().name()))
         .collect();
     let streams = weir_stream::entry::streams();
     let mut servers: HashMap<i32, usize> = HashMap::new();
@@ -109,7 +112,7 @@ fn describe(instance: &'static Instance, from: usize) -> Batch {
         };
         let listener =
             || Some(listener_at(instance, one.local.as_ref().filter(|_| one.listens)?)?.to_owned());
-        let of_stream = stream.map(|stream| stream.session.frontend.name());
+        let of_stream = stream.map(|stream| stream.session.frontend().name());
         DescriptorView {
             number: one.number,
             worker: weir_sched::worker_index() as u32 + 1,
@@ -134,7 +137,7 @@ fn describe(instance: &'static Instance, from: usize) -> Batch {
 }
 
 /// The frontend that accepts connections at this address.
-fn listener_at(instance: &'static Instance, address: &Address) -> Option<&'static str> {
+fn listener_at<'i>(instance: &'i Instance, address: &Address) -> Option<&'i str> {
     let listens = |proxy: &&Proxy| proxy.listeners.iter().any(|one| one.address.get() == Some(address));
     instance.proxies.iter().find(listens).map(|proxy| proxy.name())
 }

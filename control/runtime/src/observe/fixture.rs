@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use weir_cli::{Level, SeverityOutput};
@@ -102,8 +102,8 @@ pub(crate) fn try_live(
     let (record, config) = read(text)?;
     let instance = build::instance(config, options(record, resolver, ignore_unknown_names))
         .map_err(|errors| said(&errors))?;
-    let instance = instance.publish();
-    record.events.attach(instance).map_err(|errors| said(&errors))?;
+    let instance = Arc::new(instance);
+    record.events.attach(&instance).map_err(|errors| said(&errors))?;
     Ok(Live { instance, record })
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<LiveRelays, 
     let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
     let instance =
         build::instance(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
-    Ok(plan.publish(instance.publish(), record.tls()))
+    Ok(plan.publish(&Arc::new(instance), record.tls()))
 }
 
 fn said(errors: &[build::BuildError]) -> Vec<String> {
@@ -214,7 +214,7 @@ pub(crate) fn settings() -> CliSettings {
 }
 
 /// The output for an administrator who sends this on one connection.
-pub(crate) fn ask(live: Live, text: &str) -> String {
+pub(crate) fn ask(live: &Live, text: &str) -> String {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
     session.feed(text.as_bytes());

@@ -27,7 +27,7 @@ pub struct MasterView {
     began_wall_us: u64,
     clients: Arc<ConnectionLimit>,
     /// Moved into the instance when that is created.
-    figures: RefCell<Vec<CachePadded<ProcessFigures>>>,
+    figures: RefCell<Vec<Arc<CachePadded<ProcessFigures>>>>,
     /// The time from the start until it was ready.
     boot_ms: Cell<u32>,
     live: OnceCell<Live>,
@@ -40,7 +40,7 @@ impl MasterView {
             began_ns: weir_sched::precise_ns(),
             began_wall_us: weir_sched::wall_us(),
             clients: Arc::default(),
-            figures: RefCell::new(vec![CachePadded::default()]),
+            figures: RefCell::new(vec![Arc::default()]),
             boot_ms: Cell::new(0),
             live: OnceCell::new(),
         }
@@ -72,7 +72,7 @@ impl MasterView {
 
     /// The state of the process, if it was created.
     pub fn seen(&self) -> Option<Live> {
-        self.live.get().copied()
+        self.live.get().cloned()
     }
 
     /// The state of the process, with the sockets of its command line. Call it on its worker.
@@ -82,16 +82,17 @@ impl MasterView {
         sockets: impl FnOnce() -> Vec<CliSocket>,
         leaves: bool,
     ) -> Live {
-        *self.live.get_or_init(|| {
+        let live = self.live.get_or_init(|| {
             let live = self.make(messages);
             // Nothing else sets these.
             let _ = live.record.cli_sockets.set(sockets().into_iter().map(Arc::new).collect());
             let _ = live.record.boot_ms.set(self.boot_ms.get());
             live.instance.stopping.store(leaves, SeqCst);
             weir_memory::name_work_with(work_target::work_name);
-            pulse::start_late(live, self.began_ns);
+            pulse::start_late(live.clone(), self.began_ns);
             live
-        })
+        });
+        live.clone()
     }
 
     fn make(&self, messages: &'static Messages) -> Live {
@@ -137,7 +138,7 @@ impl MasterView {
         };
         let instance = build::instance(nothing, options).expect("without proxies no proxy has a fault");
         let instance = Instance { figures: self.figures.take(), ..instance };
-        Live { instance: instance.publish(), record }
+        Live { instance: Arc::new(instance), record }
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
     static MESSAGES: Messages = Messages::new();
 
     #[track_caller]
-    fn check(live: Live, command: &str, lines: &[&str]) {
+    fn check(live: &Live, command: &str, lines: &[&str]) {
         let answer = ask(live, command);
         for line in lines {
             assert!(answer.lines().any(|known| known == *line), "{line} in {answer}");
@@ -168,16 +169,16 @@ mod tests {
             master_view.sent(20);
             let pid = format!("Pid: {}", system::id());
             check(
-                live,
+                &live,
                 "show info",
                 &[&pid, "Nbthread: 1", "CumConns: 2", "TotalBytesOut: 120", "Jobs: 1", "Maxconn: 0"],
             );
-            check(live, "show sess", &[""]);
-            check(live, "set maxconn global 1", &["Value out of range."]);
-            check(live, "disable server b/s", &["No such backend."]);
-            check(live, "disable frontend f", &["No such frontend."]);
+            check(&live, "show sess", &[""]);
+            check(&live, "set maxconn global 1", &["Value out of range."]);
+            check(&live, "disable server b/s", &["No such backend."]);
+            check(&live, "disable frontend f", &["No such frontend."]);
             drop(second);
-            check(live, "show info", &["Jobs: 0"]);
+            check(&live, "show info", &["Jobs: 0"]);
         });
         assert_eq!(done, Ok(Some(())));
     }

@@ -37,10 +37,10 @@ impl MetricsSource for Live {
 }
 
 /// The answer to a scrape with this query by a client that accepts this; none if the query is invalid.
-pub(super) fn page(live: Live, query: &[u8], accept: &[u8]) -> Option<Page> {
+pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
-    let scrape = Scrape { live, dump: MetricsDump::new(request) };
+    let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request) };
     let body: Option<Box<dyn Service>> = Some(Box::new(scrape));
     Some(Page { status: 200, content_type, policy: None, location: None, refresh: None, body })
 }
@@ -68,8 +68,8 @@ mod tests {
     use super::super::fixture::with_live;
     use super::*;
 
-    fn scrape(live: Live, query: &str) -> String {
-        let page = live.instance.statistics.metrics(live.instance, query.as_bytes(), b"");
+    fn scrape(live: &Live, query: &str) -> String {
+        let page = live.instance.statistics.metrics(&live.instance, query.as_bytes(), b"");
         let mut service = page.and_then(|page| page.body).expect("a scrape has a body");
         let mut body = Vec::new();
         while service.advance(100, &mut body) == Made::More {}
@@ -84,7 +84,7 @@ mod tests {
             be.backend_figures.add(0, BackendCounter::BytesIn, 77);
             let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
             s2.figures().add(0, ServerCounter::Http2xx, 3);
-            let text = scrape(live, "");
+            let text = scrape(&live, "");
             for line in [
                 "# TYPE haproxy_frontend_http_requests_total counter",
                 "haproxy_frontend_http_requests_total{proxy=\"fe\"} 5",
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn a_query_leaves_the_others_out() {
         with_live(|live| {
-            let text = scrape(live, "scope=server&metrics=haproxy_server_weight");
+            let text = scrape(&live, "scope=server&metrics=haproxy_server_weight");
             assert!(text.starts_with("# HELP haproxy_server_weight "), "{text}");
             assert!(text.lines().skip(2).all(|line| line.starts_with("haproxy_server_weight{")), "{text}");
-            assert_eq!(scrape(live, "scope="), "");
-            assert!(live.instance.statistics.metrics(live.instance, b"scope=x", b"").is_none());
+            assert_eq!(scrape(&live, "scope="), "");
+            assert!(live.instance.statistics.metrics(&live.instance, b"scope=x", b"").is_none());
         });
     }
 }

@@ -18,7 +18,7 @@ use super::{Live, mail, now_ms, session_target};
 
 /// Changes a server for an operator, and logs the result.
 pub(super) fn change_server(
-    live: Live,
+    live: &Live,
     proxy: &Proxy,
     server: &Server,
     change: Change,
@@ -30,7 +30,7 @@ pub(super) fn change_server(
 }
 
 /// Logs the result of a change, and has followed what is to be done later.
-pub(super) fn tell(live: Live, news: News) {
+pub(super) fn tell(live: &Live, news: News) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
         let level = match notice.urgency {
@@ -48,13 +48,13 @@ pub(super) fn tell(live: Live, news: News) {
         end_sessions(proxy, passage);
     }
     for end in &news.ejections {
-        weir_sched::spawn(&EJECTION_END, Class::Normal, end_ejections(live, *end));
+        weir_sched::spawn(&EJECTION_END, Class::Normal, end_ejections(live.clone(), *end));
     }
     for end in &news.batches {
-        weir_sched::spawn(&BATCH_END, Class::Normal, settle(live, *end));
+        weir_sched::spawn(&BATCH_END, Class::Normal, settle(live.clone(), *end));
     }
     if !news.later.is_empty() {
-        weir_sched::spawn(&FOLLOWERS, Class::Normal, tell_followers(live, news.later));
+        weir_sched::spawn(&FOLLOWERS, Class::Normal, tell_followers(live.clone(), news.later));
     }
 }
 
@@ -68,7 +68,7 @@ async fn tell_followers(live: Live, later: Vec<Followers>) {
         for followers in std::mem::take(&mut news.later).into_iter().rev() {
             later.push_front(followers);
         }
-        tell(live, news);
+        tell(&live, news);
     }
 }
 
@@ -77,7 +77,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
     if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
-        tell(live, backend.end_ejections(now_ms()));
+        tell(&live, backend.end_ejections(now_ms()));
     }
 }
 
@@ -98,7 +98,7 @@ static EJECTION_END: Kind = Kind::new("ejection end");
 
 /// Ends the sessions of a server that goes down or comes up, as its line says (manual, "on-marked-down" and
 /// "on-marked-up").
-fn end_sessions(proxy: &'static Proxy, passage: &Passage) {
+fn end_sessions(proxy: &Proxy, passage: &Passage) {
     let Some(known) = proxy.known_server(passage.server.key()) else { return };
     let said = &known.settings.check;
     if !passage.is_up && said.shuts_down_sessions {
@@ -116,7 +116,7 @@ fn end_sessions(proxy: &'static Proxy, passage: &Passage) {
 }
 
 /// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
-pub(super) fn change_frontend_state(live: Live, proxy: &Proxy, state: ProxyState) -> bool {
+pub(super) fn change_frontend_state(live: &Live, proxy: &Proxy, state: ProxyState) -> bool {
     let Some(lifecycle) = live.record.lifecycle.get() else {
         // There are no listening sockets yet.
         proxy.set_state(state);
@@ -140,7 +140,7 @@ pub(super) fn change_frontend_state(live: Live, proxy: &Proxy, state: ProxyState
 }
 
 /// Writes to the proxy's logs, and to standard error.
-fn say(live: Live, proxy: &Proxy, level: Level, text: &str) {
+fn say(live: &Live, proxy: &Proxy, level: Level, text: &str) {
     announce(proxy, level, text.as_bytes());
     if let Some(messages) = live.record.messages {
         match level {

@@ -299,11 +299,11 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
 }
 
 /// Starts what renews the responses, on the current worker.
-pub(crate) fn start(live: Live) {
+pub(crate) fn start(live: &Live) {
     let (Some(updates), Some(tls)) = (live.record.ocsp_updates.get(), live.record.tls.get()) else { return };
     let watching = Arc::clone(updates);
     tls.watch(move || watching.note_change());
-    weir_sched::spawn(&KEEPER, Class::Bulk, keep(live, Arc::clone(updates), Arc::clone(tls)));
+    weir_sched::spawn(&KEEPER, Class::Bulk, keep(live.clone(), Arc::clone(updates), Arc::clone(tls)));
 }
 
 async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
@@ -313,7 +313,7 @@ async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
         updates.align(&tls, at);
         let (due, next) = updates.state().take_due(at);
         for subject in due {
-            let (updates, tls) = (Arc::clone(&updates), Arc::clone(&tls));
+            let (live, updates, tls) = (live.clone(), Arc::clone(&updates), Arc::clone(&tls));
             weir_sched::spawn(&UPDATE, Class::Bulk, async move {
                 let _ = caught(renew(live, &updates, &tls, &subject)).await;
                 updates.end(&subject.key);
@@ -333,7 +333,7 @@ async fn renew(
 ) -> Result<Response, String> {
     let renewed = match updates.ask(subject).await {
         Ok((exchange, outcome)) => {
-            log_exchange(live, &exchange, &outcome);
+            log_exchange(&live, &exchange, &outcome);
             response_of(&outcome).and_then(|der| {
                 tls.renew(subject, der).map_err(|fault| match fault {
                     RenewalFault::NotBelieved(why) => UpdateResult::of(NOT_BELIEVED, why.to_owned()),
@@ -348,7 +348,7 @@ async fn renew(
     let (failures, successes) = updates.conclude(subject, &verdict, good_until, seconds());
     let (code, text) = (verdict.code, verdict.text());
     let line = format!("<OCSP-UPDATE> {} {code} \"{text}\" {failures} {successes}", subject.path);
-    log(live, Level::Notice, &line);
+    log(&live, Level::Notice, &line);
     renewed.map_err(|verdict| verdict.text())
 }
 
@@ -365,11 +365,12 @@ impl Later for Update {
 ///
 /// # Errors
 /// Why it cannot be asked for.
-pub(super) fn update_now(live: Live, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
+pub(super) fn update_now(live: &Live, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
     let none = || "there are no certificates".to_owned();
     let tls = live.record.tls.get().cloned().ok_or_else(none)?;
     let updates = live.record.ocsp_updates.get().cloned().ok_or_else(none)?;
     let subject = tls.subject(path)?;
+    let live = live.clone();
     Ok(in_background(task, async move {
         match caught(renew(live, &updates, &tls, &subject)).await {
             Ok(Ok(response)) => response.describe(),
@@ -396,7 +397,7 @@ pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 
 /// # Errors
 /// Why it cannot be sent.
 pub(super) fn request_now(
-    live: Live,
+    live: &Live,
     method: &str,
     url: &str,
     task: TaskKey,
@@ -422,7 +423,7 @@ pub(super) fn request_now(
 }
 
 /// A line in the form of traffic's, where a request failed: what is normal is not logged.
-fn log_exchange(live: Live, exchange: &Exchange, outcome: &Outcome) {
+fn log_exchange(live: &Live, exchange: &Exchange, outcome: &Outcome) {
     let (status, bytes, state) = match &outcome.answer {
         Ok(answer) => match answer.head.head.status() {
             status @ 500.. => (status, answer.body.len(), "--"),
@@ -465,7 +466,7 @@ fn ending(failure: Failure) -> (u16, &'static str) {
     }
 }
 
-fn log(live: Live, level: Level, line: &str) {
+fn log(live: &Live, level: Level, line: &str) {
     let sinks = live.record.log_sinks.get().map(Vec::as_slice).unwrap_or_default();
     weir_stream::log::tell(sinks, &live.record.log_tag, level, line.as_bytes());
 }

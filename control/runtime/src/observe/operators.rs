@@ -27,7 +27,7 @@ pub struct Operator {
 
 impl Operator {
     /// Lists the client of the current task on this worker.
-    pub fn enlist(live: Live, settings: &CliSettings, peer: &Address, client: &Connection) -> Rc<Self> {
+    pub fn enlist(live: &Live, settings: &CliSettings, peer: &Address, client: &Connection) -> Rc<Self> {
         let sockets = live.record.cli_sockets();
         // Counted from 1, as listeners; the master's channel is not among the sockets of lines.
         let number = sockets.iter().position(|socket| std::ptr::eq(&socket.settings, settings));

@@ -21,7 +21,7 @@ pub(crate) fn start(live: Live) {
         weir_memory::give_back();
         loop {
             weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
-            tidy(live);
+            tidy(&live);
             if any_discarded() {
                 while free_some(PIECE) {
                     weir_sched::yield_now().await;
@@ -36,7 +36,7 @@ pub(crate) fn start(live: Live) {
                 next_report = weir_sched::now().after(REPORT_MS);
             }
             for report in &reports {
-                say(live, &describe(report, limit::on_limit()));
+                say(&live, &describe(report, limit::on_limit()));
             }
         }
     });
@@ -44,13 +44,14 @@ pub(crate) fn start(live: Live) {
 
 /// Reorganizes large changed sets, in a thread of low priority. If there is no thread it is done here: a late worker is
 /// better than lists that grow with every change.
-fn tidy(live: Live) {
+fn tidy(live: &Live) {
     static TIDYING: AtomicBool = AtomicBool::new(false);
     if TIDYING.load(Acquire) || !take_untidy() {
         return;
     }
+    let record = live.record;
     let tidy_all = move || {
-        live.record.patterns.sets().iter().for_each(|set| set.tidy());
+        record.patterns.sets().iter().for_each(|set| set.tidy());
         TIDYING.store(false, Release);
     };
     TIDYING.store(true, Relaxed);
@@ -77,7 +78,7 @@ fn describe(report: &LimitReport, on_limit: OnLimit) -> String {
 }
 
 /// Writes to standard error, and to every log target of the proxies once: the text contains the rule's position.
-fn say(live: Live, text: &str) {
+fn say(live: &Live, text: &str) {
     if let Some(messages) = live.record.messages {
         messages.warning(text);
     }

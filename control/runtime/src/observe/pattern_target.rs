@@ -148,12 +148,12 @@ mod tests {
     use crate::observe::Live;
 
     #[track_caller]
-    fn check(live: Live, command: &str, expected: &str) {
+    fn check(live: &Live, command: &str, expected: &str) {
         assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
     }
 
     /// The entries of a set, without their numbers.
-    fn entries(live: Live, command: &str) -> Vec<String> {
+    fn entries(live: &Live, command: &str) -> Vec<String> {
         let answer = ask(live, command);
         let rest = |line: &str| line.split_once(' ').map(|(_, rest)| rest.to_owned());
         answer.lines().filter_map(rest).collect()
@@ -163,13 +163,13 @@ mod tests {
     fn sets_are_listed_as_the_reference_does() {
         with_live(|live| {
             check(
-                live,
+                &live,
                 "show map",
                 "# id (file) description\n3 (m.map) pattern loaded from file 'm.map' used by map at file 't.cfg' line \
                  22. curr_ver=0 next_ver=0 entry_cnt=2\n",
             );
             check(
-                live,
+                &live,
                 "show acl",
                 "# id (file) description\n\
                  0 () acl 'path' file 't.cfg' line 18. curr_ver=0 next_ver=0 entry_cnt=1\n\
@@ -184,45 +184,45 @@ mod tests {
     fn values_are_looked_up() {
         with_live(|live| {
             check(
-                live,
+                &live,
                 "get acl a.lst /x",
                 "type=str, case=sensitive, match=yes, idx=tree, pattern=\"/x\"\n",
             );
             check(
-                live,
+                &live,
                 "get map m.map /k1",
                 "type=str, case=sensitive, found=yes, idx=tree, key=\"/k1\", value=\"v1\", type=\"str\"\n",
             );
-            check(live, "get map #3 /kz", "type=str, case=sensitive, found=no\n");
-            check(live, "get map a.lst /x", "Unknown map identifier. Please use #<id> or <file>.\n");
+            check(&live, "get map #3 /kz", "type=str, case=sensitive, found=no\n");
+            check(&live, "get map a.lst /x", "Unknown map identifier. Please use #<id> or <file>.\n");
         });
     }
 
     #[test]
     fn entries_come_and_go() {
         with_live(|live| {
-            check(live, "add map m.map /k3 v3", "");
-            check(live, "set map m.map /k1 other", "");
-            check(live, "del map m.map /k2", "");
-            check(live, "del map m.map /k2", "Key not found.\n");
-            assert_eq!(entries(live, "show map m.map"), ["/k1 other", "/k3 v3"]);
-            check(live, "add acl a.lst /z", "");
-            assert_eq!(entries(live, "show acl #1"), ["/x", "/y", "/z"]);
-            check(live, "clear acl a.lst", "");
-            assert!(entries(live, "show acl a.lst").is_empty());
+            check(&live, "add map m.map /k3 v3", "");
+            check(&live, "set map m.map /k1 other", "");
+            check(&live, "del map m.map /k2", "");
+            check(&live, "del map m.map /k2", "Key not found.\n");
+            assert_eq!(entries(&live, "show map m.map"), ["/k1 other", "/k3 v3"]);
+            check(&live, "add acl a.lst /z", "");
+            assert_eq!(entries(&live, "show acl #1"), ["/x", "/y", "/z"]);
+            check(&live, "clear acl a.lst", "");
+            assert!(entries(&live, "show acl a.lst").is_empty());
         });
     }
 
     #[test]
     fn a_prepared_version_replaces_all_at_once() {
         with_live(|live| {
-            check(live, "prepare map m.map", "New version created: 1\n");
-            check(live, "add map @1 m.map /n new", "");
-            assert_eq!(entries(live, "show map m.map"), ["/k1 v1", "/k2 v2"]);
-            assert_eq!(entries(live, "show map @1 m.map"), ["/n new"]);
-            check(live, "commit map @1 m.map", "");
-            assert_eq!(entries(live, "show map m.map"), ["/n new"]);
-            check(live, "commit map @1 m.map", "Version number out of range.\n");
+            check(&live, "prepare map m.map", "New version created: 1\n");
+            check(&live, "add map @1 m.map /n new", "");
+            assert_eq!(entries(&live, "show map m.map"), ["/k1 v1", "/k2 v2"]);
+            assert_eq!(entries(&live, "show map @1 m.map"), ["/n new"]);
+            check(&live, "commit map @1 m.map", "");
+            assert_eq!(entries(&live, "show map m.map"), ["/n new"]);
+            check(&live, "commit map @1 m.map", "Version number out of range.\n");
         });
     }
 }

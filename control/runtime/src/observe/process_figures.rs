@@ -17,7 +17,7 @@ use crate::build::LiveTls;
 const PRODUCT: &str = "HAProxy";
 
 /// Fills all figures.
-pub(super) fn fill(live: Live, float: bool, info: &mut InfoRow) {
+pub(super) fn fill(live: &Live, float: bool, info: &mut InfoRow) {
     product(live, info);
     times(live, float, info);
     limits(live, info);
@@ -27,7 +27,7 @@ pub(super) fn fill(live: Live, float: bool, info: &mut InfoRow) {
     objects(live, info);
 }
 
-fn product(live: Live, info: &mut InfoRow) {
+fn product(live: &Live, info: &mut InfoRow) {
     let record = live.record;
     info.set(InfoField::Name, PRODUCT);
     info.set(InfoField::Version, record.version.as_str());
@@ -48,7 +48,7 @@ fn product(live: Live, info: &mut InfoRow) {
     info.set(InfoField::Tainted, "0");
 }
 
-fn times(live: Live, float: bool, info: &mut InfoRow) {
+fn times(live: &Live, float: bool, info: &mut InfoRow) {
     let uptime_ms = now_ms().saturating_sub(live.record.started_ms);
     let seconds = uptime_ms / 1000;
     info.set(InfoField::Uptime, duration(seconds).as_str());
@@ -67,7 +67,7 @@ fn duration(seconds: u64) -> String {
     format!("{days}d {}h{:02}m{:02}s", hours % 24, minutes % 60, seconds % 60)
 }
 
-fn limits(live: Live, info: &mut InfoRow) {
+fn limits(live: &Live, info: &mut InfoRow) {
     let recorded = &live.record.limits;
     info.set(InfoField::UlimitN, recorded.open_files);
     info.set(InfoField::Maxsock, recorded.sockets);
@@ -80,7 +80,7 @@ fn limits(live: Live, info: &mut InfoRow) {
     info.set(InfoField::MemmaxMB, narrow(recorded.memory >> 20));
 }
 
-fn traffic(live: Live, info: &mut InfoRow) {
+fn traffic(live: &Live, info: &mut InfoRow) {
     let sum = |figure: fn(&ProcessFigures) -> u64| -> u64 {
         live.instance.figures.iter().map(|figures| figure(figures)).fold(0, u64::wrapping_add)
     };
@@ -104,7 +104,7 @@ fn traffic(live: Live, info: &mut InfoRow) {
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
 }
 
-fn tls(live: Live, now_ms: u64, info: &mut InfoRow) {
+fn tls(live: &Live, now_ms: u64, info: &mut InfoRow) {
     let rates = &live.instance.rates;
     let (now, total) = weir_net::tls_count::sessions();
     info.set(InfoField::MaxSslConns, weir_net::tls_count::most());
@@ -126,11 +126,11 @@ fn tls(live: Live, now_ms: u64, info: &mut InfoRow) {
     info.set(InfoField::SslCacheMisses, narrow(misses));
 }
 
-fn pulse_sum(live: Live, figure: impl Fn(&Pulse) -> u64) -> u64 {
+fn pulse_sum(live: &Live, figure: impl Fn(&Pulse) -> u64) -> u64 {
     live.record.pulses.iter().map(|pulse| figure(pulse)).sum()
 }
 
-fn work(live: Live, info: &mut InfoRow) {
+fn work(live: &Live, info: &mut InfoRow) {
     let workers = live.instance.figures.len();
     let of_all = |figure: fn(&weir_sched::Activity) -> u64| -> u64 {
         (0..workers).filter_map(|worker| weir_sched::activity(worker, figure)).sum()
@@ -147,7 +147,7 @@ fn work(live: Live, info: &mut InfoRow) {
 }
 
 /// The totals of `show pools`.
-fn memory(live: Live, info: &mut InfoRow) {
+fn memory(live: &Live, info: &mut InfoRow) {
     let bytes_of = |objects: fn(&PoolPulse) -> &AtomicU64| {
         let bytes = |pool: &PoolPulse| objects(pool).load(Relaxed).saturating_mul(pool.size.load(Relaxed));
         pulse_sum(live, |pulse| pulse.pools.iter().map(bytes).sum())
@@ -161,7 +161,7 @@ fn memory(live: Live, info: &mut InfoRow) {
     info.set(InfoField::PoolFailed, narrow(refused + weir_memory::shortage::shortages().failures));
 }
 
-fn objects(live: Live, info: &mut InfoRow) {
+fn objects(live: &Live, info: &mut InfoRow) {
     let open = live.instance.proxies.iter().filter(|proxy| proxy.state() != ProxyState::Stopped);
     let of_relays = live.record.lifecycle.get().map_or(0, |lifecycle| lifecycle.relays.listeners.len());
     let of_proxies = open.map(|proxy| proxy.listeners.len()).sum::<usize>();
@@ -188,7 +188,7 @@ fn objects(live: Live, info: &mut InfoRow) {
 }
 
 /// Each sink counted once, however many proxies log to it.
-fn dropped_logs(live: Live) -> u64 {
+fn dropped_logs(live: &Live) -> u64 {
     let of_proxies = live.instance.proxies.iter().flat_map(|proxy| &proxy.log_sinks);
     let mut seen = HashSet::new();
     let lifecycle = || live.record.lifecycle.get().into_iter();

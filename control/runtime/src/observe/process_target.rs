@@ -178,7 +178,7 @@ impl ProcessTarget for LiveTarget {
 
 impl LiveTarget {
     fn evaluate(&self, source: VariableSource<'_>, scope: &Scope<'_>) -> Result<Value<'static>, String> {
-        let instance = self.live.instance;
+        let instance = &self.live.instance;
         let now = self.wall_time();
         let mut context = DetachedContext {
             process: ProcessFacts {
@@ -233,50 +233,50 @@ mod tests {
     use crate::observe::Live;
 
     #[track_caller]
-    fn check(live: Live, command: &str, expected: &str) {
+    fn check(live: &Live, command: &str, expected: &str) {
         assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
     }
 
     #[test]
     fn the_process_is_described() {
         with_live(|live| {
-            let info = ask(live, "show info");
+            let info = ask(&live, "show info");
             for line in
                 ["Name: HAProxy", "Nbthread: 1", "Pid: 7", "node: vm", "description: a box", "Maxconn: 1000"]
             {
                 assert!(info.lines().any(|known| known == line), "{line} in {info}");
             }
-            check(live, "show env HOME", "HOME=/root\n");
-            assert!(ask(live, "show activity").starts_with("thread_id: 1 (1..1)\n"));
-            assert!(ask(live, "show errors").ends_with("] : 0\n\n"));
+            check(&live, "show env HOME", "HOME=/root\n");
+            assert!(ask(&live, "show activity").starts_with("thread_id: 1 (1..1)\n"));
+            assert!(ask(&live, "show errors").ends_with("] : 0\n\n"));
         });
     }
 
     #[test]
     fn limits_stay_within_what_the_process_was_made_for() {
         with_live(|live| {
-            check(live, "set maxconn global 100", "");
-            assert!(ask(live, "show info").contains("\nMaxconn: 100\n"));
-            check(live, "set maxconn global 1001", "Value out of range.\n");
-            check(live, "set maxconn global 0", "");
-            assert!(ask(live, "show info").contains("\nMaxconn: 1000\n"));
-            check(live, "set rate-limit connections global 50", "");
-            assert!(ask(live, "show info").contains("\nConnRateLimit: 50\n"));
+            check(&live, "set maxconn global 100", "");
+            assert!(ask(&live, "show info").contains("\nMaxconn: 100\n"));
+            check(&live, "set maxconn global 1001", "Value out of range.\n");
+            check(&live, "set maxconn global 0", "");
+            assert!(ask(&live, "show info").contains("\nMaxconn: 1000\n"));
+            check(&live, "set rate-limit connections global 50", "");
+            assert!(ask(&live, "show info").contains("\nConnRateLimit: 50\n"));
         });
     }
 
     #[test]
     fn variables_of_the_process_are_read_and_set() {
         with_live(|live| {
-            check(live, "get var proc.foo", "proc.foo: type=str value=<bar>\n");
-            check(live, "get var proc.five", "proc.five: type=sint value=<5>\n");
-            check(live, "get var proc.none", "Variable not found.\n");
-            check(live, "get var txn.x", "Variable not found.\n");
+            check(&live, "get var proc.foo", "proc.foo: type=str value=<bar>\n");
+            check(&live, "get var proc.five", "proc.five: type=sint value=<5>\n");
+            check(&live, "get var proc.none", "Variable not found.\n");
+            check(&live, "get var txn.x", "Variable not found.\n");
             let set = "experimental-mode on; set var proc.five int(3),mul(4); get var proc.five";
-            check(live, set, "\n\nproc.five: type=sint value=<12>\n");
+            check(&live, set, "\n\nproc.five: type=sint value=<12>\n");
             let set = "experimental-mode on; set var proc.foo fmt a%[var(proc.five)]; get var proc.foo";
-            check(live, set, "\n\nproc.foo: type=str value=<a12>\n");
-            let wrong = ask(live, "experimental-mode on; set var txn.x int(3)");
+            check(&live, set, "\n\nproc.foo: type=str value=<a12>\n");
+            let wrong = ask(&live, "experimental-mode on; set var txn.x int(3)");
             let text = "'set var': cannot set variable 'txn.x', only scope 'proc' is permitted here.";
             assert_eq!(wrong, format!("\n{text}\n\n"));
         });

@@ -26,16 +26,16 @@ use super::added_servers::forget_connections;
 use super::{LiveTarget, names, notices, now_ms, session_target};
 
 impl LiveTarget {
-    fn instance(&self) -> &'static Instance {
-        self.live.instance
+    fn instance(&self) -> &Instance {
+        &self.live.instance
     }
 
-    pub(super) fn proxy_of(&self, index: u64) -> Option<&'static Proxy> {
+    pub(super) fn proxy_of(&self, index: u64) -> Option<&Proxy> {
         self.instance().proxies.get(usize::try_from(index).ok()?)
     }
 
     /// The proxy and the server of a key.
-    pub(super) fn server_of(&self, key: ServerKey) -> Option<(&'static Proxy, Arc<Server>)> {
+    pub(super) fn server_of(&self, key: ServerKey) -> Option<(&Proxy, Arc<Server>)> {
         let proxy = self.proxy_of(key.backend.0)?;
         let server = proxy.backend.as_ref()?.server(weir_backend::ServerKey::from_number(key.server))?;
         Some((proxy, server))
@@ -48,7 +48,7 @@ impl LiveTarget {
 
     fn change(&self, key: ServerKey, change: Change) -> Result<(), ServerRefusal> {
         let (proxy, server) = self.server_of(key).ok_or(ServerRefusal::Gone)?;
-        notices::change_server(self.live, proxy, &server, change)
+        notices::change_server(&self.live, proxy, &server, change)
             .map_err(|error| ServerRefusal::Because(error.to_string()))
     }
 
@@ -57,7 +57,7 @@ impl LiveTarget {
         backend.map(|backend| backend.change_dynamic_cookies(change)).is_some()
     }
 
-    fn open_frontend(&self, key: FrontendKey) -> Result<&'static Proxy, FrontendRefusal> {
+    fn open_frontend(&self, key: FrontendKey) -> Result<&Proxy, FrontendRefusal> {
         self.proxy_of(key.0).filter(|proxy| proxy.state() != ProxyState::Stopped).ok_or(FrontendRefusal::Gone)
     }
 }
@@ -229,7 +229,7 @@ impl ProxyTarget for LiveTarget {
         };
         self.change(key, Change::State(state))?;
         if server.admin_state().is_maintenance() {
-            forget_connections(proxy, &server);
+            forget_connections(&self.live.instance, proxy, &server);
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl ProxyTarget for LiveTarget {
             PortSetting::Offset(offset) => ServicePort::Mapped(offset),
         });
         self.change(server, Change::Address { ip: change.address, port })?;
-        forget_connections(proxy, &known);
+        forget_connections(&self.live.instance, proxy, &known);
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl ProxyTarget for LiveTarget {
         let Some(tls) = proxy.server_tls(server.key()).filter(|_| says_something) else { return false };
         tls.set_carries_traffic(on);
         // Idle connections were opened with the other setting.
-        forget_connections(proxy, &server);
+        forget_connections(&self.live.instance, proxy, &server);
         true
     }
 
@@ -352,7 +352,7 @@ impl ProxyTarget for LiveTarget {
         if proxy.state() == ProxyState::Paused {
             return Err(FrontendRefusal::Already);
         }
-        notices::change_frontend_state(self.live, proxy, ProxyState::Paused);
+        notices::change_frontend_state(&self.live, proxy, ProxyState::Paused);
         Ok(())
     }
 
@@ -361,7 +361,7 @@ impl ProxyTarget for LiveTarget {
         if proxy.state() == ProxyState::Open {
             return Err(FrontendRefusal::Already);
         }
-        if !notices::change_frontend_state(self.live, proxy, ProxyState::Open) {
+        if !notices::change_frontend_state(&self.live, proxy, ProxyState::Open) {
             return Err(FrontendRefusal::Because(
                 "Failed to resume frontend, check logs for precise cause (port conflict?).".to_owned(),
             ));
@@ -371,7 +371,7 @@ impl ProxyTarget for LiveTarget {
 
     fn shutdown_frontend(&mut self, frontend: FrontendKey) -> Result<(), FrontendRefusal> {
         let proxy = self.open_frontend(frontend)?;
-        notices::change_frontend_state(self.live, proxy, ProxyState::Stopped);
+        notices::change_frontend_state(&self.live, proxy, ProxyState::Stopped);
         Ok(())
     }
 
@@ -440,7 +440,7 @@ fn host_name(server: &model::Server) -> Option<String> {
 }
 
 /// Why a server's address cannot be changed like this.
-fn address_refusal(proxy: &'static Proxy, server: &Server, change: AddressChange) -> Option<&'static str> {
+fn address_refusal(proxy: &Proxy, server: &Server, change: AddressChange) -> Option<&'static str> {
     if server.address().port().is_none() {
         return Some("The server is on a unix socket: its address cannot be changed.");
     }
@@ -458,7 +458,7 @@ fn address_refusal(proxy: &'static Proxy, server: &Server, change: AddressChange
 }
 
 /// Whether checks of a server know their port without the one of the server.
-fn is_checked_at_port(proxy: &'static Proxy, server: &Server) -> bool {
+fn is_checked_at_port(proxy: &Proxy, server: &Server) -> bool {
     let Some(known) = proxy.known_server(server.key()) else { return true };
     if server.health().is_none() || redirection(server, CheckKind::Health).port.is_some() {
         return true;
@@ -538,11 +538,11 @@ mod tests {
     use crate::observe::Live;
 
     #[track_caller]
-    fn check(live: Live, command: &str, expected: &str) {
+    fn check(live: &Live, command: &str, expected: &str) {
         assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
     }
 
-    fn states(live: Live) -> String {
+    fn states(live: &Live) -> String {
         let answer = ask(live, "show servers state be");
         answer.lines().skip(2).map(|line| line.to_owned() + "\n").collect()
     }
@@ -550,47 +550,47 @@ mod tests {
     #[test]
     fn states_follow_the_operator() {
         with_live(|live| {
-            check(live, "disable server be/s1", "");
-            check(live, "set server be/s2 state drain", "");
-            check(live, "set server be/#4 state ready", "");
-            check(live, "disable server be/nosuch", "No such server.\n");
-            check(live, "disable server nosuch/s1", "No such backend.\n");
+            check(&live, "disable server be/s1", "");
+            check(&live, "set server be/s2 state drain", "");
+            check(&live, "set server be/#4 state ready", "");
+            check(&live, "disable server be/nosuch", "No such server.\n");
+            check(&live, "disable server nosuch/s1", "No such backend.\n");
             assert_eq!(
-                states(live),
+                states(&live),
                 "3 be 1 s1 127.0.0.1 0 1 10 10 0 1 0 0 0 0 0 0 - 18090 - 0 0 - - 0\n\
                  3 be 2 s2 127.0.0.1 2 8 20 20 0 1 0 2 0 0 0 0 - 18091 - 0 0 - - 0\n\
                  3 be 3 s3 127.0.0.1 2 0 1 1 0 1 0 2 0 0 0 0 - 18092 - 0 0 - - 0\n\
                  3 be 4 s4 127.0.0.1 2 4 1 1 0 1 0 2 8 0 0 0 - 18093 - 0 0 - - 0\n\
                  3 be 5 s5 - 2 0 1 1 0 1 0 2 0 0 0 0 - 0 - 0 0 - - 0\n\n"
             );
-            check(live, "enable server be/s1", "");
-            assert!(states(live).starts_with("3 be 1 s1 127.0.0.1 2 0 "));
+            check(&live, "enable server be/s1", "");
+            assert!(states(&live).starts_with("3 be 1 s1 127.0.0.1 2 0 "));
         });
     }
 
     #[test]
     fn weights_limits_and_addresses_change() {
         with_live(|live| {
-            check(live, "set weight be/s1 50%", "");
-            check(live, "get weight be/s1", "5 (initial 10)\n");
+            check(&live, "set weight be/s1 50%", "");
+            check(&live, "get weight be/s1", "5 (initial 10)\n");
             check(
-                live,
+                &live,
                 "set weight bs/t1 3",
                 "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n",
             );
-            check(live, "set maxconn server be/s1 3", "");
+            check(&live, "set maxconn server be/s1 3", "");
             check(
-                live,
+                &live,
                 "set server be/s1 addr 127.0.0.2 port 99",
                 "IP changed from '127.0.0.1' to '127.0.0.2', port changed from '18090' to '99' by 'stats socket \
                  command'\n",
             );
             check(
-                live,
+                &live,
                 "set server be/s5 addr 127.0.0.2",
                 "The server is on a unix socket: its address cannot be changed.\n",
             );
-            assert!(states(live).starts_with("3 be 1 s1 127.0.0.2 2 0 5 10 0 1 0 2 0 0 0 0 - 99 "));
+            assert!(states(&live).starts_with("3 be 1 s1 127.0.0.2 2 0 5 10 0 1 0 2 0 0 0 0 - 99 "));
         });
     }
 
@@ -598,14 +598,14 @@ mod tests {
     fn connections_are_listed_for_each_worker() {
         with_live(|live| {
             check(
-                live,
+                &live,
                 "show servers conn bs",
                 "# bkname/svname bkid/svid addr port - purge_delay served used_cur used_max need_est idle_sess \
                  unsafe_nb safe_nb idle_lim idle_cur idle_per_thr[1]\n\
                  bs/t1 5/1 127.0.0.1 18090 - 5000 0 0 0 0 0 0 0 -1 0 0\n\
                  bs/t2 5/2 ::1 18090 - 5000 0 0 0 0 0 0 0 -1 0 0\n",
             );
-            check(live, "show backend", "# name\nbe\nemp\nbs\ntcp1\n");
+            check(&live, "show backend", "# name\nbe\nemp\nbs\ntcp1\n");
         });
     }
 
@@ -614,7 +614,7 @@ mod tests {
         with_farm(300, |live| {
             let count = |command: &str| {
                 let before = allocations();
-                assert_eq!(ask(live, command).lines().filter(|line| line.starts_with("farm/")).count(), 300);
+                assert_eq!(ask(&live, command).lines().filter(|line| line.starts_with("farm/")).count(), 300);
                 allocations() - before
             };
             let counted = count("show servers conn farm");
@@ -625,17 +625,17 @@ mod tests {
     #[test]
     fn frontends_pause_resume_and_stop() {
         with_live(|live| {
-            check(live, "disable frontend fe", "");
-            check(live, "disable frontend fe", "All sockets are already disabled.\n");
-            assert!(ask(live, "show stat fe 1 -1").contains(",PAUSED,"));
-            check(live, "enable frontend fe", "");
-            check(live, "enable frontend fe", "All sockets are already enabled.\n");
-            check(live, "set maxconn frontend fe 7", "");
-            assert!(ask(live, "show stat fe 1 -1").contains("fe,FRONTEND,,,0,0,7,"));
-            check(live, "shutdown frontend fe", "");
-            check(live, "enable frontend fe", "Frontend was previously shut down, cannot enable.\n");
-            check(live, "disable frontend fe", "Frontend was previously shut down, cannot disable.\n");
-            check(live, "shutdown frontend fe", "Frontend was already shut down.\n");
+            check(&live, "disable frontend fe", "");
+            check(&live, "disable frontend fe", "All sockets are already disabled.\n");
+            assert!(ask(&live, "show stat fe 1 -1").contains(",PAUSED,"));
+            check(&live, "enable frontend fe", "");
+            check(&live, "enable frontend fe", "All sockets are already enabled.\n");
+            check(&live, "set maxconn frontend fe 7", "");
+            assert!(ask(&live, "show stat fe 1 -1").contains("fe,FRONTEND,,,0,0,7,"));
+            check(&live, "shutdown frontend fe", "");
+            check(&live, "enable frontend fe", "Frontend was previously shut down, cannot enable.\n");
+            check(&live, "disable frontend fe", "Frontend was previously shut down, cannot disable.\n");
+            check(&live, "shutdown frontend fe", "Frontend was already shut down.\n");
         });
     }
 }

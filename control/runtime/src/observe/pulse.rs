@@ -51,10 +51,10 @@ impl PoolPulse {
 /// Starts the current worker's measurements. Call it once on each worker.
 pub fn start(live: Live) {
     weir_sched::spawn(&PULSE, Class::Bulk, async move {
-        let mut last = Moment::now(live);
+        let mut last = Moment::now(&live);
         loop {
             weir_sched::sleep_until(weir_sched::now().after(PERIOD_MS)).await;
-            let now = Moment::now(live);
+            let now = Moment::now(&live);
             if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
                 pulse.beat(&last, &now);
             }
@@ -87,7 +87,7 @@ pub fn trim_memory() {
 /// Starts the measurements on a worker that has run since `began_ns`: the first measurement covers all that time.
 pub(super) fn start_late(live: Live, began_ns: u64) {
     if let Some(pulse) = live.record.pulses.get(weir_sched::worker_index()) {
-        pulse.beat(&Moment { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &Moment::now(live));
+        pulse.beat(&Moment { at_ns: began_ns, idle_ns: 0, bytes_out: 0 }, &Moment::now(&live));
     }
     start(live);
 }
@@ -130,7 +130,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn now(live: Live) -> Self {
+    fn now(live: &Live) -> Self {
         let worker = weir_sched::worker_index();
         Moment {
             at_ns: weir_sched::precise_ns(),

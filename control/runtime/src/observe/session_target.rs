@@ -63,7 +63,7 @@ pub(super) struct Listing {
 #[derive(Clone)]
 struct Query {
     filter: Arc<SessionFilter>,
-    instance: &'static Instance,
+    instance: Arc<Instance>,
     /// Sessions that began later are omitted, because a busy worker's listing would never end otherwise.
     until_ms: u64,
     /// Only those with a greater number.
@@ -71,7 +71,7 @@ struct Query {
 }
 
 impl Listing {
-    fn new(instance: &'static Instance, filter: &SessionFilter) -> Self {
+    fn new(instance: Arc<Instance>, filter: &SessionFilter) -> Self {
         let query = Query { filter: Arc::new(filter.clone()), instance, until_ms: now_ms(), after: 0 };
         // The number of a stream contains its worker; a ring's forward is not in any worker's list.
         let worker = match filter.id {
@@ -135,7 +135,7 @@ impl Query {
         streams.retain(|stream| self.wants(stream));
         streams.sort_unstable_by_key(|stream| stream.entry.id.get());
         let mut views: Vec<SessionView> =
-            streams.iter().take(BATCH).map(|stream| view(self.instance, stream, &self.filter)).collect();
+            streams.iter().take(BATCH).map(|stream| view(&self.instance, stream, &self.filter)).collect();
         views.extend(operators::wanted(&self.filter, self.until_ms, self.after));
         views.sort_unstable_by_key(|view| view.id);
         views.truncate(BATCH);
@@ -150,10 +150,10 @@ impl Query {
             && since_ms <= self.until_ms
             && filter.id.is_none_or(|wanted| wanted == id)
             && filter.older_ms.is_none_or(|age_ms| self.until_ms - since_ms >= age_ms)
-            && filter.frontend.as_deref().is_none_or(|name| stream.session.frontend.name() == name)
-            && filter.backend.as_deref().is_none_or(|name| backend_of(self.instance, stream) == Some(name))
+            && filter.frontend.as_deref().is_none_or(|name| stream.session.frontend().name() == name)
+            && filter.backend.as_deref().is_none_or(|name| backend_of(&self.instance, stream) == Some(name))
             && filter.server.as_deref().is_none_or(|wanted| {
-                let names = backend_of(self.instance, stream).zip(server_of(self.instance, stream));
+                let names = backend_of(&self.instance, stream).zip(server_of(&self.instance, stream));
                 names.is_some_and(|(backend, server)| wanted.split_once('/') == Some((backend, &*server)))
             })
     }
@@ -199,17 +199,17 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     })
 }
 
-pub(super) fn backend_of(instance: &'static Instance, stream: &Listed) -> Option<&'static str> {
+pub(super) fn backend_of<'i>(instance: &'i Instance, stream: &Listed) -> Option<&'i str> {
     Some(instance.proxies.get(stream.entry.backend.get() as usize)?.name())
 }
 
-pub(super) fn server_of(instance: &'static Instance, stream: &Listed) -> Option<String> {
+pub(super) fn server_of(instance: &Instance, stream: &Listed) -> Option<String> {
     let proxy = instance.proxies.get(stream.entry.backend.get() as usize)?;
     let server = proxy.backend.as_ref()?.server_at(stream.entry.server.get() as usize)?;
     Some(server.name().to_owned())
 }
 
-fn view(instance: &'static Instance, stream: &Listed, filter: &SessionFilter) -> SessionView {
+fn view(instance: &Instance, stream: &Listed, filter: &SessionFilter) -> SessionView {
     let Listed { session, entry: view } = stream;
     let descriptor = |number: i32| (number >= 0).then_some(number);
     let source = stream.source();
@@ -219,9 +219,9 @@ fn view(instance: &'static Instance, stream: &Listed, filter: &SessionFilter) ->
         protocol: names::protocol(&session.connection_destination()),
         source: Some(match &*source {
             address @ Address::Inet(_) => address.to_string(),
-            _ => format!("unix:{}", session.listener.id),
+            _ => format!("unix:{}", session.listener().id),
         }),
-        frontend: session.frontend.name().to_owned(),
+        frontend: session.frontend().name().to_owned(),
         backend: backend_of(instance, stream).map(str::to_owned),
         server: server_of(instance, stream),
         worker: weir_sched::worker_index() as u32 + 1,
@@ -269,7 +269,7 @@ pub(super) struct Shutdown {
 impl SessionTarget for LiveTarget {
     fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession {
         if *place == 0 {
-            self.listing = Some(Listing::new(self.live.instance, filter));
+            self.listing = Some(Listing::new(Arc::clone(&self.live.instance), filter));
             *place = 1;
         }
         let Some(listing) = &mut self.listing else { return NextSession::None };
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_listing_ends_when_every_worker_has_answered() {
         let last = on_two_workers(|| async {
-            let mut target = LiveTarget::new(live(CONFIGURATION), weir_sched::current());
+            let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut place = 0;
             loop {
                 match target.next_session(&SessionFilter::default(), &mut place) {
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn a_session_that_does_not_exist_is_not_found_wherever_it_would_be() {
         let answers = on_two_workers(|| async {
-            let mut target = LiveTarget::new(live(CONFIGURATION), weir_sched::current());
+            let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut answers = Vec::new();
             for id in [4, 5] {
                 let mut asked = false;
@@ -407,7 +407,7 @@ mod tests {
         let listed = on_two_workers(|| async {
             let live = live(RING);
             let list = async |filter: &SessionFilter| {
-                let mut target = LiveTarget::new(live, weir_sched::current());
+                let mut target = LiveTarget::new(&live, weir_sched::current());
                 let (mut place, mut listed) = (0, Vec::new());
                 loop {
                     match target.next_session(filter, &mut place) {
@@ -429,7 +429,7 @@ mod tests {
                 list(&SessionFilter { id: Some(one[0].id + 1), ..SessionFilter::default() }).await.len(),
                 list(&SessionFilter { older_ms: Some(9_000), ..SessionFilter::default() }).await.len(),
             ];
-            let mut target = LiveTarget::new(live, weir_sched::current());
+            let mut target = LiveTarget::new(&live, weir_sched::current());
             let ends = [one[0].id, one[0].id - 1, one[0].id + 1].map(|id| target.shutdown_session(id));
             let goes_on = live.record.events.forwards[1].conversation.goes_on();
             drop(lasting);

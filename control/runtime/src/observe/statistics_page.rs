@@ -1,5 +1,6 @@
 //! The statistics page: the answers to requests for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::model::{Stats, StatsScope, StatsText};
@@ -24,7 +25,7 @@ impl Page {
 }
 
 impl Statistics for Page {
-    fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> service::Page {
+    fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> service::Page {
         let proxy = &instance.proxies[request.proxy];
         let Some(stats) = proxy.config.settings.stats.as_deref() else { return empty(404) };
         let uri = stats.uri();
@@ -32,7 +33,7 @@ impl Statistics for Page {
         let Some(asked) = asked.and_then(|target| StatsRequest::parse(uri, target)) else {
             return empty(400);
         };
-        let mut live = Live { instance, record: self.record };
+        let mut live = Live { instance: Arc::clone(instance), record: self.record };
         if let Some(form) = request.form {
             let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
             let trust = match request.sender {
@@ -49,8 +50,8 @@ impl Statistics for Page {
         self.answer(live, proxy, stats, asked, request.admin)
     }
 
-    fn metrics(&self, instance: &'static Instance, query: &[u8], accept: &[u8]) -> Option<service::Page> {
-        metrics::page(Live { instance, record: self.record }, query, accept)
+    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<service::Page> {
+        metrics::page(&Live { instance: Arc::clone(instance), record: self.record }, query, accept)
     }
 }
 
@@ -63,7 +64,7 @@ impl Page {
         asked: StatsRequest,
         admin: bool,
     ) -> service::Page {
-        let settings = self.settings(live.instance, proxy, stats, admin);
+        let settings = self.settings(&live.instance, proxy, stats, admin);
         let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
         let content_type = asked.content_type();
         let policy = (asked.what == What::Page).then_some(page::POLICY);
@@ -130,8 +131,8 @@ mod tests {
         PageRequest { proxy: 0, suffix: &target[b"/stats".len()..], target, form, admin, sender }
     }
 
-    fn page(live: Live, target: &str) -> service::Page {
-        live.instance.statistics.page(live.instance, &request(target.as_bytes(), None, false))
+    fn page(live: &Live, target: &str) -> service::Page {
+        live.instance.statistics.page(&live.instance, &request(target.as_bytes(), None, false))
     }
 
     #[test]
@@ -139,7 +140,7 @@ mod tests {
         with_live(|live| {
             let text = |target: &str| {
                 let mut body = Vec::new();
-                let mut service = page(live, target).body.expect("a page has a body");
+                let mut service = page(&live, target).body.expect("a page has a body");
                 while service.advance(100, &mut body) == Made::More {}
                 String::from_utf8(body).unwrap()
             };
@@ -147,8 +148,8 @@ mod tests {
             assert!(text("/stats;csv").starts_with("# pxname,svname,"));
             assert!(text("/stats;csv;scope=bs").lines().skip(1).all(|line| line.starts_with("bs,")));
             assert!(text("/stats;json").starts_with("[["));
-            assert_eq!(page(live, "/stats").content_type, "text/html");
-            assert_eq!(page(live, "/stats;csv").content_type, "text/plain");
+            assert_eq!(page(&live, "/stats").content_type, "text/html");
+            assert_eq!(page(&live, "/stats;csv").content_type, "text/plain");
         });
     }
 
@@ -157,7 +158,7 @@ mod tests {
         with_live(|live| {
             let post = |form: &str, admin: bool| {
                 let request = request(b"/stats", Some(form.as_bytes()), admin);
-                let page = live.instance.statistics.page(live.instance, &request);
+                let page = live.instance.statistics.page(&live.instance, &request);
                 (page.status, String::from_utf8(page.location.unwrap()).unwrap())
             };
             let form = "s=s1&s=s2&action=maint&b=%233";

@@ -12,7 +12,7 @@ use weir_backend::{
 };
 use weir_config::model::Mode;
 use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
-use weir_stream::instance::{Listener, Proxy, ProxyState};
+use weir_stream::instance::{Instance, Listener, Proxy, ProxyState};
 
 use super::columns::Column;
 use super::{Live, names, now_ms};
@@ -27,7 +27,7 @@ impl StatsSource for Live {
     ) -> ControlFlow<()> {
         while let Some(proxy) = self.instance.proxies.get(cursor.proxy) {
             if !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name()) {
-                visit_proxy(proxy, cursor, selection, row, visit)?;
+                visit_proxy(&self.instance, proxy, cursor, selection, row, visit)?;
             }
             *cursor = Cursor { proxy: cursor.proxy + 1, ..Cursor::default() };
         }
@@ -35,7 +35,7 @@ impl StatsSource for Live {
     }
 
     fn info(&self, float: bool, info: &mut InfoRow) {
-        super::process_figures::fill(*self, float, info);
+        super::process_figures::fill(self, float, info);
     }
 }
 
@@ -47,6 +47,7 @@ const BACKEND: u8 = 3;
 
 /// Shows the rows of a proxy.
 fn visit_proxy(
+    instance: &Instance,
     proxy: &Proxy,
     cursor: &mut Cursor,
     selection: &Selection,
@@ -75,7 +76,7 @@ fn visit_proxy(
     let Some(of_proxy) = &proxy.backend else { return ControlFlow::Continue(()) };
     if cursor.part == SERVERS {
         if is_wanted(Kind::Server) {
-            let (servers, rows) = (of_proxy.servers(), ServerRows::new(proxy, row));
+            let (servers, rows) = (of_proxy.servers(), ServerRows::new(instance, proxy, row));
             let first = cursor.object;
             for server in servers.iter_after(first) {
                 rows.fill(server, cursor.object == first, row);
@@ -193,6 +194,7 @@ fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
 
 /// The parts that all rows of a backend's servers share.
 struct ServerRows<'p> {
+    instance: &'p Instance,
     proxy: &'p Proxy,
     head: ProxyHead<'p>,
     now_ms: u64,
@@ -212,7 +214,7 @@ struct WantedGroups {
 }
 
 impl<'p> ServerRows<'p> {
-    fn new(proxy: &'p Proxy, row: &Row) -> Self {
+    fn new(instance: &'p Instance, proxy: &'p Proxy, row: &Row) -> Self {
         let wanted = WantedGroups {
             status: row.wants(Field::Status),
             checks: row.wants_any(&OF_CHECKS),
@@ -223,17 +225,17 @@ impl<'p> ServerRows<'p> {
             cookie: row.wants(Field::Cookie),
         };
         let counters = columns(row, Kind::Server, proxy);
-        ServerRows { proxy, head: head(proxy, true), now_ms: now_ms(), counters, wanted }
+        ServerRows { instance, proxy, head: head(proxy, true), now_ms: now_ms(), counters, wanted }
     }
 
     fn fill(&self, server: &Server, is_first: bool, row: &mut Row) {
-        let &ServerRows { proxy, ref head, now_ms, ref counters, ref wanted } = self;
+        let &ServerRows { instance, proxy, ref head, now_ms, ref counters, ref wanted } = self;
         match is_first {
             true => row.begin(Kind::Server, head, server.id(), server.name()),
             false => row.begin_next(head, server.id(), server.name()),
         }
         if wanted.status {
-            let (status, health) = status(proxy, server, now_ms);
+            let (status, health) = status(instance, proxy, server, now_ms);
             row.set_health(health);
             row.set(Field::Status, &*status);
         }
@@ -241,7 +243,7 @@ impl<'p> ServerRows<'p> {
             checks(server, row, now_ms);
         }
         if wanted.state {
-            state(proxy, server, row, now_ms);
+            state(instance, proxy, server, row, now_ms);
         }
         if wanted.address {
             server.look_at_address(|address| row.set(Field::Addr, names::of_server(address).as_deref()));
@@ -325,7 +327,7 @@ const OF_CHECKS: FieldSet = FieldSet::of(&[
 ]);
 
 /// A server's weights, limits and use.
-fn state(proxy: &Proxy, server: &Server, row: &mut Row, now_ms: u64) {
+fn state(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut Row, now_ms: u64) {
     let settings = server.settings();
     if row.wants(Field::Ejections)
         && let Some(ejections) = server.ejections()
@@ -333,7 +335,7 @@ fn state(proxy: &Proxy, server: &Server, row: &mut Row, now_ms: u64) {
         row.set(Field::Ejections, ejections);
     }
     if row.wants(Field::Tracked)
-        && let Some(leader) = leader(proxy, server)
+        && let Some(leader) = leader(instance, proxy, server)
     {
         row.set(Field::Tracked, leader.0.as_str());
     }
@@ -442,7 +444,7 @@ impl CheckFields {
 }
 
 /// A server's status text, and its colour on the page.
-fn status(proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, Health) {
+fn status(instance: &Instance, proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, Health) {
     use weir_backend::AdminState;
     let admin = server.admin_state();
     let state = server.operational_state(now_ms);
@@ -451,7 +453,7 @@ fn status(proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, He
     } else if admin.contains(AdminState::RESOLUTION_MAINTENANCE) {
         ("MAINT (resolution)", Health::Maintenance)
     } else if admin.is_maintenance() {
-        let via = leader(proxy, server)
+        let via = leader(instance, proxy, server)
             .map_or(Cow::Borrowed("MAINT (via)"), |leader| format!("MAINT (via {})", leader.0).into());
         return (via, Health::Maintenance);
     } else if admin.is_drain() && state != OperationalState::Stopped {
@@ -460,14 +462,13 @@ fn status(proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, He
     } else if server.is_ejected() && state != OperationalState::Stopped {
         ("EJECTED", Health::NoLoadBalancing)
     } else {
-        return of_checks(proxy, server, state);
+        return of_checks(instance, proxy, server, state);
     };
     (word.into(), health)
 }
 
 /// The server that one tracks, if any, and the one at the end of the chain.
-fn leader(proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Server>)> {
-    let instance = proxy.instance.get()?;
+fn leader(instance: &Instance, proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Server>)> {
     let said = |proxy: &Proxy, place: usize| proxy.config.servers.get(place)?.leader;
     let mut at = said(proxy, server.key().index()).filter(|_| server.key().is_configured())?;
     let mut name = None;
@@ -484,12 +485,17 @@ fn leader(proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Serv
 }
 
 /// The same for a server that is neither in maintenance nor draining: by its checks, and how close it is to another state.
-fn of_checks(proxy: &Proxy, server: &Server, state: OperationalState) -> (Cow<'static, str>, Health) {
+fn of_checks(
+    instance: &Instance,
+    proxy: &Proxy,
+    server: &Server,
+    state: OperationalState,
+) -> (Cow<'static, str>, Health) {
     let agent = server.agent().filter(|agent| agent.record().enabled);
     if state == OperationalState::Stopped && agent.is_some_and(|agent| !agent.says_up()) {
         return ("DOWN (agent)".into(), Health::Down);
     }
-    let leader = leader(proxy, server);
+    let leader = leader(instance, proxy, server);
     let checked = leader.as_ref().map_or(server, |leader| &leader.1);
     let check = checked.health().filter(|check| check.record().enabled);
     let (word, settled, changing) = match state {

@@ -99,11 +99,11 @@ impl TlsTarget for LiveTarget {
     }
 
     fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String> {
-        ocsp_updates::update_now(self.live, certificate, self.task)
+        ocsp_updates::update_now(&self.live, certificate, self.task)
     }
 
     fn request(&mut self, method: &str, url: &str) -> Result<Box<dyn Later>, String> {
-        ocsp_updates::request_now(self.live, method, url, self.task)
+        ocsp_updates::request_now(&self.live, method, url, self.task)
     }
 
     fn ticket_keys(&self) -> Vec<TicketKeyFile> {

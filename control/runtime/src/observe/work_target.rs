@@ -20,7 +20,7 @@ impl WorkTarget for LiveTarget {
     fn activity(&self) -> Activity {
         let workers = self.live.instance.figures.len();
         let rows = ACTIVITY.iter().map(|row| {
-            let values: Vec<u64> = (0..workers).map(|worker| (row.figure)(self.live, worker)).collect();
+            let values: Vec<u64> = (0..workers).map(|worker| (row.figure)(&self.live, worker)).collect();
             let sum = values.iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));
             let total = if row.average { sum / values.len().max(1) as u64 } else { sum };
             ActivityRow { name: row.name, total, values }
@@ -349,13 +349,13 @@ mod tests {
             for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
                 weir_sched::spawn(&CENSUS, class, async {});
             }
-            let threads = ask(live, "show threads");
+            let threads = ask(&live, "show threads");
             assert!(threads.starts_with("* Thread 1 : act=1 wq=0 rq=0 tl=1 tlsz=3 rqsz=3\n"), "{threads}");
             assert!(
                 threads
                     .contains("\n             queued: urgent=1 normal=0 bulk=0 heavy=2 timers=0 tasks=4\n")
             );
-            let tasks = ask(live, "show tasks");
+            let tasks = ask(&live, "show tasks");
             assert!(tasks.starts_with("Running tasks: 3 (1 threads)\n"), "{tasks}");
             assert!(tasks.contains("\n  census                            3 100.0"), "{tasks}");
         });
@@ -366,13 +366,13 @@ mod tests {
     fn what_runs_is_measured_from_then_on() {
         let done = weir_sched::run(async {
             let live = super::super::fixture::live(super::super::fixture::CONFIGURATION);
-            assert_eq!(ask(live, "set profiling tasks on"), "\n");
+            assert_eq!(ask(&live, "set profiling tasks on"), "\n");
             for _ in 0..3 {
                 weir_sched::yield_now().await;
             }
             weir_sched::spawn(&CENSUS, Class::Normal, async {});
             weir_sched::yield_now().await;
-            let profile = ask(live, "show profiling");
+            let profile = ask(&live, "show profiling");
             assert!(profile.starts_with("Per-task CPU profiling              : on "), "{profile}");
             assert!(profile.contains(" <- yield@"), "{profile}");
             assert!(
@@ -381,9 +381,9 @@ mod tests {
             );
             assert!(profile.contains(" task_spawn\n"), "{profile}");
             assert!(profile.contains("<- Total; Delta_calls="), "{profile}");
-            assert_eq!(ask(live, "set profiling tasks off"), "\n");
+            assert_eq!(ask(&live, "set profiling tasks off"), "\n");
             assert!(
-                ask(live, "show profiling status").starts_with("Per-task CPU profiling              : off ")
+                ask(&live, "show profiling status").starts_with("Per-task CPU profiling              : off ")
             );
         });
         assert!(done.expect("a worker").is_some(), "the test ends");
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn counters_are_there_for_each_worker() {
         with_live(|live| {
-            let activity = ask(live, "show activity");
+            let activity = ask(&live, "show activity");
             let names: Vec<&str> =
                 activity.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
             for name in

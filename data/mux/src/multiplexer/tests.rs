@@ -36,7 +36,7 @@ async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
     };
     let descriptor = Descriptor::register(accepted).expect("room");
     let limits = Limits { stream_window: WINDOW, connection_window: WINDOW, ..Limits::default() };
-    let identity = Identity { about: About::default(), proxy: "f" };
+    let identity = Identity { about: About::default(), proxy: "f".into() };
     let multiplexer = Multiplexer::new(Connection::new(descriptor), limits, Pace::default(), identity);
     multiplexer.own(current());
     // POST, a scheme, and a path that stands for itself.

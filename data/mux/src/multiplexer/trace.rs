@@ -6,6 +6,7 @@
 //! then nothing is shown until they have left.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use weir_events::trace::{About, Event as Named, Happening, Level, Source};
 use weir_h2::frame::{self, FrameHeader, Kind, PREFACE};
@@ -17,12 +18,12 @@ use super::slot::Awaits;
 use super::{Inner, UNKNOWN};
 
 /// The identity of a connection, for traces.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Identity {
     /// The numbers by which traces can be filtered.
     pub about: About,
     /// Its frontend, or its backend.
-    pub proxy: &'static str,
+    pub proxy: Arc<str>,
 }
 
 macro_rules! events {

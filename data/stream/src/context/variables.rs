@@ -18,7 +18,7 @@ impl Stream {
         let room = self.variable_room(variable.scope);
         let stored = match variable.scope {
             VariableScope::Process => {
-                self.instance.variables_mut().set_within(variable, value, condition, room)
+                self.frontend.instance().variables_mut().set_within(variable, value, condition, room)
             }
             VariableScope::Session => self.session.set_variable(variable, value, condition, room),
             scope => self.variables.room_for(scope).set_within(variable, value, condition, room),
@@ -29,7 +29,7 @@ impl Stream {
 
     /// How many more bytes the variables of a scope may take.
     fn variable_room(&self, scope: VariableScope) -> usize {
-        let limits = &self.instance.limits.variables;
+        let limits = &self.frontend.instance().limits.variables;
         if weir_net::shortage::is_short() {
             return 0;
         }
@@ -38,7 +38,8 @@ impl Stream {
         }
         let mut room = NONE;
         if limits.counts_all() {
-            let used = self.instance.variables().used() + self.instance.variable_bytes.load(Relaxed);
+            let used = self.frontend.instance().variables().used()
+                + self.frontend.instance().variable_bytes.load(Relaxed);
             room = limits.process.saturating_sub(used);
         }
         let (transaction, message) = self.variables.used();
@@ -57,8 +58,8 @@ impl Stream {
 
     /// Updates the process's account of the variables, if it has a limit for them.
     pub(crate) fn charge_variables(&mut self) {
-        if self.instance.limits.variables.counts_all() {
-            let total = &self.instance.variable_bytes;
+        if self.frontend.instance().limits.variables.counts_all() {
+            let total = &self.frontend.instance().variable_bytes;
             self.variables.charge(total);
             self.session.charge_variables(|charge, bytes| charge.set(total, bytes));
         }

@@ -109,8 +109,8 @@ impl Stream {
             return Err(Absent::Missing);
         }
         let unsafe_too = self.frontend.config.settings.options.accept_unsafe_request;
-        let options = self.instance.limits.h1_options(unsafe_too);
-        let limit = self.instance.limits.head_limit();
+        let options = self.frontend.instance().limits.h1_options(unsafe_too);
+        let limit = self.frontend.instance().limits.head_limit();
         match self.request.message.read_request(&mut self.client, &options, limit) {
             ReadHead::Complete => Ok(()),
             ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
@@ -137,8 +137,8 @@ impl Stream {
             return Err(Absent::Missing);
         }
         let unsafe_too = self.backend.config.settings.options.accept_unsafe_response;
-        let options = self.instance.limits.h1_options(unsafe_too);
-        let limit = self.instance.limits.head_limit();
+        let options = self.frontend.instance().limits.h1_options(unsafe_too);
+        let limit = self.frontend.instance().limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(Absent::Missing) };
         match self.response.message.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(()),
@@ -164,36 +164,39 @@ impl Stream {
     }
 
     /// The backend that an argument names, or the current one.
-    pub(super) fn backend_argument(&self, args: &Args) -> Option<&'static Proxy> {
+    pub(super) fn backend_argument(&self, args: &Args) -> Option<&Proxy> {
         let named = args.reference(0);
         match named.and_then(|reference| reference.target()) {
-            Some((index, _)) => self.instance.proxies.get(index as usize),
+            Some((index, _)) => self.frontend.instance().proxies.get(index as usize),
             None => match named.and_then(|reference| reference.name.as_deref()) {
-                Some(name) => self.instance.backend_by_name(name),
-                None => Some(self.backend),
+                Some(name) => self.frontend.instance().backend_by_name(name),
+                None => Some(&self.backend),
             },
         }
     }
 
     /// The frontend that an argument names, or the current one.
-    pub(super) fn frontend_argument(&self, args: &Args) -> Option<&'static Proxy> {
+    pub(super) fn frontend_argument(&self, args: &Args) -> Option<&Proxy> {
         let named = args.reference(0);
         match named.and_then(|reference| reference.target()) {
-            Some((index, _)) => self.instance.proxies.get(index as usize),
+            Some((index, _)) => self.frontend.instance().proxies.get(index as usize),
             None => match named.and_then(|reference| reference.name.as_deref()) {
-                Some(name) => self.instance.frontend_by_name(name),
-                None => Some(self.frontend),
+                Some(name) => self.frontend.instance().frontend_by_name(name),
+                None => Some(&self.frontend),
             },
         }
     }
 
     /// The server that an argument names, with its backend.
-    pub(super) fn server_argument(&self, args: &Args) -> Option<(&'static Proxy, Arc<Server>)> {
+    pub(super) fn server_argument(&self, args: &Args) -> Option<(&Proxy, Arc<Server>)> {
         let reference = args.reference(0)?;
         let Some((proxy, rank)) = reference.target() else {
-            return self.instance.find_server(self.backend, reference.name.as_deref()?.as_bytes());
+            return self
+                .frontend
+                .instance()
+                .find_server(&self.backend, reference.name.as_deref()?.as_bytes());
         };
-        let proxy = self.instance.proxies.get(proxy as usize)?;
+        let proxy = self.frontend.instance().proxies.get(proxy as usize)?;
         let server = proxy.backend.as_ref()?.server(ServerKey::configured(rank))?;
         Some((proxy, server))
     }

@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Row] = &[
         FetchDecl::new("dst_conn", Int, "Connections of the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |stream, _, _| gauge(stream.session.listener.connections.inside()),
+        |stream, _, _| gauge(stream.session.listener().connections.inside()),
     ),
     row(client("fc_src", Addr, "The address that the client's connection came from"), |stream, _, _| {
         ip(Some(&stream.session.connection_source()))

@@ -135,7 +135,7 @@ fn block<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
         return Fetched::Missing;
     }
     let [offset, length] = [0, 1].map(|index| size_argument(args, index));
-    if offset.saturating_add(length) > stream.instance.limits.buffer_size {
+    if offset.saturating_add(length) > stream.frontend.instance().limits.buffer_size {
         return Fetched::Missing;
     }
     let input = stream.raw_input(side);
@@ -160,7 +160,7 @@ fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
         value_at: args.int(2),
         relative: args.int(3) == Some(1),
     };
-    match value.find(stream.raw_input(side), stream.instance.limits.buffer_size) {
+    match value.find(stream.raw_input(side), stream.frontend.instance().limits.buffer_size) {
         Ok(bytes) => Fetched::Sample(Sample::new(Value::bin(bytes)).with(Flags::VOLATILE)),
         Err(Absent::Later) => stream.absent().into(),
         Err(Absent::Missing) => Fetched::Missing,

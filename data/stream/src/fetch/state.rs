@@ -13,15 +13,15 @@ const fn running(name: &'static str, output: weir_expr::SampleType, help: &'stat
 
 pub(super) const ROWS: &[Row] = &[
     row(FetchDecl::new("act_conn", Int, "Client connections of the process"), |stream, _, _| {
-        gauge(stream.instance.connections.inside())
+        gauge(stream.frontend.instance().connections.inside())
     }),
     row(
         running("last_rule_file", Str, "The file of the last rule that ended its rule set"),
-        |stream, _, _| text_if(stream.rules.decided_at.map(|at| at.file.as_bytes())),
+        |stream, _, _| text_if(stream.decided_at().map(|at| at.file.as_bytes())),
     ),
     row(
         running("last_rule_line", Int, "The line of the last rule that ended its rule set"),
-        |stream, _, _| stream.rules.decided_at.map_or(Fetched::Missing, |at| number(at.line)),
+        |stream, _, _| stream.decided_at().map_or(Fetched::Missing, |at| number(at.line)),
     ),
     row(running("prio_class", Int, "The priority class of the stream in queues"), |stream, _, _| {
         number(stream.choice.priority.class())
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row] = &[
             .needs(Needs::FRONTEND),
         |stream, _, _| {
             let index = stream.frontend.config.default_backend;
-            let backend = index.and_then(|index| stream.instance.proxies.get(index.get()));
+            let backend = index.and_then(|index| stream.frontend.instance().proxies.get(index.get()));
             text_if(backend.map(|backend| backend.name().as_bytes()))
         },
     ),
@@ -72,14 +72,14 @@ pub(super) const ROWS: &[Row] = &[
         FetchDecl::new("so_id", Int, "The identifier of the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |stream, _, _| number(stream.session.listener.id),
+        |stream, _, _| number(stream.session.listener().id),
     ),
     row(
         FetchDecl::new("so_name", Str, "The name that the bind line gives the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
         |stream, _, _| {
-            let listener = stream.session.listener;
+            let listener = stream.session.listener();
             text_if(listener.bind.name.as_deref().map(str::as_bytes))
         },
     ),

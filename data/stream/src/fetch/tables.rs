@@ -124,7 +124,7 @@ macro_rules! counters {
             }),
             row(counter(concat!($name, "_tracked"), $args, Bool, "Whether the counter tracks"), |stream, args, _| {
                 let table = stream.table_argument(args, $table);
-                truth(stream.counter_tracks($counter(args), table.0.and_then(|table| stream.instance.table(table))))
+                truth(stream.counter_tracks($counter(args), table.0.and_then(|table| stream.frontend.instance().table(table))))
             }),
         )*]
     };
@@ -217,7 +217,7 @@ impl Stream {
 }
 
 fn of_counter<'c>(stream: &Stream, counter: usize, table: TableArgument, question: Q) -> Fetched<'c> {
-    let other = table.0.and_then(|table| stream.instance.table(table));
+    let other = table.0.and_then(|table| stream.frontend.instance().table(table));
     stream.ask_counter(counter, other, question).map_or(Fetched::Missing, |value| gauge(amount(value)))
 }
 

@@ -14,20 +14,15 @@ use crate::instance::Proxy;
 /// The beginning of the lines of one filter on one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
-    configured: &'static TraceFilter,
-    proxy: &'static str,
+    configured: TraceFilter,
+    proxy: Box<str>,
     stream: u64,
     is_backend: bool,
 }
 
 impl Label {
-    pub fn new(
-        configured: &'static TraceFilter,
-        proxy: &'static Proxy,
-        stream: u64,
-        is_backend: bool,
-    ) -> Self {
-        Label { configured, proxy: proxy.name(), stream, is_backend }
+    pub fn new(configured: &TraceFilter, proxy: &Proxy, stream: u64, is_backend: bool) -> Self {
+        Label { configured: configured.clone(), proxy: proxy.name().into(), stream, is_backend }
     }
 
     fn kind(&self) -> &'static str {
@@ -220,12 +215,7 @@ mod tests {
             hexdump: false,
         };
         change(&mut configured);
-        let label = Label {
-            configured: Box::leak(Box::new(configured)),
-            proxy: "f",
-            stream: 0x2a,
-            is_backend: false,
-        };
+        let label = Label { configured, proxy: "f".into(), stream: 0x2a, is_backend: false };
         let mut trace = Trace::new(label, FilterDirection::Response, http);
         trace.out = |text| SAID.with_borrow_mut(|said| said.push_str(text));
         trace

@@ -6,14 +6,13 @@ use weir_http::{Flags, KnownName};
 use crate::caching::Caching;
 use crate::counters::Event;
 use crate::ending::{By, During};
-use crate::instance::Proxy;
 use crate::stream::rule_state::{RefusingOption, StoppedBy};
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
     /// `option http-restrict-req-hdr-names` of one proxy, before its rules are evaluated.
-    pub(super) fn restrict_header_names(&mut self, proxy: &Proxy) -> Phase {
-        match proxy.config.settings.options.restrict_header_names {
+    pub(super) fn restrict_header_names(&mut self, side: ProxySide) -> Phase {
+        match self.proxy(side).config.settings.options.restrict_header_names {
             None | Some(RestrictHeaderNames::Preserve) => {}
             Some(RestrictHeaderNames::Delete) => {
                 let (head, raw) = self.request.message.edit();

@@ -49,7 +49,7 @@ impl Stream {
     fn given_up(&mut self) -> StreamError {
         self.count(Event::ClientAbort);
         // A body that came whole is still at the connection.
-        self.client.receive(self.instance.limits.head_limit());
+        self.client.receive(self.frontend.instance().limits.head_limit());
         match self.client.ended() || self.request.body.is_complete() {
             true => StreamError::close(By::Client, During::Request),
             false => StreamError::error(400, By::Client, During::Request),
@@ -65,7 +65,9 @@ impl Stream {
         let mode = self.connection_mode();
         self.reusable.server = self.request.message.settle_request(mode, pretends).map_err(|_| no_room())?;
         let wanted = self.backend.config.settings.options.adjust_case_for_server;
-        self.request.message.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
+        if wanted {
+            self.request.message.adjust_case(self.frontend.instance().header_case.clone());
+        }
         if self.backend.config.settings.options.http_drop_request_trailers {
             self.request.body.drop_trailers();
         }
@@ -87,7 +89,7 @@ impl Stream {
             return;
         }
         self.request.message.detach(&mut self.client);
-        let limit = self.instance.limits.body_limit(&self.request.message.head);
+        let limit = self.frontend.instance().limits.body_limit(&self.request.message.head);
         loop {
             if !self.request.body.inspect(&mut self.client) {
                 return;
@@ -149,7 +151,7 @@ impl Stream {
     #[cold]
     fn keep_body_for_refusal(&mut self) {
         let head = &self.request.message.head;
-        let limit = self.instance.limits.body_limit(head);
+        let limit = self.frontend.instance().limits.body_limit(head);
         let fits = head.content_length().is_none_or(|length| length <= limit as u64);
         if fits && self.attempts.replay == Replay::No {
             self.keep_body();
@@ -191,7 +193,7 @@ impl Stream {
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         // `waits` is only announced if more follows at once, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
-        let no_delay = options(self.frontend) || options(self.backend);
+        let no_delay = options(&self.frontend) || options(&self.backend);
         let waits = !no_delay && !bodiless && self.client.input().len() > self.request.body.ready();
         let before = upstream.connector.sent();
         let kept = self.attempts.kept_body().filter(|_| !self.request.body.is_filtered());
@@ -284,9 +286,12 @@ impl Stream {
 
     /// Whether the head of a response has arrived.
     fn read_response(&mut self) -> Result<bool, UpstreamError> {
-        let options =
-            self.instance.limits.h1_options(self.backend.config.settings.options.accept_unsafe_response);
-        let limit = self.instance.limits.head_limit();
+        let options = self
+            .frontend
+            .instance()
+            .limits
+            .h1_options(self.backend.config.settings.options.accept_unsafe_response);
+        let limit = self.frontend.instance().limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
         // A stream that waits borrows no memory for a head that is not there.
         if upstream.connector.is_quiet() {
@@ -596,17 +601,18 @@ impl Stream {
     /// `option h1-case-adjust-bogus-client`: the client gets field names in the case that it needs.
     pub(crate) fn adjust_response_case(&mut self) {
         let wanted = self.frontend.config.settings.options.adjust_case_for_client;
-        self.response.message.adjust_case(self.instance.limits.header_case.as_ref().filter(|_| wanted));
+        let case = self.frontend.instance().header_case.as_ref().filter(|_| wanted);
+        self.response.message.adjust_case(case.cloned());
     }
 
     /// The connection mode that results from the frontend and the backend.
     fn connection_mode(&self) -> ConnectionMode {
-        mode_of(self.frontend).max(mode_of(self.backend))
+        mode_of(&self.frontend).max(mode_of(&self.backend))
     }
 
     /// The connection mode of the client's connection: only its own side counts (manual, "option httpclose").
     pub(crate) fn client_mode(&self) -> ConnectionMode {
-        mode_of(self.frontend)
+        mode_of(&self.frontend)
     }
 
     async fn retry_or_stop(&mut self, failure: Failure) -> Phase {

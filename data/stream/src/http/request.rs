@@ -28,7 +28,7 @@ impl Stream {
         let settings = &self.frontend.config.settings;
         let options = HeadOptions {
             accept_fragment: self.frontend.takes_fragments,
-            ..self.instance.limits.h1_options(settings.options.accept_unsafe_request)
+            ..self.frontend.instance().limits.h1_options(settings.options.accept_unsafe_request)
         };
         // Most heads arrive complete, without waiting.
         if let Step::Wait(waits) = self.look_for_head(&options)? {
@@ -38,7 +38,7 @@ impl Stream {
     }
 
     fn look_for_head(&mut self, options: &HeadOptions) -> Phase<Step<()>> {
-        let limit = self.instance.limits.head_limit();
+        let limit = self.frontend.instance().limits.head_limit();
         match self.request.message.read_request(&mut self.client, options, limit) {
             ReadHead::Complete => Ok(Step::Done(())),
             ReadHead::Incomplete => {
@@ -167,7 +167,7 @@ impl Stream {
 
     /// Answers `monitor-uri`.
     fn monitor(&mut self) -> StreamError {
-        let frontend = self.frontend;
+        let frontend = self.frontend.clone();
         self.log.state = LogState::Unwanted;
         self.response.service = LocalName::Statistics;
         frontend.count_intercepted();

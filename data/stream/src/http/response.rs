@@ -9,7 +9,7 @@ use weir_http::NoRoom;
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
 use crate::rules::RulesetResult;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
     /// Runs the backend's rules, then the frontend's, then those for every response.
@@ -38,11 +38,8 @@ impl Stream {
     }
 
     async fn response_rules(&mut self, kind: RulesetKind) -> Phase {
-        for proxy in self.proxies_backend_first() {
-            if !proxy.has_rules(kind) {
-                continue;
-            }
-            if let RulesetResult::Stop(stop) = self.run_rules(proxy, kind).await? {
+        for side in self.sides_backend_first() {
+            if let RulesetResult::Stop(stop) = self.run_rules(side, kind).await? {
                 return Err(stop);
             }
         }
@@ -58,9 +55,9 @@ impl Stream {
     }
 
     /// The backend and then the frontend, or the one proxy that is both.
-    pub(crate) fn proxies_backend_first(&self) -> impl Iterator<Item = &'static Proxy> + use<> {
-        let frontend = (!std::ptr::eq(self.backend, self.frontend)).then_some(self.frontend);
-        std::iter::once(self.backend).chain(frontend)
+    pub(crate) fn sides_backend_first(&self) -> impl Iterator<Item = ProxySide> + use<> {
+        let frontend = self.has_other_backend().then_some(ProxySide::Frontend);
+        std::iter::once(ProxySide::Backend).chain(frontend)
     }
 
     /// `unique-id-header`, `Early-Data` (RFC 8470, 5.1), `option forwardfor`, `option originalto`, `option forwarded`, in the order
@@ -71,10 +68,9 @@ impl Stream {
     }
 
     fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
-        let (frontend, backend) = (self.frontend, self.backend);
         // At the latest here: the rules of the response and the log find an identifier that was made of the request.
         if self.unique_id().is_some()
-            && let Some(name) = &frontend.config.settings.unique_id_header
+            && let Some(name) = &self.frontend.config.settings.unique_id_header
         {
             let id = self.captures.unique_id().unwrap_or_default();
             self.request.message.head.add(name.as_bytes(), id)?;
@@ -82,7 +78,10 @@ impl Stream {
         if self.is_early() {
             self.request.message.head.add(b"early-data", b"1")?;
         }
-        let of = |proxy: &'static Proxy| &proxy.config.settings.options;
+        let (frontend, backend): (&Proxy, &Proxy) = (&self.frontend, &self.backend);
+        fn of(proxy: &Proxy) -> &weir_config::model::Options {
+            &proxy.config.settings.options
+        }
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
             let name = option.header.as_bytes();
             let source = self.source().ip();
@@ -111,7 +110,15 @@ impl Stream {
                 add_displayed(&mut self.request.message.head, option.header.as_bytes(), &destination)?;
             }
         }
-        if let Some(option) = &of(backend).forwarded {
+        if self.backend.config.settings.options.forwarded.is_some() {
+            self.add_forwarded()?;
+        }
+        Ok(())
+    }
+
+    fn add_forwarded(&mut self) -> Result<(), NoRoom> {
+        let backend = self.backend.proxy().clone();
+        if let Some(option) = &backend.config.settings.options.forwarded {
             let value = self.forwarded_value(option);
             self.request.message.head.add(b"forwarded", &value)?;
         }

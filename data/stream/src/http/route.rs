@@ -2,21 +2,33 @@
 
 use weir_config::model::BackendTarget;
 use weir_config::model::RulesetKind;
+use weir_containers::PooledFuture;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::instance::Proxy;
+use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
 use crate::rules::RulesetResult;
-use crate::stream::{Phase, Stream, StreamError};
-use crate::upstream::BackendVisit;
+use crate::stream::rule_state::{RuleKey, RuleList};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::upstream::VisitedBackend;
+
+/// What the `use_backend` rules decided.
+enum Routed {
+    /// This backend is used.
+    To(ProxyRef),
+    /// No backend is used.
+    Nowhere,
+    /// Nothing.
+    Undecided,
+}
 
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
-        passwords::verify_ahead(self, &self.frontend.asked_userlists.always).await?;
+        passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.always).await?;
         if !self.began_in_tcp
-            && let Err(stop) = self.content_rules(self.frontend).await
+            && let Err(stop) = self.content_rules(ProxySide::Frontend).await
         {
             // These rules see bytes: a client that they refuse has made no request, in counters and logs.
             self.timers.request = None;
@@ -25,17 +37,17 @@ impl Stream {
         self.count_request();
         self.count_tracked_request();
         self.check_monitor()?;
-        self.restrict_header_names(self.frontend)?;
-        self.request_rules(self.frontend).await
+        self.restrict_header_names(ProxySide::Frontend)?;
+        self.request_rules(ProxySide::Frontend).await
     }
 
     /// The backend's rules on a request.
     pub(super) async fn backend_phase(&mut self) -> Phase {
-        if !std::ptr::eq(self.backend, self.frontend) {
-            passwords::verify_ahead(self, &self.backend.asked_userlists.always).await?;
-            self.restrict_header_names(self.backend)?;
-            self.content_rules(self.backend).await?;
-            self.request_rules(self.backend).await?;
+        if self.has_other_backend() {
+            passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.always).await?;
+            self.restrict_header_names(ProxySide::Backend)?;
+            self.content_rules(ProxySide::Backend).await?;
+            self.request_rules(ProxySide::Backend).await?;
         }
         if self.backend.config.settings.options.http_buffer_request || self.balances_on_body() {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
@@ -47,21 +59,32 @@ impl Stream {
     }
 
     /// `http-request` rules, the statistics page, then `redirect` lines of one proxy.
-    async fn request_rules(&mut self, proxy: &'static Proxy) -> Phase {
-        if proxy.config.settings.options.http_buffer_request {
+    async fn request_rules(&mut self, side: ProxySide) -> Phase {
+        if self.proxy(side).config.settings.options.http_buffer_request {
             self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
         }
-        if proxy.has_rules(RulesetKind::HttpRequest)
-            && let RulesetResult::Stop(stop) = self.run_rules(proxy, RulesetKind::HttpRequest).await?
+        if self.proxy(side).has_rules(RulesetKind::HttpRequest)
+            && let RulesetResult::Stop(stop) = self.run_rules(side, RulesetKind::HttpRequest).await?
         {
             return Err(stop);
         }
-        passwords::verify_ahead(self, &proxy.asked_userlists.outside_of_rules).await?;
-        self.serve_statistics(proxy).await?;
-        for rule in &proxy.config.redirects {
+        passwords::verify_ahead(self, side, |lists| &lists.outside_of_rules).await?;
+        if self.asks_for_statistics(side) {
+            PooledFuture::new(self.serve_statistics(side)).await?;
+        }
+        if self.proxy(side).config.redirects.is_empty() {
+            return Ok(());
+        }
+        self.redirect_lines(side)
+    }
+
+    /// `redirect` lines of one proxy.
+    fn redirect_lines(&mut self, side: ProxySide) -> Phase {
+        let proxy = self.proxy(side).clone();
+        for (position, rule) in (0..).zip(&proxy.config.redirects) {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if applies && self.prepare_redirect(&rule.redirect) {
-                self.rules.decided_at = Some(&rule.at);
+                self.rules.decided_by = Some(RuleKey { side, list: RuleList::Redirects, position });
                 self.rules.stop_by_rule();
                 proxy.count_intercepted();
                 return Err(StreamError::Reply(Ending::new(By::Local, During::Request)));
@@ -78,13 +101,11 @@ impl Stream {
     }
 
     /// Chooses the backend: `use_backend` rules, then `default_backend`, then the proxy itself.
-    pub(crate) fn choose_backend(&mut self) -> Phase<&'static Proxy> {
-        let frontend = self.frontend;
-        let chosen = self.routed_backend(frontend);
-        let Some(backend) = chosen else {
+    pub(crate) fn choose_backend(&mut self) -> Phase<ProxyRef> {
+        let Some(backend) = self.routed_backend() else {
             self.count(Event::FailedConnection);
             // As in HAProxy, the log has no time of the request here, unless the request was buffered.
-            if !frontend.config.settings.options.http_buffer_request {
+            if !self.frontend.config.settings.options.http_buffer_request {
                 self.timers.request = None;
             }
             return Err(StreamError::error(503, By::Server, During::Connect));
@@ -92,65 +113,82 @@ impl Stream {
         Ok(backend)
     }
 
-    fn routed_backend(&mut self, frontend: &'static Proxy) -> Option<&'static Proxy> {
-        if !frontend.config.use_backend.is_empty() {
-            self.receive_what_came();
+    fn routed_backend(&mut self) -> Option<ProxyRef> {
+        if !self.frontend.config.use_backend.is_empty() {
+            match self.backend_by_rules() {
+                Routed::To(backend) => return Some(backend),
+                Routed::Nowhere => return None,
+                Routed::Undecided => {}
+            }
         }
+        match self.frontend.config.default_backend {
+            Some(index) => {
+                let backend = self.frontend.sibling(index.get())?;
+                self.may_switch_to(&backend).then_some(backend)
+            }
+            None => self.frontend.config.is_backend().then(|| self.frontend.clone()),
+        }
+    }
+
+    /// The decision of the `use_backend` rules.
+    fn backend_by_rules(&mut self) -> Routed {
+        self.receive_what_came();
+        let frontend = self.frontend.clone();
         for rule in &frontend.config.use_backend {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if !applies {
                 continue;
             }
-            let backend = match &rule.target {
-                BackendTarget::Static(index) => self.instance.proxies.get(index.get())?,
+            let position = match &rule.target {
+                BackendTarget::Static(index) => index.get(),
                 BackendTarget::Dynamic(name) => {
                     let name = self.format(name);
+                    let backends = &frontend.instance().backends;
                     // A name that designates nothing falls through to the default (manual, "use_backend").
-                    match std::str::from_utf8(&name).ok().and_then(|name| self.instance.backend_by_name(name))
-                    {
-                        Some(backend) => backend,
+                    match std::str::from_utf8(&name).ok().and_then(|name| backends.get(name)) {
+                        Some(position) => *position,
                         None => break,
                     }
                 }
             };
-            if self.may_switch_to(backend) {
-                return Some(backend);
+            let Some(backend) = frontend.sibling(position) else { return Routed::Nowhere };
+            if self.may_switch_to(&backend) {
+                return Routed::To(backend);
             }
         }
-        match frontend.config.default_backend {
-            Some(index) => {
-                let backend = self.instance.proxies.get(index.get())?;
-                self.may_switch_to(backend).then_some(backend)
-            }
-            None => frontend.config.is_backend().then_some(frontend),
-        }
+        Routed::Undecided
     }
 
     /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that
     /// name another backend are skipped. A connection that went on in HTTP does not come back to TCP.
-    fn may_switch_to(&mut self, backend: &'static Proxy) -> bool {
+    fn may_switch_to(&mut self, backend: &Proxy) -> bool {
         if backend.config.settings.disabled || (self.session.is_upgraded() && !backend.is_http()) {
             return false;
         }
-        let frontend = self.frontend;
-        backend.is_published() || frontend.config.force_switch.iter().any(|condition| self.holds(condition))
+        backend.is_published() || self.forces_switch()
+    }
+
+    /// `force-be-switch`.
+    #[cold]
+    fn forces_switch(&mut self) -> bool {
+        let frontend = self.frontend.clone();
+        frontend.config.force_switch.iter().any(|condition| self.holds(condition))
     }
 
     /// Enters the backend: its timeouts apply and it counts the stream.
-    pub(crate) fn enter_backend(&mut self, backend: &'static Proxy) {
-        self.backend = backend;
+    pub(crate) fn enter_backend(&mut self, backend: ProxyRef) {
+        self.backend = VisitedBackend::enter(backend);
         self.choice.last = None;
-        self.entry.backend.set(backend.index as u32);
-        if !std::ptr::eq(backend, self.frontend) {
+        self.entry.backend.set(self.backend.index as u32);
+        if self.has_other_backend() {
             self.timeouts.leave_section(&self.frontend.timeouts);
             self.attempts.leave_section();
         }
-        self.timeouts.enter_backend(&backend.timeouts);
-        self.attempts.allow(backend.config.settings.retries);
-        self.visit = BackendVisit::enter(backend.servers());
-        backend.count_backend_session(self.request.is_known());
-        if !std::ptr::eq(backend, self.frontend) {
-            self.attach_filters(backend);
+        self.timeouts.enter_backend(&self.backend.timeouts);
+        self.attempts.allow(self.backend.config.settings.retries);
+        self.backend.count_backend_session(self.request.is_known());
+        if self.has_other_backend() {
+            self.attach_filters(ProxySide::Backend);
         }
         self.tell_filters_backend();
     }

@@ -1,5 +1,6 @@
 //! Services that answer requests in place of a server, as interfaces.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_mux::Service;
@@ -9,10 +10,10 @@ use super::Instance;
 /// Makes the statistics page and the output for Prometheus. Implemented by a crate above, and set in [`Instance::statistics`].
 pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
-    fn page(&self, instance: &'static Instance, request: &PageRequest<'_>) -> Page;
+    fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> Page;
 
     /// The answer to a scrape with this query and this `Accept` field; none if the query is invalid.
-    fn metrics(&self, instance: &'static Instance, query: &[u8], accept: &[u8]) -> Option<Page>;
+    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<Page>;
 }
 
 /// A request for the statistics page.

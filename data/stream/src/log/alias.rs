@@ -60,8 +60,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
             let declared = stream.frontend.config.captures.response.len();
             headers(stream, stream.captures.slots(CaptureSide::Response), declared, alias, out);
         }
-        Alias::Hostname => out.text(stream.instance.identity.hostname.as_bytes()),
-        Alias::Pid => out.counter(i64::from(stream.instance.identity.process_id)),
+        Alias::Hostname => out.text(stream.frontend.instance().identity.hostname.as_bytes()),
+        Alias::Pid => out.counter(i64::from(stream.frontend.instance().identity.process_id)),
         Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
         Alias::LogOrigin => out.text(origin(stream)),
@@ -96,11 +96,11 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::BackendSourcePort => out.port(stream.own_address().map(|address| address.port())),
         Alias::ServerIp => out.address(reached_address(stream).and_then(|address| address.ip())),
         Alias::ServerPort => out.port(reached_address(stream).map(|address| address.port())),
-        Alias::ActiveConnections => out.number(i64::from(stream.instance.connections.inside())),
+        Alias::ActiveConnections => out.number(i64::from(stream.frontend.instance().connections.inside())),
         Alias::FrontendConnections => out.number(i64::from(stream.frontend.connections.inside())),
         Alias::BackendConnections => {
             let sessions = stream.backend.backend.as_ref().map_or(0, |backend| backend.sessions());
-            out.number(if stream.visit.has_begun() { i64::from(sessions) } else { 0 });
+            out.number(if stream.backend.has_begun() { i64::from(sessions) } else { 0 });
         }
         Alias::ServerConnections => {
             out.number(stream.server.lease.as_ref().map_or(0, |lease| i64::from(lease.server().served())));
@@ -125,7 +125,7 @@ fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     match (is_address, address.is_unix()) {
         (true, true) => out.text(b"unix"),
         (true, false) => out.address(address.ip()),
-        (false, true) => out.counter(i64::from(stream.session.listener.id)),
+        (false, true) => out.counter(i64::from(stream.session.listener().id)),
         (false, false) => out.port(Some(address.port())),
     }
 }
@@ -229,7 +229,12 @@ fn date(stream: &Stream, time: WallTime, format: &'static [u8], out: &mut LogWri
         if date.second != time.seconds || date.format != format {
             **date = Date { second: time.seconds, format, text: std::mem::take(&mut date.text) };
             date.text.clear();
-            weir_expr::time::format(format, time, &stream.instance.identity.time_zone, &mut date.text);
+            weir_expr::time::format(
+                format,
+                time,
+                &stream.frontend.instance().identity.time_zone,
+                &mut date.text,
+            );
         }
         if !millis {
             return out.raw(&date.text);
@@ -269,7 +274,7 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
         stream.write_request_line(&mut unkept);
     }
     let line = if kept.is_empty() { &unkept } else { &*kept };
-    let limit = stream.instance.limits.log_uri_length.saturating_sub(1);
+    let limit = stream.frontend.instance().limits.log_uri_length.saturating_sub(1);
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let method = parts.next().unwrap_or_default();
     let target = parts.next().unwrap_or_default();

@@ -32,7 +32,7 @@ impl Oddities {
         let (glitches, refused) = (multiplexer.glitches(), multiplexer.refused());
         session.count_tracked_glitches(glitches - self.glitches);
         self.glitches = glitches;
-        let logged = session.frontend.instance().limits.h2_logged_errors;
+        let logged = session.frontend().instance().limits.h2_logged_errors;
         let requests = if logged == LoggedErrors::Stream { refused - self.refused } else { 0 };
         self.refused = refused;
         let failed = multiplexer.failure().is_some();

@@ -17,21 +17,22 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::errors::Direction;
-use crate::instance::Proxy;
 use crate::passwords;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::rule_state::{RuleKey, RuleList};
+use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
     /// `tcp-request content` rules of one proxy: each may wait for more data, until the inspection delay is over.
-    pub(crate) async fn content_rules(&mut self, proxy: &'static Proxy) -> Phase {
-        if !proxy.has_rules(RulesetKind::TcpRequestContent) {
+    pub(crate) async fn content_rules(&mut self, side: ProxySide) -> Phase {
+        if !self.proxy(side).has_rules(RulesetKind::TcpRequestContent) {
             return Ok(());
         }
-        PooledFuture::new(self.inspect_request(proxy)).await
+        PooledFuture::new(self.inspect_request(side)).await
     }
 
-    async fn inspect_request(&mut self, proxy: &'static Proxy) -> Phase {
+    async fn inspect_request(&mut self, side: ProxySide) -> Phase {
         let kind = RulesetKind::TcpRequestContent;
+        let proxy = self.proxy(side).clone();
         let deadline = match proxy.config.tcp_request_inspect_delay() {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
@@ -58,13 +59,14 @@ impl Stream {
                         if proxy.asked_userlists.in_actions {
                             PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
                         }
-                        let done = self.act(&rule.action, kind, proxy);
+                        let done = self.act(&rule.action, kind, &proxy);
                         if matches!(done, ActionResult::NeedsMore) && !self.rules.inspection_over {
                             self.await_more(deadline).await?;
                             continue 'pass;
                         }
                         first = if done.takes_time() { position + 1 } else { first };
-                        let verdict = match self.settle_action(done, &rule.at, kind, proxy) {
+                        let key = RuleKey { side, list: RuleList::Of(kind), position: position as u32 };
+                        let verdict = match self.settle_action(done, key, kind, &proxy) {
                             Settled::Now(verdict) => verdict,
                             Settled::Later(wait) => wait.await?,
                         };
@@ -84,7 +86,7 @@ impl Stream {
     pub(crate) fn receive_what_came(&mut self) {
         if !self.request.is_known() && self.client.input().is_empty() {
             // The end or a fault of the client is handled where more data is needed.
-            let _ = self.client.receive(self.instance.limits.head_limit());
+            let _ = self.client.receive(self.frontend.instance().limits.head_limit());
         }
     }
 
@@ -95,13 +97,13 @@ impl Stream {
             || self.request.is_known()
             || self.client.ended()
             || self.client.fault().is_some()
-            || self.client.input().len() >= self.instance.limits.head_limit()
+            || self.client.input().len() >= self.frontend.instance().limits.head_limit()
     }
 
     async fn await_more(&mut self, deadline: Tick) -> Phase {
         self.drive(
             While::until(deadline),
-            |stream, _| match stream.client.receive(stream.instance.limits.head_limit()) {
+            |stream, _| match stream.client.receive(stream.frontend.instance().limits.head_limit()) {
                 Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),
                 Received::Failed(_) => {
                     stream.count_bad_request();
@@ -127,7 +129,7 @@ impl Stream {
         self.request.message.detach(&mut self.client);
         self.tell_to_continue()?;
         let during = While::body(&self.timeouts, time, weir_sched::now());
-        let limit = self.instance.limits.body_limit(&self.request.message.head);
+        let limit = self.frontend.instance().limits.body_limit(&self.request.message.head);
         let waited = self
             .drive(
                 during,
@@ -184,7 +186,7 @@ impl Stream {
             true => self.request.body.ready(),
             false => self.client.input().len().saturating_sub(self.request.message.unconsumed()),
         };
-        let limits = &self.instance.limits;
+        let limits = &self.frontend.instance().limits;
         let head = &mut self.request.message.head;
         // The body before this one may have brought more than a buffer with it.
         let held = held.min(limits.body_limit(head));
@@ -194,7 +196,10 @@ impl Stream {
     /// The same for the response.
     pub(crate) fn bound_response_head(&mut self) {
         let held = self.server.input().len().saturating_sub(self.response.message.unconsumed());
-        self.response.message.head.limit_length(self.instance.limits.buffer_size.saturating_sub(held));
+        self.response
+            .message
+            .head
+            .limit_length(self.frontend.instance().limits.buffer_size.saturating_sub(held));
     }
 
     /// Receives the request's body; done when enough is available.
@@ -245,7 +250,7 @@ impl Stream {
     }
 
     async fn await_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
-        let limit = self.instance.limits.body_limit(&self.response.message.head);
+        let limit = self.frontend.instance().limits.body_limit(&self.response.message.head);
         let Some(upstream) = &mut self.server.upstream else { return Ok(()) };
         self.response.message.detach(&mut upstream.connector);
         self.response.begin_body(&upstream.connector, self.response.size);
@@ -321,7 +326,7 @@ impl Stream {
 
     async fn inspect_response(&mut self) -> Phase {
         let kind = RulesetKind::TcpResponseContent;
-        let backend = self.backend;
+        let backend = self.backend.proxy().clone();
         let deadline = match backend.config.tcp_response_inspect_delay() {
             Some(delay) => clock::after(delay),
             None => Tick::from_ms(0),
@@ -345,9 +350,11 @@ impl Stream {
                         if backend.asked_userlists.in_actions {
                             PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
                         }
-                        let done = self.act(&rule.action, kind, backend);
+                        let done = self.act(&rule.action, kind, &backend);
                         first = if done.takes_time() { position + 1 } else { first };
-                        let verdict = match self.settle_action(done, &rule.at, kind, backend) {
+                        let side = ProxySide::Backend;
+                        let key = RuleKey { side, list: RuleList::Of(kind), position: position as u32 };
+                        let verdict = match self.settle_action(done, key, kind, &backend) {
                             Settled::Now(verdict) => verdict,
                             Settled::Later(wait) => wait.await?,
                         };
@@ -369,7 +376,7 @@ impl Stream {
                 let connector = &upstream.connector;
                 connector.ended()
                     || connector.fault().is_some()
-                    || connector.input().len() >= self.instance.limits.head_limit()
+                    || connector.input().len() >= self.frontend.instance().limits.head_limit()
             })
     }
 
@@ -383,7 +390,7 @@ impl Stream {
         if up == Flow::Yield {
             return Ok(Step::Wait(Waits { yields: true, ..Waits::ONCE }));
         }
-        let limit = self.instance.limits.head_limit();
+        let limit = self.frontend.instance().limits.head_limit();
         let Some(upstream) = &mut self.server.upstream else { return Ok(Step::Done(())) };
         match upstream.connector.receive(limit) {
             Received::Bytes(_) | Received::End | Received::Full => Ok(Step::Done(())),

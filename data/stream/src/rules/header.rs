@@ -15,7 +15,7 @@ impl Stream {
         if request { &mut self.request.message } else { &mut self.response.message }
     }
 
-    pub(super) fn edit_header(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
+    pub(super) fn edit_header(&mut self, edit: &HeaderEdit, request: bool) -> ActionResult<'static> {
         let result = self.edit_fields(edit, request);
         match result {
             ActionResult::Next if request && edit.name.eq_ignore_ascii_case("host") => {
@@ -53,7 +53,7 @@ impl Stream {
         head.splice_uri(raw, start, end, &host).is_ok()
     }
 
-    fn edit_fields(&mut self, edit: &'static HeaderEdit, request: bool) -> ActionResult {
+    fn edit_fields(&mut self, edit: &HeaderEdit, request: bool) -> ActionResult<'static> {
         let name = edit.name.as_bytes();
         match &edit.edit {
             HeaderEditKind::Add(value) => {
@@ -80,7 +80,7 @@ impl Stream {
     }
 
     /// Adds a field to a 103 response; consecutive rules share one (manual, "early-hint").
-    pub(super) fn early_hint(&mut self, name: &str, value: &'static LogFormat) -> ActionResult {
+    pub(super) fn early_hint(&mut self, name: &str, value: &LogFormat) -> ActionResult<'static> {
         let value = self.format(value);
         let hints = self.response.early_hints.get_or_insert_with(|| {
             let mut hints = Box::new(Message::default());
@@ -108,7 +108,7 @@ impl Stream {
         pattern: &Regex,
         replacement: &LogFormat,
         each_value: bool,
-    ) -> ActionResult {
+    ) -> ActionResult<'static> {
         let template = self.format(replacement);
         let message = self.edited_message(request);
         let mut groups = pattern.groups();

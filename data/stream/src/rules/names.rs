@@ -16,9 +16,9 @@ use crate::stream::{Phase, Stream, StreamError};
 impl Stream {
     /// Sends the question; the variable is only set when there is an address (manual, "do-resolve").
     #[cold]
-    pub(super) fn ask_for_address(&mut self, asks: &'static DoResolve) -> ActionResult {
+    pub(super) fn ask_for_address(&mut self, asks: &DoResolve) -> ActionResult<'static> {
         let Some(name) = self.evaluate_string(&asks.name) else { return ActionResult::Next };
-        let Some(names) = self.instance.names.get() else { return ActionResult::Next };
+        let Some(names) = self.frontend.instance().names.get() else { return ActionResult::Next };
         match names.ask(&asks.section, &name, asks.prefers_ipv4) {
             Asked::Known(Some(address)) => self.set_address_variable(asks.variable, address),
             Asked::Known(None) => {}

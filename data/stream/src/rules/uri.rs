@@ -9,7 +9,7 @@ use crate::ending::{By, During};
 use crate::stream::{Stream, StreamError};
 
 impl Stream {
-    pub(super) fn set_uri_part(&mut self, part: UriPart, value: &'static LogFormat) -> ActionResult {
+    pub(super) fn set_uri_part(&mut self, part: UriPart, value: &LogFormat) -> ActionResult<'static> {
         let value = self.format(value);
         done(self.put_uri_part(part, &value) && self.follow_uri(part))
     }
@@ -40,7 +40,7 @@ impl Stream {
         put.is_ok()
     }
 
-    pub(super) fn replace_uri(&mut self, replacement: &'static UriReplacement) -> ActionResult {
+    pub(super) fn replace_uri(&mut self, replacement: &UriReplacement) -> ActionResult<'static> {
         let template = self.format(&replacement.replacement);
         let (head, raw) = (&self.request.message.head, self.request.message.bytes());
         let old = match replacement.part {
@@ -59,7 +59,7 @@ impl Stream {
         done(self.put_uri_part(replacement.part, &new) && self.follow_uri(replacement.part))
     }
 
-    pub(super) fn normalize_uri(&mut self, normalizer: UriNormalizer) -> ActionResult {
+    pub(super) fn normalize_uri(&mut self, normalizer: UriNormalizer) -> ActionResult<'static> {
         let normalizer = match normalizer {
             UriNormalizer::FragmentEncode => Normalizer::FragmentEncode,
             UriNormalizer::FragmentStrip => Normalizer::FragmentStrip,

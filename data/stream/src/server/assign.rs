@@ -229,10 +229,11 @@ impl Stream {
 
     /// The server of the first `use-server` rule that applies and whose server can be used.
     fn server_by_rule(&mut self) -> Option<(ServerKey, Designation)> {
-        let backend = self.backend;
-        if !backend.config.use_server.is_empty() {
-            self.receive_what_came();
+        if self.backend.config.use_server.is_empty() {
+            return None;
         }
+        self.receive_what_came();
+        let backend = self.backend.proxy().clone();
         for rule in &backend.config.use_server {
             let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
             if !applies {
@@ -282,8 +283,7 @@ impl Stream {
 
     /// The hash for the algorithm; none when it has no key or the request lacks it.
     fn balance_hash(&mut self) -> Option<u32> {
-        let backend = self.backend;
-        let settings = backend.servers().settings();
+        let settings = self.backend.servers().settings();
         let kind = settings.hash_type;
         let raw = self.request.message.bytes();
         let head = &self.request.message.head;
@@ -301,16 +301,22 @@ impl Stream {
                 let value = head.find_line(raw, name.as_bytes(), 1)?;
                 Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
             }
-            Algorithm::Expression => match &backend.config.settings.balance {
-                Balance::Hash(expression) => {
-                    let value = self.evaluate_string(expression)?;
-                    Some(hash::hash(kind, &value))
-                }
-                Balance::RdpCookie { name } => match rdp::cookie(self.client.input(), name.as_bytes()) {
-                    rdp::Found::Value(value) => Some(hash::hash(kind, value)),
-                    rdp::Found::Nothing | rdp::Found::TooShort => None,
-                },
-                _ => None,
+            Algorithm::Expression => self.hash_of_expression(),
+            _ => None,
+        }
+    }
+
+    fn hash_of_expression(&mut self) -> Option<u32> {
+        let backend = self.backend.proxy().clone();
+        let kind = backend.servers().settings().hash_type;
+        match &backend.config.settings.balance {
+            Balance::Hash(expression) => {
+                let value = self.evaluate_string(expression)?;
+                Some(hash::hash(kind, &value))
+            }
+            Balance::RdpCookie { name } => match rdp::cookie(self.client.input(), name.as_bytes()) {
+                rdp::Found::Value(value) => Some(hash::hash(kind, value)),
+                rdp::Found::Nothing | rdp::Found::TooShort => None,
             },
             _ => None,
         }

@@ -63,7 +63,7 @@ impl Stream {
             let scope = self.take_idle_connection(identity.key);
             if self.server.upstream.is_none()
                 && let Some(scope) = scope
-                && self.instance.figures.len() > 1
+                && self.frontend.instance().figures.len() > 1
             {
                 self.server.upstream = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
             }
@@ -152,6 +152,15 @@ impl Stream {
             let header = crate::recycle::bytes();
             return Identity { key: 0, private: false, header, server_name: None };
         }
+        self.special_identity(transparent, marks)
+    }
+
+    /// The same where one of these properties matters.
+    fn special_identity(&mut self, transparent: bool, marks: PacketMarks) -> Identity {
+        let backend = self.backend.proxy().clone();
+        let server = self.server.lease.as_ref().map(|lease| lease.server().key());
+        let known = server.and_then(|server| backend.known_server(server));
+        let settings = known.as_ref().map(|known| &known.settings);
         let (source, follows_client) = self.source_of_client(known.as_ref());
         let mut header = crate::recycle::bytes();
         if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
@@ -298,7 +307,7 @@ impl Stream {
             return None;
         }
         let server = self.server.lease.as_ref()?.server().key();
-        let places = self.instance.limits.h2_server.concurrent_streams.saturating_sub(1);
+        let places = self.frontend.instance().limits.h2_server.concurrent_streams.saturating_sub(1);
         Some(pending::OnItsWay::begin(self.backend.index, server, key, places))
     }
 
@@ -368,7 +377,7 @@ impl Stream {
     }
 
     /// The settings of the leased server.
-    pub(crate) fn known_server(&self) -> Option<KnownServer> {
+    pub(crate) fn known_server(&self) -> Option<KnownServer<'_>> {
         self.backend.known_server(self.server.lease.as_ref()?.server().key())
     }
 }

@@ -16,7 +16,9 @@
 //! A descriptor on its way belongs to the message that carries it, so any failure on the way closes it.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 pub use weir_backend::IdlePools;
@@ -30,7 +32,7 @@ use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now
 
 use super::carrier::Carrier;
 use crate::clock;
-use crate::instance::{Instance, Limits, Proxy};
+use crate::instance::{Instance, Limits, LocalInstance, Proxy};
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::upstream::{OwnConnection, Upstream};
@@ -67,7 +69,8 @@ fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
 /// The server of idle connections. It may be removed in the meantime.
 #[derive(Clone, Copy)]
 pub(super) struct Whose {
-    proxy: &'static Proxy,
+    /// The index of its proxy.
+    proxy: usize,
     key: ServerKey,
     pools: &'static IdlePools,
 }
@@ -76,18 +79,21 @@ impl Whose {
     /// The leased server.
     pub(super) fn of(stream: &Stream) -> Option<Whose> {
         let server = stream.server.lease.as_ref()?.server();
-        Some(Whose { proxy: stream.backend, key: server.key(), pools: server.pools() })
+        Some(Whose { proxy: stream.backend.index, key: server.key(), pools: server.pools() })
     }
 
     /// Its pool settings, unless it is down or removed. A caller with a reference to the server calls [`bounds`].
     pub(super) fn settings(self) -> Option<PoolSettings> {
-        self.proxy.backend.as_ref()?.look_at(self.key, bounds)?
+        INSTANCE.with_borrow(|instance| {
+            let proxy = instance.as_ref()?.proxies.get(self.proxy)?;
+            proxy.backend.as_ref()?.look_at(self.key, bounds)?
+        })
     }
 
     /// Closes an idle connection of this worker to this server: one of the pool, else one that waits for its only client. False when
     /// there is neither.
     fn give_up_one(self) -> bool {
-        let is_own = |own: &OwnConnection| own.backend == self.proxy.index && own.server == Some(self.key);
+        let is_own = |own: &OwnConnection| own.backend == self.proxy && own.server == Some(self.key);
         // The connection of a pool is closed outside of the borrow.
         let pooled = with_pool(self, Pool::remove_oldest).flatten();
         pooled.is_some() || crate::worker::find_session(|session| session.drop_own_connection(is_own))
@@ -109,6 +115,8 @@ pub(super) type Pool = IdlePool<Whole, Carrier>;
 type Gone = Removed<Whole, Carrier>;
 
 thread_local! {
+    /// The instance whose servers have the connections.
+    static INSTANCE: RefCell<ManuallyDrop<Option<LocalInstance>>> = const { RefCell::new(ManuallyDrop::new(None)) };
     /// Indexed by proxy, then by server.
     static IDLE_POOLS: RefCell<Vec<Vec<Pool>>> = const { RefCell::new(Vec::new()) };
     /// The proxy whose connection is closed next.
@@ -124,7 +132,7 @@ thread_local! {
 /// server was removed and another one has its place.
 pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
-        let (proxy, place) = (whose.proxy.index, whose.key.index());
+        let (proxy, place) = (whose.proxy, whose.key.index());
         if idle_pools.len() <= proxy {
             idle_pools.resize_with(proxy + 1, Vec::new);
         }
@@ -316,7 +324,7 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     }
     let Upstream { connector, requests, key, in_use, .. } = upstream;
     let Some(connection) = connector.into_connection() else { return };
-    if opened_beyond(stream.instance.limits.descriptors.low, connection.descriptor()) {
+    if opened_beyond(stream.frontend.instance().limits.descriptors.low, connection.descriptor()) {
         return;
     }
     // A connection counts as used or as idle, never as both.
@@ -328,11 +336,11 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
 
 /// Takes an idle connection of this worker to a server for a health check (`check-reuse-pool`); returns it with its number of
 /// requests. None if the traffic's connections may go elsewhere: then the check opens its own.
-pub fn take_for_check(proxy: &'static Proxy, server: &Server, key: u64) -> Option<(Connection, u32)> {
+pub fn take_for_check(proxy: &Proxy, server: &Server, key: u64) -> Option<(Connection, u32)> {
     if server.destination_varies() {
         return None;
     }
-    let whose = Whose { proxy, key: server.key(), pools: server.pools() };
+    let whose = Whose { proxy: proxy.index, key: server.key(), pools: server.pools() };
     let idle = with_pool(whose, |pool| pool.take(key, ReuseScope::Any))??;
     let connection = idle.connection.0;
     connection.descriptor().set_owner(weir_sched::current());
@@ -341,7 +349,7 @@ pub fn take_for_check(proxy: &'static Proxy, server: &Server, key: u64) -> Optio
 
 /// Makes the connection of a health check available, if the limits allow. `requests` is its number of requests so far.
 pub fn keep_of_check(
-    proxy: &'static Proxy,
+    proxy: &Proxy,
     server: &Server,
     key: u64,
     (mut connection, requests): (Connection, u32),
@@ -350,7 +358,7 @@ pub fn keep_of_check(
         && !server.destination_varies()
         && has_place(server, &mut connection)
     {
-        let whose = Whose { proxy, key: server.key(), pools: server.pools() };
+        let whose = Whose { proxy: proxy.index, key: server.key(), pools: server.pools() };
         keep_idle(whose, &settings, Idle { connection: Whole(connection), requests, key });
     }
 }
@@ -416,7 +424,7 @@ fn opened_beyond(mark: u32, descriptor: impl AsFd) -> bool {
 
 /// Called when a connection was opened for lack of an idle one: above the mark of descriptors, an idle connection is closed in return.
 pub(super) fn opened(stream: &Stream, descriptor: &Descriptor) {
-    if opened_beyond(stream.instance.limits.descriptors.high, descriptor) {
+    if opened_beyond(stream.frontend.instance().limits.descriptors.high, descriptor) {
         give_up_any(POOLS_AT_ONCE);
     }
 }
@@ -537,10 +545,12 @@ fn is_fresh(connector: &mut StreamConnector) -> bool {
 
 /// Drops the current worker's idle connections to one server, because its address changed or it may not be used any
 /// more.
-pub fn forget(proxy: &'static Proxy, server: ServerKey) {
+pub fn forget(proxy: &Proxy, server: ServerKey) {
     let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
     let mut away = Vec::new();
-    with_pool(Whose { proxy, key: server, pools: known.pools() }, |pool| pool.sweep(usize::MAX, &mut away));
+    with_pool(Whose { proxy: proxy.index, key: server, pools: known.pools() }, |pool| {
+        pool.sweep(usize::MAX, &mut away)
+    });
     close(away);
     for session in crate::worker::sessions() {
         session.drop_own_connection(|own| own.backend == proxy.index && own.server == Some(server));
@@ -549,14 +559,16 @@ pub fn forget(proxy: &'static Proxy, server: ServerKey) {
 
 /// Starts the worker's keeper: it drops connections that servers closed, and half of the surplus. A thread that was a
 /// worker before begins with empty pools.
-pub fn start_keeper(instance: &'static Instance) {
+pub fn start_keeper(instance: LocalInstance) {
     drop(IDLE_POOLS.take());
     drop(WAITERS.take());
     KEEPER_SLEEPS.set(true);
+    let before = INSTANCE.with_borrow_mut(|kept| kept.replace(Rc::clone(&instance)));
+    drop(before);
     KEEPER.set(weir_sched::spawn(&KEEPER_KIND, Class::Bulk, keep(instance)));
 }
 
-async fn keep(instance: &'static Instance) {
+async fn keep(instance: LocalInstance) {
     let mut next_purge = Tick::NEVER;
     loop {
         let woken = wait(next_purge).await;
@@ -566,7 +578,7 @@ async fn keep(instance: &'static Instance) {
         }
         let purge = clock::passed(next_purge);
         let mut away = Vec::new();
-        let kept = sweep(instance, purge, &mut away);
+        let kept = sweep(&instance, purge, &mut away);
         close(away);
         if kept == 0 && purge {
             KEEPER_SLEEPS.set(true);
@@ -592,7 +604,7 @@ fn close(mut away: Vec<Gone>) {
 }
 
 /// Sweeps all pools and removes what is not needed; returns how many connections are left.
-fn sweep(instance: &'static Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
+fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();
     IDLE_POOLS.with_borrow_mut(|idle_pools| {

@@ -54,7 +54,11 @@ pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
 
 impl Stream {
     /// A plan for a connection to `target`, on a server with these settings.
-    pub(super) fn connect_plan<'p>(&self, known: Option<&'p KnownServer>, target: Target) -> ConnectPlan<'p> {
+    pub(super) fn connect_plan<'p>(
+        &'p self,
+        known: Option<&'p KnownServer<'_>>,
+        target: Target,
+    ) -> ConnectPlan<'p> {
         let settings = &self.backend.config.settings;
         let server = known.map(|known| &known.settings);
         let keep_alive = settings.options.server_keep_alive.then_some(&settings.server_keep_alive);
@@ -65,7 +69,7 @@ impl Stream {
             tos: self.server.marks().tos,
             options: ConnectOptions {
                 delays_acknowledgement: settings.options.tcp_smart_connect,
-                sizes: self.instance.limits.server_sockets,
+                sizes: self.frontend.instance().limits.server_sockets,
                 ..options(server, keep_alive, settings.options.no_linger)
             },
             ..ConnectPlan::to(target)
@@ -73,7 +77,7 @@ impl Stream {
     }
 
     /// The source of the connection: it may depend on the client, or on the request.
-    fn source_for_server<'p>(&self, known: Option<&'p KnownServer>) -> Source<'p> {
+    fn source_for_server<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> Source<'p> {
         let Some(said) = self.source_said(known) else { return Source::default() };
         let source = source(said, self.serial as u32);
         match said.transparent.as_ref().and_then(|transparent| self.foreign_address(transparent)) {
@@ -93,7 +97,7 @@ impl Stream {
     }
 
     /// The `source` line in force: the server's, or the backend's.
-    pub(super) fn source_said<'p>(&self, known: Option<&'p KnownServer>) -> Option<&'p model::Source> {
+    pub(super) fn source_said<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> Option<&'p model::Source> {
         let of_server = known.and_then(|known| known.settings.source.as_deref());
         of_server.or(self.backend.config.settings.source.as_deref())
     }

@@ -82,7 +82,7 @@ pub(super) fn open(
     private: bool,
     in_use: Option<InUse>,
 ) -> Upstream {
-    let limits = &stream.instance.limits;
+    let limits = &stream.frontend.instance().limits;
     let multiplexer =
         Multiplexer::to_server(connection, limits.h2_server, limits.h2_server_pace, stream.server_identity());
     let never = stream.backend.servers().settings().http_reuse == HttpReuse::Never;
@@ -103,7 +103,7 @@ pub(super) fn open(
         limit,
         ping: known.and_then(|known| known.settings.idle_ping),
         stuck: stream.backend.config.settings.timeouts.server,
-        counted: Counted::of_server(stream.backend),
+        counted: Counted::of_server(stream.backend.proxy()),
     };
     let shared = multiplexer.unopened();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));

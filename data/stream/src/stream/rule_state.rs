@@ -1,14 +1,15 @@
 //! The results of rules for a stream, and the state of the current ruleset.
 
-use weir_config::model::Location;
+use weir_config::model::{Location, RulesetKind};
 
 use crate::errors::Direction;
+use crate::stream::{ProxySide, Stream};
 
 /// The results of rules and of the options that refuse messages.
 #[derive(Debug)]
 pub struct RuleState {
-    /// The location of the last rule that decided.
-    pub decided_at: Option<&'static Location>,
+    /// The last rule that decided.
+    pub(crate) decided_by: Option<RuleKey>,
     /// What stopped the stream before its normal end.
     pub stopped_by: StoppedBy,
     /// A rule refused the request before a server was chosen.
@@ -21,6 +22,36 @@ pub struct RuleState {
     pub may_suspend: bool,
     /// The message that is processed: rules see it, and the variables of its scope last.
     pub processed: Direction,
+}
+
+/// A rule of one of the stream's proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RuleKey {
+    pub(crate) side: ProxySide,
+    pub(crate) list: RuleList,
+    /// Its position in the list.
+    pub(crate) position: u32,
+}
+
+/// A list of rules of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleList {
+    /// The rules of one kind.
+    Of(RulesetKind),
+    /// The `redirect` lines.
+    Redirects,
+}
+
+impl Stream {
+    /// The location of the last rule that decided.
+    pub(crate) fn decided_at(&self) -> Option<&Location> {
+        let RuleKey { side, list, position } = self.rules.decided_by?;
+        let config = &self.proxy(side).config;
+        match list {
+            RuleList::Of(kind) => config.rules(kind).nth(position as usize).map(|rule| &rule.at),
+            RuleList::Redirects => config.redirects.get(position as usize).map(|rule| &rule.at),
+        }
+    }
 }
 
 /// What stopped a stream.
@@ -81,7 +112,7 @@ impl Default for RuleState {
     #[inline]
     fn default() -> Self {
         RuleState {
-            decided_at: None,
+            decided_by: None,
             stopped_by: StoppedBy::Nobody,
             denied: false,
             is_strict: false,

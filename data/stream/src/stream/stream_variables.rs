@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use weir_containers::PoolBox;
+use weir_containers::{LocalArc, PoolBox};
 use weir_expr::{VariableScope, VariableStore};
 
 use crate::errors::Direction;
@@ -57,7 +57,7 @@ impl StreamVariables {
     }
 
     /// Updates the process's account of them.
-    pub(crate) fn charge(&mut self, total: &'static AtomicUsize) {
+    pub(crate) fn charge(&mut self, total: &LocalArc<AtomicUsize>) {
         if let Some(stores) = self.0.as_deref_mut() {
             stores.charge.set(total, stores.transaction.used() + stores.message.used());
         }

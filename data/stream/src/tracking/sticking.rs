@@ -21,7 +21,7 @@ impl Stream {
     }
 
     fn server_by_rules(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
-        let backend = self.backend;
+        let backend = self.backend.proxy().clone();
         self.receive_what_came();
         if let Some(tables) = &mut self.tables {
             tables.stores.clear();
@@ -32,7 +32,7 @@ impl Stream {
             if !looks && !rule.kind.stores_request() {
                 continue;
             }
-            let Some(table) = self.table_of(rule, backend) else { continue };
+            let Some(table) = self.table_of(rule, &backend) else { continue };
             let stores = rule.kind.stores_request() && self.may_store(table);
             if !looks && !stores {
                 continue;
@@ -56,10 +56,10 @@ impl Stream {
 
     fn table_of(&self, rule: &StickRule, proxy: &Proxy) -> Option<&'static Table> {
         let position = rule.table.target().map(|(table, _)| table).or(proxy.config.table)?;
-        self.instance.table(position)
+        self.frontend.instance().table(position)
     }
 
-    fn key_of(&mut self, rule: &'static StickRule, table: &Table) -> Option<Key> {
+    fn key_of(&mut self, rule: &StickRule, table: &Table) -> Option<Key> {
         let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
         if applies { self.table_key(table, &rule.key).ok() } else { None }
     }
@@ -81,7 +81,8 @@ impl Stream {
             return Some((server.key(), false));
         }
         // The server is down, but the request stays in its queue.
-        crate::cookie::wants_servers_that_are_down(self).then(|| (server.key(), !backend.settings().persist))
+        let (key, is_forced) = (server.key(), !backend.settings().persist);
+        crate::cookie::wants_servers_that_are_down(self).then_some((key, is_forced))
     }
 
     /// The connection to the server is established: stores the kept keys of the request with this server.
@@ -107,13 +108,13 @@ impl Stream {
 
     #[cold]
     fn store_by_response(&mut self) {
-        let backend = self.backend;
+        let backend = self.backend.proxy().clone();
         let mut stores: Vec<(&'static Table, Key)> = Vec::new();
         for rule in &backend.config.stick_rules {
             if rule.kind != StickKind::StoreResponse || stores.len() == MAX_STORES {
                 continue;
             }
-            let Some(table) = self.table_of(rule, backend) else { continue };
+            let Some(table) = self.table_of(rule, &backend) else { continue };
             if stores.iter().any(|(other, _)| std::ptr::eq(*other, table)) {
                 continue;
             }

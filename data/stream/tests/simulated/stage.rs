@@ -11,7 +11,7 @@ use weir_events::{Facility, LogAddress, LogFormat, LogServers, LogSink, LogTarge
 use weir_net::shortage::BufferLimits;
 use weir_sched::simulate::network::{Peer, Service, SimulatedNetwork};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, current, now, spawn, wait};
-use weir_stream::instance::{Instance, ProxyState};
+use weir_stream::instance::{LocalInstance, ProxyRef, ProxyState, local};
 use weir_sys::Address;
 
 use crate::client::Answer;
@@ -22,7 +22,7 @@ use crate::{instance, server};
 /// A running proxy, for a script.
 pub struct Stage {
     pub network: SimulatedNetwork,
-    pub instance: &'static Instance,
+    pub instance: LocalInstance,
     listeners: Vec<(String, Address)>,
     services: RefCell<BTreeMap<String, Rc<Service>>>,
     addresses: BTreeMap<String, Address>,
@@ -74,7 +74,7 @@ impl Stage {
         let mut addresses = BTreeMap::new();
         let text = substitute(text, &mut addresses);
         let log = Arc::new(Lines::default());
-        let instance = instance::build(&text, 1, &sink(&log));
+        let instance = local(&instance::build(&text, 1, &sink(&log)));
         let limits = BufferLimits {
             size: instance.limits.buffer_size,
             most: None,
@@ -85,16 +85,16 @@ impl Stage {
         if let Some(most) = course.buffers {
             BufferPool::configure(instance.limits.buffer_size, most, 64);
         }
-        weir_stream::worker::install(&instance.figures[0]);
+        weir_stream::worker::install(Arc::clone(&instance.figures[0]));
         weir_stream::recycle::configure(instance.limits.header_count);
         weir_stream::log::install(instance::logger());
-        weir_stream::server::idle::start_keeper(instance);
+        weir_stream::server::idle::start_keeper(Rc::clone(&instance));
         let own_tasks = weir_sched::task_count();
         let mut services = BTreeMap::new();
         for (name, address) in addresses.iter().filter(|(name, _)| *name != "closed") {
             services.insert(name.clone(), Rc::new(network.listen(address).expect("each has its own")));
         }
-        let listeners = listen(&network, instance);
+        let listeners = listen(&network, &instance);
         Rc::new(Stage {
             network,
             instance,
@@ -344,17 +344,18 @@ fn sink(log: &Arc<Lines>) -> Arc<LogSink> {
     Arc::new(LogSink::open(target, &sinks).expect("it is one of them"))
 }
 
-fn listen(network: &SimulatedNetwork, instance: &'static Instance) -> Vec<(String, Address)> {
+fn listen(network: &SimulatedNetwork, instance: &LocalInstance) -> Vec<(String, Address)> {
     let mut addresses = Vec::new();
     for proxy in &instance.proxies {
-        for listener in &proxy.listeners {
+        for (at, listener) in (0..).zip(&proxy.listeners) {
             let address = Address::from((Ipv4Addr::LOCALHOST, 80 + addresses.len() as u16));
             let socket = network.listener(&address).expect("each has its own");
             weir_stream::accept::prepare_listener(proxy, &socket);
             let _ = listener.address.set(address.clone());
             let handler = weir_stream::listener_handler::ListenerHandler {
-                listener,
-                workers: [0].into(),
+                frontend: ProxyRef::at(instance, proxy.index).expect("it is there"),
+                listener: at,
+                workers: Arc::new([0]),
                 spread: weir_stream::listener_handler::Spread::Keep,
             };
             let descriptor = Descriptor::register(socket).expect("it is simulated");

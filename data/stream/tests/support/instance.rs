@@ -21,7 +21,7 @@ use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
 /// The instance of a text. All its proxies that log do so to `log`.
-pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instance {
+pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Arc<Instance> {
     let config = read(text);
     let tuning = &config.global.tuning;
     let limits = Limits {
@@ -30,7 +30,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         header_count: tuning.headers_max,
         log_uri_length: tuning.logged_uri_max as usize,
         cookie_length: tuning.captured_cookie_max as usize,
-        connections: AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000)),
+        connections: Arc::new(AtomicU32::new(config.global.limits.maxconn.unwrap_or(10_000))),
         connection_rate: AtomicU32::new(config.global.limits.connection_rate),
         session_rate: AtomicU32::new(config.global.limits.session_rate),
         tls_rate: AtomicU32::new(config.global.limits.tls_rate),
@@ -81,15 +81,15 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         backends,
         frontends,
         rates: weir_backend::figures::ProcessRates::new(workers),
-        figures: (0..workers).map(|_| weir_sync::CachePadded::new(Default::default())).collect(),
-        connections: weir_net::ConnectionLimit::new(),
+        figures: (0..workers).map(|_| Arc::default()).collect(),
+        connections: Arc::default(),
         stopping: false.into(),
         closing: weir_stream::closing::Closing::new(config.global.close_spread),
         keeps_quiet_clients: false.into(),
         tables: tables
             .map(|table| &*Box::leak(Box::new(weir_tables::Table::new(table.declaration))))
             .collect(),
-        pipes: weir_mux::Pipes::new(0, config.global.limits.pipes.unwrap_or(1000) as usize),
+        pipes: Arc::new(weir_mux::Pipes::new(0, config.global.limits.pipes.unwrap_or(1000) as usize)),
         process_variables: RwLock::default(),
         variable_bytes: Default::default(),
         statistics: Box::new(Nothing),
@@ -97,7 +97,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> &'static Instanc
         names: Default::default(),
         news: OnceLock::new(),
     };
-    instance.publish()
+    Arc::new(instance)
 }
 
 fn header_case(names: &[Box<str>]) -> Option<weir_http::CaseMap> {
@@ -137,7 +137,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         index,
         backend,
         frontend_figures: weir_backend::FrontendFigures::new(workers),
-        backend_figures: weir_backend::BackendFigures::new(workers),
+        backend_figures: Arc::new(weir_backend::BackendFigures::new(workers)),
         added_servers: Default::default(),
         configured_tls: Vec::new(),
         listeners: config.binds.iter().map(|bind| listener(bind, workers)).collect(),
@@ -154,7 +154,7 @@ fn proxy(index: usize, config: model::Proxy, workers: usize, log: &Arc<LogSink>)
         timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         log_timing: weir_stream::log::LogTiming::of(&config),
         rulesets,
-        instance: OnceLock::new(),
+        name: config.name.as_ref().into(),
         config,
     }
 }
@@ -168,7 +168,6 @@ fn listener(bind: &model::Bind, workers: usize) -> Listener {
         figures: weir_backend::ListenerFigures::new(workers),
         connections: weir_net::ConnectionLimit::new(),
         tls: None,
-        proxy: OnceLock::new(),
     }
 }
 
@@ -331,7 +330,7 @@ impl Service for Slow {
 }
 
 impl Statistics for Nothing {
-    fn page(&self, _: &'static Instance, request: &PageRequest<'_>) -> Page {
+    fn page(&self, _: &Arc<Instance>, request: &PageRequest<'_>) -> Page {
         let body: Box<dyn Service> = match request.suffix {
             b";slow" => Box::new(Slow { left: b"firstlater", half: 0, waits: None }),
             _ => Box::new(Word(b"page")),
@@ -346,7 +345,7 @@ impl Statistics for Nothing {
         }
     }
 
-    fn metrics(&self, instance: &'static Instance, query: &[u8], _: &[u8]) -> Option<Page> {
+    fn metrics(&self, instance: &Arc<Instance>, query: &[u8], _: &[u8]) -> Option<Page> {
         let request = PageRequest {
             proxy: 0,
             suffix: b"",

@@ -16,10 +16,11 @@ use std::future::Future;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
 use weir_sched::{Class, Descriptor, Kind, Received, current, now, simulate, spawn, wait};
-use weir_stream::instance::{Instance, Proxy};
+use weir_stream::instance::{LocalInstance, Proxy, ProxyRef, local};
 use weir_sys::{Address, AddressFamily, process, socket};
 
 pub use peer::Peer;
@@ -27,7 +28,7 @@ pub use peer::Peer;
 /// A running proxy, for a script.
 pub struct World {
     /// What it serves.
-    pub instance: &'static Instance,
+    pub instance: LocalInstance,
     origins: RefCell<BTreeMap<String, Rc<Origin>>>,
     listeners: Vec<(String, Address)>,
     log: Option<Descriptor>,
@@ -80,9 +81,10 @@ impl World {
         let mut origins = BTreeMap::new();
         let text = substitute(text, &mut origins, &mut held);
         let (near, log) = instance::log_pair();
-        let instance = instance::build(&text, 1, &instance::raw_sink(&near));
-        let listeners = instance.proxies.iter().flat_map(listen).collect();
-        prepare_worker(instance, 0);
+        let instance = local(&instance::build(&text, 1, &instance::raw_sink(&near)));
+        let all = 0..instance.proxies.len();
+        let listeners = all.filter_map(|at| ProxyRef::at(&instance, at)).flat_map(listen).collect();
+        prepare_worker(&instance, 0);
         let log = Some(Descriptor::register(log).expect("a descriptor"));
         held.push(near);
         World { instance, origins: RefCell::new(origins), listeners, log, _held: held }
@@ -135,7 +137,7 @@ impl World {
     }
 
     /// A proxy by its name.
-    pub fn proxy(&self, name: &str) -> &'static Proxy {
+    pub fn proxy(&self, name: &str) -> &Proxy {
         self.instance.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
     }
 
@@ -298,24 +300,25 @@ fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut
 }
 
 /// Sets the current worker up to serve.
-fn prepare_worker(instance: &'static Instance, worker: usize) {
+fn prepare_worker(instance: &LocalInstance, worker: usize) {
     weir_containers::BufferPool::configure(instance.limits.buffer_size, usize::MAX, 64);
-    weir_stream::worker::install(&instance.figures[worker]);
+    weir_stream::worker::install(Arc::clone(&instance.figures[worker]));
     weir_stream::recycle::configure(instance.limits.header_count);
     weir_stream::log::install(instance::logger());
-    weir_stream::server::idle::start_keeper(instance);
+    weir_stream::server::idle::start_keeper(Rc::clone(instance));
 }
 
-fn listen(proxy: &'static Proxy) -> Vec<(String, Address)> {
+fn listen(proxy: ProxyRef) -> Vec<(String, Address)> {
     static ACCEPT: Kind = Kind::new("accept");
     let mut addresses = Vec::new();
-    for listener in &proxy.listeners {
+    for (at, listener) in (0..).zip(&proxy.listeners) {
         let (socket, address) = listening(1024);
-        weir_stream::accept::prepare_listener(proxy, &socket);
+        weir_stream::accept::prepare_listener(&proxy, &socket);
         let _ = listener.address.set(address.clone());
         let handler = weir_stream::listener_handler::ListenerHandler {
-            listener,
-            workers: [0].into(),
+            frontend: proxy.clone(),
+            listener: at,
+            workers: Arc::new([0]),
             spread: weir_stream::listener_handler::Spread::Keep,
         };
         let descriptor = Descriptor::register(socket).expect("a descriptor");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_events::{Facility, LogAddress, LogSink, LogTarget};
 use weir_sched::{Class, Descriptor, Kind, Runtime, Settings, spawn};
-use weir_stream::instance::Instance;
+use weir_stream::instance::{Instance, ProxyRef, local};
 use weir_sys::Address;
 
 use super::{duplicate, instance, listening, prepare_worker};
@@ -18,7 +18,7 @@ use super::{duplicate, instance, listening, prepare_worker};
 /// A proxy that runs.
 pub struct Running {
     /// What it serves.
-    pub instance: &'static Instance,
+    pub instance: Arc<Instance>,
     /// The address of its first frontend.
     pub address: SocketAddr,
     runtime: Option<Runtime>,
@@ -41,15 +41,20 @@ impl Running {
         let frontend = instance.proxies.iter().find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
         weir_stream::accept::prepare_listener(frontend, &socket);
         let _ = frontend.listeners[0].address.set(address.clone());
+        let all: Arc<[usize]> = (0..workers).collect();
+        let position = frontend.index;
+        let shared = Arc::clone(&instance);
         let socket: Mutex<OwnedFd> = Mutex::new(socket);
         let init = move |worker| {
             static ACCEPT: Kind = Kind::new("accept");
-            prepare_worker(instance, worker);
+            let instance = local(&shared);
+            prepare_worker(&instance, worker);
             let own = duplicate(&*socket.lock().expect("nobody panics with it"));
             let listener = Descriptor::register(own).expect("a descriptor");
             let handler = weir_stream::listener_handler::ListenerHandler {
-                listener: &frontend.listeners[0],
-                workers: (0..workers).collect(),
+                frontend: ProxyRef::at(&instance, position).expect("it is there"),
+                listener: 0,
+                workers: Arc::clone(&all),
                 spread: weir_stream::listener_handler::Spread::Keep,
             };
             spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(listener, handler, 64));

@@ -45,13 +45,13 @@ fn field(answer: &str, object: &str, name: &str) -> String {
 
 #[test]
 fn rows_are_those_of_the_reference() {
-    with_live(|live| assert_eq!(rows(&ask(live, "show stat")), ROWS));
+    with_live(|live| assert_eq!(rows(&ask(&live, "show stat")), ROWS));
 }
 
 #[test]
 fn what_only_operators_see_is_there_too() {
     with_live(|live| {
-        let answer = ask(live, "show stat");
+        let answer = ask(&live, "show stat");
         let check = |object: &str, name: &str, expected: &str| {
             assert_eq!(field(&answer, object, name), expected, "{object} {name}");
         };
@@ -78,13 +78,13 @@ fn figures_appear_under_their_names() {
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
         s2.figures().add(0, ServerCounter::Http2xx, 3);
         s2.figures().session_seen(0, super::now_ms());
-        let answer = ask(live, "show stat");
+        let answer = ask(&live, "show stat");
         assert_eq!(field(&answer, "fe,FRONTEND", "req_tot"), "5");
         assert_eq!(field(&answer, "be,BACKEND", "bin"), "77");
         assert_eq!(field(&answer, "be,s2", "hrsp_2xx"), "3");
         assert_eq!(field(&answer, "be,s2", "lastsess"), "0");
-        ask(live, "clear counters all");
-        let answer = ask(live, "show stat");
+        ask(&live, "clear counters all");
+        let answer = ask(&live, "show stat");
         assert_eq!(field(&answer, "be,BACKEND", "bin"), "0");
         assert_eq!(field(&answer, "be,s2", "lastsess"), "-1");
     });
@@ -103,7 +103,7 @@ fn percentiles_add_up() {
         let of_backend = be.backend_figures.latency_histograms(0);
         LatencyHistograms::record_in_both(of_frontend, of_backend, &refused);
         let lines = |command: &str| {
-            ask(live, command).trim_end().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            ask(&live, command).trim_end().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(lines("show latency fe").len(), 4);
         assert_eq!(
@@ -119,14 +119,14 @@ fn percentiles_add_up() {
                 "be,BACKEND,total,2,2500,1023,4000,4000,4000,4000",
             ]
         );
-        ask(live, "clear counters server be/s2 force");
+        ask(&live, "clear counters server be/s2 force");
         assert_eq!(lines("show latency be/s2"), Vec::<String>::new());
         assert!(
             lines("show latency be/BACKEND")
                 .contains(&"be,BACKEND,total,2,2500,1023,4000,4000,4000,4000".to_owned())
         );
-        assert_eq!(ask(live, "show latency nosuch"), "No such proxy.\n\n");
-        ask(live, "clear counters all");
+        assert_eq!(ask(&live, "show latency nosuch"), "No such proxy.\n\n");
+        ask(&live, "clear counters all");
         assert_eq!(lines("show latency"), Vec::<String>::new());
     });
 }
@@ -178,12 +178,12 @@ fn rows_go_on_where_a_piece_ended() {
 #[test]
 fn a_selection_leaves_the_others_out() {
     with_live(|live| {
-        let count = |command: &str| rows(&ask(live, command)).lines().count();
+        let count = |command: &str| rows(&ask(&live, command)).lines().count();
         assert_eq!(count("show stat be -1 -1"), 6);
         assert_eq!(count("show stat be 4 2"), 1);
         assert_eq!(count("show stat #3 2 -1"), 1);
         assert_eq!(count("show stat -1 1 -1"), 2);
         assert_eq!(count("show stat no-maint"), 15);
-        assert_eq!(ask(live, "show stat nosuch 4 -1"), "No such proxy.\n\n");
+        assert_eq!(ask(&live, "show stat nosuch 4 -1"), "No such proxy.\n\n");
     });
 }

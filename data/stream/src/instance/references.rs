@@ -1,0 +1,136 @@
+//! How a worker refers to an instance and to its proxies.
+//!
+//! An instance is shared by all workers, and lives as long as one of them refers to it. Sharing it costs an atomic count, so a
+//! worker does that once: what it then hands to its tasks counts without atomics.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use weir_containers::{LocalArc, RcRef};
+use weir_http::CaseMap;
+use weir_mux::Pipes;
+
+use super::{Instance, Proxy};
+
+/// A worker's share of an instance.
+pub type LocalInstance = Rc<WorkerInstance>;
+
+/// An instance, as one worker has it.
+pub struct WorkerInstance {
+    shared: Arc<Instance>,
+    /// [`Instance::pipes`].
+    pub(crate) pipes: LocalArc<Pipes>,
+    /// [`Instance::variable_bytes`].
+    pub(crate) variable_bytes: LocalArc<AtomicUsize>,
+    /// [`Limits::header_case`](super::Limits::header_case), in a copy: messages count their references to it.
+    pub(crate) header_case: Option<Arc<CaseMap>>,
+}
+
+impl WorkerInstance {
+    fn new(shared: &Arc<Instance>) -> Self {
+        WorkerInstance {
+            pipes: LocalArc::new(Arc::clone(&shared.pipes)),
+            variable_bytes: LocalArc::new(Arc::clone(&shared.variable_bytes)),
+            header_case: shared.limits.header_case.clone().map(Arc::new),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// What all workers share.
+    pub fn shared(&self) -> &Arc<Instance> {
+        &self.shared
+    }
+}
+
+impl Deref for WorkerInstance {
+    type Target = Instance;
+
+    #[inline]
+    fn deref(&self) -> &Instance {
+        &self.shared
+    }
+}
+
+/// A worker's reference to a proxy, with a share of its instance.
+#[derive(Clone)]
+pub struct ProxyRef(RcRef<WorkerInstance, Proxy>);
+
+impl ProxyRef {
+    /// The proxy at this position of the instance.
+    #[inline]
+    pub fn at(instance: &LocalInstance, position: usize) -> Option<Self> {
+        RcRef::find(instance, |instance| instance.proxies.get(position)).map(ProxyRef)
+    }
+
+    /// The instance that it belongs to.
+    #[inline]
+    pub fn instance(&self) -> &LocalInstance {
+        self.0.owner()
+    }
+
+    /// Another proxy of the same instance, at this position.
+    #[inline]
+    pub fn sibling(&self, position: usize) -> Option<Self> {
+        ProxyRef::at(self.instance(), position)
+    }
+
+    /// Whether this is that proxy.
+    #[inline]
+    pub fn is(&self, other: &Proxy) -> bool {
+        self.0.is(other)
+    }
+
+    /// A part of the proxy, with a share of its instance.
+    #[inline]
+    pub fn part<T: ?Sized>(&self, find: impl for<'p> FnOnce(&'p Proxy) -> &'p T) -> RcRef<WorkerInstance, T> {
+        self.0.map(find)
+    }
+
+    /// The same for a part that may be missing.
+    pub fn find_part<T: ?Sized>(
+        &self,
+        find: impl for<'p> FnOnce(&'p Proxy) -> Option<&'p T>,
+    ) -> Option<RcRef<WorkerInstance, T>> {
+        self.0.find_part(find)
+    }
+}
+
+impl Deref for ProxyRef {
+    type Target = Proxy;
+
+    #[inline]
+    fn deref(&self) -> &Proxy {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ProxyRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProxyRef({})", self.name())
+    }
+}
+
+thread_local! {
+    /// The worker's shares of instances that are in use.
+    static LOCAL: RefCell<ManuallyDrop<Vec<Weak<WorkerInstance>>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+}
+
+/// This worker's share of an instance: the same for all that ask while one of them holds it.
+pub fn local(instance: &Arc<Instance>) -> LocalInstance {
+    LOCAL.with_borrow_mut(|shares| {
+        let known =
+            shares.iter().filter_map(Weak::upgrade).find(|share| Arc::ptr_eq(&share.shared, instance));
+        known.unwrap_or_else(|| {
+            shares.retain(|share| share.strong_count() > 0);
+            let share = Rc::new(WorkerInstance::new(instance));
+            shares.push(Rc::downgrade(&share));
+            share
+        })
+    })
+}
