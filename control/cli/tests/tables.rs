@@ -2,19 +2,21 @@
 
 mod toy;
 
+use std::sync::Arc;
+
 use toy::{Toy, converse, toy};
 use weir_cli::{Level, Session, SessionSettings, Status};
 use weir_expr::Value;
 use weir_tables::{DataType, Declaration, Key, KeyType, ServerKeyKind, Stored, Table};
 
-fn table(name: &str, key: KeyType, stored: &[(DataType, u16, u32)]) -> &'static Table {
+fn table(name: &str, key: KeyType, stored: &[(DataType, u16, u32)]) -> Arc<Table> {
     let stored = stored.iter();
     let stored = stored.map(|(data, elements, period_ms)| Stored {
         data: *data,
         elements: *elements,
         period_ms: *period_ms,
     });
-    Box::leak(Box::new(Table::new(Declaration {
+    Arc::new(Table::new(Declaration {
         name: name.into(),
         key,
         size: 10_000,
@@ -23,7 +25,7 @@ fn table(name: &str, key: KeyType, stored: &[(DataType, u16, u32)]) -> &'static 
         bytes_rate_factor: 1,
         server_key: ServerKeyKind::Name,
         stored: stored.collect(),
-    })))
+    }))
 }
 
 fn with_tables() -> Toy {

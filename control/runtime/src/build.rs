@@ -173,7 +173,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             Some(audiences) => Table::shared(table.declaration, audiences),
             None => Table::new(table.declaration),
         };
-        &*Box::leak(Box::new(made))
+        Arc::new(made)
     });
     let tables = tables.collect();
     let limits = limits(&global, &options);

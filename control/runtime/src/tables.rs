@@ -3,6 +3,8 @@
 //! An expired entry is never found, whether it was removed or not; removing it frees its memory. Where nothing can expire, nothing is done:
 //! the task sleeps until the first entry may expire, however many tables there are.
 
+use std::sync::Arc;
+
 use weir_sched::{Class, Kind, Tick};
 use weir_stream::instance::LocalInstance;
 use weir_tables::Table;
@@ -37,7 +39,7 @@ struct Turns {
 impl Turns {
     /// Removes at most [`AT_ONCE`] entries of all tables together; whether there are more. The table that had more comes last in the
     /// next turn.
-    fn take(&mut self, tables: &[&'static Table], now_ms: u64) -> bool {
+    fn take(&mut self, tables: &[Arc<Table>], now_ms: u64) -> bool {
         let mut budget = AT_ONCE;
         for step in 0..tables.len() {
             let number = (self.first + step) % tables.len();
@@ -66,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    fn table(entries: u32) -> &'static Table {
+    fn table(entries: u32) -> Arc<Table> {
         let table = Table::new(Declaration {
             name: "t".into(),
             key: KeyType::Integer,
@@ -80,13 +82,13 @@ mod tests {
         for number in 0..i64::from(entries) {
             table.store(&Key::of(Value::Int(number), KeyType::Integer).expect("a key"), 0, |_| ());
         }
-        Box::leak(Box::new(table))
+        Arc::new(table)
     }
 
     #[test]
     fn a_turn_is_as_long_for_many_tables_as_for_one() {
         let large = std::iter::once(table(200 * AT_ONCE));
-        let tables: Vec<&'static Table> = large.chain((0..50).map(|_| table(AT_ONCE - 10))).collect();
+        let tables: Vec<Arc<Table>> = large.chain((0..50).map(|_| table(AT_ONCE - 10))).collect();
         let used = || tables.iter().map(|table| table.used()).sum::<u32>();
         let mut turns = Turns::default();
         for _ in 0..150 {

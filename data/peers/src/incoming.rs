@@ -169,7 +169,7 @@ impl Incoming {
             // Others are told what it comes to.
             shared.table.look(&key, now_ms, |row| row.note_change());
         }
-        if let Some(also) = shared.write_to {
+        if let Some(also) = &shared.write_to {
             also.learn(&key, now_ms, expires_in_ms, |row| {
                 self.data
                     .iter()

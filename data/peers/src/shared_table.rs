@@ -1,6 +1,7 @@
 //! A table as peers see it: its name and the encoding of its entries.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use weir_expr::Value as Sample;
 use weir_expr::table::{DataType, KeyType};
@@ -15,13 +16,13 @@ use crate::mismatch::Mismatch;
 #[derive(Debug)]
 pub struct SharedTable {
     /// The table. Each peer is one of its audiences.
-    pub table: &'static Table,
+    pub table: Arc<Table>,
     /// Its name among peers: `/name` for one of a `peers` section (manual, 11.2, "table").
     pub name: Box<str>,
     /// `recv-only`: data that concerns only the local instance is taken from peers, too.
     pub receive_only: bool,
     /// `write-to`: the table to which received tags and servers are written, too.
-    pub write_to: Option<&'static Table>,
+    pub write_to: Option<Arc<Table>>,
     fields: Fields,
     /// The same, those that instances may count together and the others.
     divided: (Fields, Fields),
@@ -31,12 +32,7 @@ pub struct SharedTable {
 
 impl SharedTable {
     /// A table and its name among peers.
-    pub fn new(
-        table: &'static Table,
-        name: &str,
-        receive_only: bool,
-        write_to: Option<&'static Table>,
-    ) -> Self {
+    pub fn new(table: Arc<Table>, name: &str, receive_only: bool, write_to: Option<Arc<Table>>) -> Self {
         let layout = table.layout();
         let field = |data| Field {
             number: data as u8,

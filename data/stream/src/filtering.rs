@@ -109,10 +109,11 @@ impl Stream {
                 let (Some(said), entry) = (&configured.shared, Rc::clone(entry)) else { return };
                 let position = said.table.target().map(|(table, _)| table).or(proxy.config.table);
                 // Without a key there is no limit.
-                if let Some(table) = position.and_then(|position| self.frontend.instance().table(position))
-                    && let Ok(key) = self.table_key(table, &said.key)
+                let table = position.and_then(|position| self.frontend.instance().table(position));
+                if let Some(table) = table.cloned()
+                    && let Ok(key) = self.table_key(&table, &said.key)
                 {
-                    entry.set(table, &key);
+                    entry.set(&table, &key);
                 }
             }
         }

@@ -52,7 +52,7 @@ pub struct Instance {
     /// another process accepts new connections meanwhile, and nothing waits for this process to end.
     pub keeps_quiet_clients: AtomicBool,
     /// Stick-tables, in the order of the configuration.
-    pub tables: Vec<&'static Table>,
+    pub tables: Vec<Arc<Table>>,
     /// Pipes for bodies (`tune.pipesize`, `maxpipes`).
     pub pipes: Arc<weir_mux::Pipes>,
     /// Variables of scope `proc`.

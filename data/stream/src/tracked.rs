@@ -1,6 +1,7 @@
 //! A stream's and a session's references to stick-tables: tracked entries, and keys to be stored. The operations on them are
 //! in `tracking.rs`.
 
+use weir_containers::LocalArc;
 use weir_expr::table::DataType;
 use weir_tables::{EntryKey, Key, Row, Table};
 
@@ -9,7 +10,7 @@ use weir_tables::{EntryKey, Key, Row, Table};
 pub(crate) struct TableUse {
     pub(crate) tracked: Tracked,
     /// Keys of the request that will be stored with its server, once that is known (`stick store-request`).
-    pub(crate) stores: Vec<(&'static Table, Key)>,
+    pub(crate) stores: Vec<(LocalArc<Table>, Key)>,
 }
 
 /// Tracked entries, by the number of the counter. Dropping this ends the tracking.
@@ -25,17 +26,17 @@ pub(crate) struct Tracked {
 const USUAL: usize = 3;
 
 /// A tracked entry.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct TrackedEntry {
-    pub(crate) table: &'static Table,
+    pub(crate) table: LocalArc<Table>,
     pub(crate) entry: EntryKey,
 }
 
 impl Tracked {
-    pub(crate) fn get(&self, counter: usize) -> Option<TrackedEntry> {
+    pub(crate) fn get(&self, counter: usize) -> Option<&TrackedEntry> {
         match counter.checked_sub(USUAL) {
-            None => self.first[counter],
-            Some(further) => self.further.get(further).copied().flatten(),
+            None => self.first[counter].as_ref(),
+            Some(further) => self.further.get(further)?.as_ref(),
         }
     }
 
@@ -52,7 +53,7 @@ impl Tracked {
         }
     }
 
-    fn entries(&self) -> impl Iterator<Item = TrackedEntry> {
+    fn entries(&self) -> impl Iterator<Item = &TrackedEntry> {
         (0..self.end).filter_map(|counter| self.get(counter))
     }
 
@@ -77,7 +78,7 @@ pub(crate) type Event = (DataType, DataType, u64);
 
 impl TrackedEntry {
     /// Counts events, as far as the table stores them. One that stores none of them is not locked.
-    fn count(self, events: &[Event]) {
+    fn count(&self, events: &[Event]) {
         let layout = self.table.layout();
         if events.iter().any(|(total, rate, _)| layout.stores(*total) || layout.stores(*rate)) {
             self.look(|row| events.iter().for_each(|(total, rate, count)| row.count(*total, *rate, *count)));
@@ -85,7 +86,7 @@ impl TrackedEntry {
     }
 
     #[inline]
-    pub(crate) fn look<R>(self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+    pub(crate) fn look<R>(&self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.table.at(self.entry, now_ms(), then)
     }
 }

@@ -6,13 +6,15 @@
 
 mod sticking;
 
+use std::sync::Arc;
+
 use weir_config::model::{Change, CounterChange, RulesetKind, Track};
-use weir_containers::PoolBox;
+use weir_containers::{LocalArc, PoolBox};
 use weir_expr::table::{DataType, TableQuestion};
 use weir_expr::{Fetched, Value};
 use weir_tables::{Answer, Key, Table};
 
-use crate::instance::{Instance, Proxy};
+use crate::instance::Proxy;
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::tracked::{Event, TableUse, TrackedEntry, now_ms};
@@ -24,13 +26,6 @@ pub(crate) enum Tracking {
     Done,
     /// More data may bring the key.
     Later,
-}
-
-impl Instance {
-    /// The stick-table at that position of the configuration.
-    pub(crate) fn table(&self, position: u32) -> Option<&'static Table> {
-        self.tables.get(position as usize).copied()
-    }
 }
 
 impl Session {
@@ -60,10 +55,11 @@ impl Stream {
             return Tracking::Done;
         }
         let position = track.table.target().map(|(table, _)| table).or(proxy.config.table);
-        let Some(table) = position.and_then(|position| self.frontend.instance().table(position)) else {
+        let Some(table) = position.and_then(|position| self.frontend.instance().table(position)).cloned()
+        else {
             return Tracking::Done;
         };
-        let key = match self.table_key(table, &track.key) {
+        let key = match self.table_key(&table, &track.key) {
             Ok(key) => key,
             Err(tracking) => return tracking,
         };
@@ -114,8 +110,8 @@ impl Stream {
 
     fn tracked(&self, counter: usize, of_session: bool) -> Option<TrackedEntry> {
         match of_session {
-            true => self.session.look_at_tracked(|tracked| tracked.get(counter)).flatten(),
-            false => self.tables.as_ref()?.tracked.get(counter),
+            true => self.session.look_at_tracked(|tracked| tracked.get(counter).cloned()).flatten(),
+            false => self.tables.as_ref()?.tracked.get(counter).cloned(),
         }
     }
 
@@ -129,14 +125,14 @@ impl Stream {
     pub(crate) fn ask_counter(
         &self,
         counter: usize,
-        other: Option<&'static Table>,
+        other: Option<&LocalArc<Table>>,
         question: TableQuestion,
     ) -> Option<u64> {
         let tracked = self.counter(counter)?;
-        let answer = match other.filter(|other| !std::ptr::eq(*other, tracked.table)) {
+        let answer = match other.filter(|other| !Arc::ptr_eq(other.shared(), tracked.table.shared())) {
             None => tracked.look(|row| row.ask(question))?,
             Some(other) => {
-                if !has_keys_of(other, tracked.table) {
+                if !has_keys_of(other, &tracked.table) {
                     return None;
                 }
                 let key = Key::of(tracked.look(|row| row.key())?, other.declaration().key)?;
@@ -151,9 +147,9 @@ impl Stream {
     }
 
     /// Whether a counter tracks, and tracks keys as that table has them.
-    pub(crate) fn counter_tracks(&self, counter: usize, other: Option<&'static Table>) -> bool {
+    pub(crate) fn counter_tracks(&self, counter: usize, other: Option<&LocalArc<Table>>) -> bool {
         self.counter(counter)
-            .is_some_and(|tracked| other.is_none_or(|other| has_keys_of(other, tracked.table)))
+            .is_some_and(|tracked| other.is_none_or(|other| has_keys_of(other, &tracked.table)))
     }
 
     /// The key that a counter tracks.
@@ -182,7 +178,7 @@ impl Stream {
     }
 
     /// The table that an expression names, or the current proxy's.
-    pub(crate) fn table_named(&self, position: Option<u32>) -> Option<&'static Table> {
+    pub(crate) fn table_named(&self, position: Option<u32>) -> Option<&LocalArc<Table>> {
         let of = |proxy: &Proxy| proxy.config.table;
         let position = position.or_else(|| of(&self.backend)).or_else(|| of(&self.frontend))?;
         self.frontend.instance().table(position)

@@ -2,6 +2,8 @@
 //!
 //! Long answers and long operations handle a few entries at a time: a table is never locked as a whole.
 
+use std::sync::Arc;
+
 use weir_expr::Value;
 use weir_expr::table::{DataKind, DataType, KeyType};
 use weir_tables::{Cursor, EntryKey, Key, Removed, Row, Table};
@@ -87,7 +89,7 @@ fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outc
         }
         let mut tables = context.target.tables().iter();
         let table = tables.find(|table| *table.declaration().name == *name);
-        let table: &'static Table = table.ok_or_else(|| Outcome::error("No such table\n"))?;
+        let table = table.ok_or_else(|| Outcome::error("No such table\n"))?;
         let now = context.target.table_clock_ms();
         // Keys are clients' addresses, their cookies and tokens.
         let may_see = context.modes.level >= Level::Operator;
@@ -114,15 +116,21 @@ fn run(context: &mut Context<'_>, arguments: &Arguments<'_>, verb: Verb) -> Outc
 }
 
 /// The answer of `show table` to those who may not see the entries.
-fn concealed(table: &'static Table) -> Outcome {
+fn concealed(table: &Table) -> Outcome {
     let mut text = Vec::new();
     head(table, &mut text);
     text.extend_from_slice(b"# contents not dumped due to insufficient privileges\n");
     Outcome::Text(printed(&text))
 }
 
-fn every(table: &'static Table, filters: Vec<Filter>, verb: Verb) -> Outcome {
-    let walk = Walk { table, filters, cursor: Some(Cursor::default()), begun: false, found: Vec::new() };
+fn every(table: &Arc<Table>, filters: Vec<Filter>, verb: Verb) -> Outcome {
+    let walk = Walk {
+        table: Arc::clone(table),
+        filters,
+        cursor: Some(Cursor::default()),
+        begun: false,
+        found: Vec::new(),
+    };
     match verb {
         Verb::Clear => Outcome::Stream(Box::new(ClearEntries(walk))),
         Verb::Show | Verb::Set => Outcome::Stream(Box::new(ListEntries(walk))),
@@ -154,7 +162,7 @@ fn key(table: &Table, word: &str, verb: Verb) -> Result<Key, Outcome> {
 }
 
 fn by_key(
-    table: &'static Table,
+    table: &Table,
     key: &Key,
     verb: Verb,
     arguments: &Arguments<'_>,
@@ -179,12 +187,7 @@ fn by_key(
     }
 }
 
-fn by_number(
-    table: &'static Table,
-    verb: Verb,
-    arguments: &Arguments<'_>,
-    now: u64,
-) -> Result<Outcome, Outcome> {
+fn by_number(table: &Table, verb: Verb, arguments: &Arguments<'_>, now: u64) -> Result<Outcome, Outcome> {
     let digits = arguments.word(2).strip_prefix("0x");
     let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let number = number.ok_or_else(|| Outcome::error("Pointer expected (0xffff notation)\n"))?;
@@ -330,7 +333,7 @@ impl Stream for ListTables {
 
 /// Iterates over the entries of a table, a few at a time.
 struct Walk {
-    table: &'static Table,
+    table: Arc<Table>,
     filters: Vec<Filter>,
     /// Where to continue; none at the end.
     cursor: Option<Cursor>,
@@ -364,19 +367,19 @@ struct ListEntries(Walk);
 
 impl Stream for ListEntries {
     fn advance(&mut self, target: &mut dyn Target, enough: usize, out: &mut Vec<u8>) -> Step {
-        let (now, table) = (target.table_clock_ms(), self.0.table);
+        let (now, table) = (target.table_clock_ms(), Arc::clone(&self.0.table));
         if !self.0.begun {
             // Expired entries are neither shown nor counted.
             if table.expire(now, IN_A_ROW) {
                 return Step::More;
             }
             self.0.begun = true;
-            head(table, out);
+            head(&table, out);
         }
         let mut looked = 0;
         while out.len() < enough && looked < IN_A_ROW {
             looked += AT_ONCE;
-            if !self.0.go_on(now, |entry, row| line(table, entry.number(), row, out)) {
+            if !self.0.go_on(now, |entry, row| line(&table, entry.number(), row, out)) {
                 return Step::Done;
             }
         }

@@ -8,7 +8,7 @@ use weir_tables::Table;
 /// What commands ask of stick-tables. Tables live as long as the process.
 pub trait TableTarget {
     /// All of them, in the order of the configuration.
-    fn tables(&self) -> &[&'static Table];
+    fn tables(&self) -> &[Arc<Table>];
 
     /// The `peers` sections that share something, in the order of the configuration.
     fn peers(&self) -> &[Arc<Section>];

@@ -37,7 +37,7 @@ pub struct Toy {
     pub woken: std::sync::Arc<std::sync::atomic::AtomicUsize>,
     pub profiling: ProfilingState,
     pub tls: tls::ToyTls,
-    pub tables: Vec<&'static weir_tables::Table>,
+    pub tables: Vec<std::sync::Arc<weir_tables::Table>>,
     pub peers: Vec<std::sync::Arc<weir_peers::Section>>,
     /// How often patterns were visited.
     pub visits: std::cell::Cell<usize>,
@@ -544,7 +544,7 @@ impl ProxyTarget for Toy {
 }
 
 impl TableTarget for Toy {
-    fn tables(&self) -> &[&'static weir_tables::Table] {
+    fn tables(&self) -> &[std::sync::Arc<weir_tables::Table>] {
         &self.tables
     }
 

@@ -272,7 +272,7 @@ impl PeersPlan {
     ) -> LivePeers {
         let mut live = LivePeers::default();
         for planned in self.0 {
-            let table = |position: usize| instance.tables.get(position).copied();
+            let table = |position: usize| instance.tables.get(position).cloned();
             let shared = planned.tables.iter().filter_map(|own| {
                 let target = own.write_to.and_then(table);
                 Some(SharedTable::new(table(own.position)?, &own.name, own.receive_only, target))

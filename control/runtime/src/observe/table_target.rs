@@ -9,7 +9,7 @@ use weir_tables::Table;
 use super::{LiveTarget, now_ms};
 
 impl TableTarget for LiveTarget {
-    fn tables(&self) -> &[&'static Table] {
+    fn tables(&self) -> &[Arc<Table>] {
         &self.live.instance.tables
     }
 

@@ -28,8 +28,8 @@ fn declaration(key: KeyType, expire_ms: u32) -> Declaration {
     }
 }
 
-fn table_of(declaration: Declaration) -> &'static Table {
-    Box::leak(Box::new(Table::shared(declaration, 1)))
+fn table_of(declaration: Declaration) -> Arc<Table> {
+    Arc::new(Table::shared(declaration, 1))
 }
 
 fn shared(declaration: Declaration) -> Arc<[SharedTable]> {
@@ -60,8 +60,8 @@ impl Instance {
         Instance { session: Session::new(Arc::clone(&tables), Some(0)), tables, heard: Vec::new() }
     }
 
-    fn table(&self) -> &'static Table {
-        self.tables[0].table
+    fn table(&self) -> &Table {
+        &self.tables[0].table
     }
 
     fn set(&self, key: &Key, then: impl FnOnce(&mut Row<'_>)) {
@@ -236,7 +236,7 @@ fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>)
     let mut other = Instance::new(shared(changed));
     one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 5));
     talk(&mut one, &mut other, 1000);
-    (other.heard, gpc(other.tables[0].table, &address(1), 0))
+    (other.heard, gpc(&other.tables[0].table, &address(1), 0))
 }
 
 #[test]
@@ -349,7 +349,8 @@ fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let written = table_of(declaration(KeyType::Ipv4, 0));
     let table = table_of(declaration(KeyType::Ipv4, 0));
-    let mut other = Instance::new([SharedTable::new(table, "t", true, Some(written))].into());
+    let mut other =
+        Instance::new([SharedTable::new(Arc::clone(&table), "t", true, Some(Arc::clone(&written)))].into());
     one.set(&address(1), |row| {
         row.add(DataType::ConnectionsCurrent, 0, 3);
         row.set(DataType::Gpc, 1, 5);
@@ -359,10 +360,10 @@ fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
     talk(&mut one, &mut other, 1000);
     let get =
         |table: &Table, data, element| table.look(&address(1), 0, |row| row.get(data, element)).flatten();
-    assert_eq!(get(table, DataType::ConnectionsCurrent, 0), Some(3));
+    assert_eq!(get(&table, DataType::ConnectionsCurrent, 0), Some(3));
     // Sums are not written to the other table ('write-to').
-    assert_eq!(get(written, DataType::Gpc, 1), Some(0));
-    assert_eq!(get(written, DataType::Gpt, 0), Some(6));
+    assert_eq!(get(&written, DataType::Gpc, 1), Some(0));
+    assert_eq!(get(&written, DataType::Gpt, 0), Some(6));
     let server = written.look(&address(1), 0, |row| row.server_key()).flatten();
     assert_eq!(server.as_deref(), Some("s1"));
 }

@@ -54,7 +54,7 @@ fn declaration() -> Declaration {
 #[derive(Clone, Copy)]
 struct Instance {
     section: &'static Arc<Section>,
-    table: &'static Table,
+    table: &'static Arc<Table>,
 }
 
 impl Instance {
@@ -64,10 +64,10 @@ impl Instance {
     }
 
     fn of_table(name: &str, has_predecessor: bool, table: Table) -> Instance {
-        let table: &'static Table = Box::leak(Box::new(table));
+        let table: &'static Arc<Table> = Box::leak(Box::new(Arc::new(table)));
         let others = NAMES.iter().filter(|other| **other != name);
         let peers = others.map(|other| Peer::new(other, Link::to(address(other)))).collect();
-        let tables = vec![SharedTable::new(table, "t", false, None)];
+        let tables = vec![SharedTable::new(Arc::clone(table), "t", false, None)];
         let mut section = Section::new("fleet", name, tables, peers);
         section.own_link = Some(Link::to(address(name)));
         section.has_predecessor = has_predecessor;

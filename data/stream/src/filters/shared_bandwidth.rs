@@ -5,9 +5,10 @@
 //! now may pass. Nothing is reserved: a stream counts its bytes in the same access to the entry in which it sees what is left. A
 //! stream that may not send tries again after [`GRAIN_MS`] at the latest, so that streams of one key take turns.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
 
+use weir_containers::LocalArc;
 use weir_expr::table::DataType;
 use weir_mux::{Failed, Filter, FilterOutput, More, Passed};
 use weir_sched::Tick;
@@ -17,14 +18,14 @@ use crate::tracked::{TrackedEntry, now_ms};
 
 /// The entry in force, none until a rule enables the filter. It is tracked, so it neither expires nor is purged.
 #[derive(Default)]
-pub(crate) struct SharedEntry(Cell<Option<TrackedEntry>>);
+pub(crate) struct SharedEntry(RefCell<Option<TrackedEntry>>);
 
 impl SharedEntry {
     /// Tracks this key, whose streams share the limit. Without room in the table nothing changes.
-    pub fn set(&self, table: &'static Table, key: &Key) {
+    pub fn set(&self, table: &LocalArc<Table>, key: &Key) {
         if let Some((entry, ())) = table.track(key, now_ms(), |_| ()) {
             self.leave();
-            self.0.set(Some(TrackedEntry { table, entry }));
+            self.0.replace(Some(TrackedEntry { table: table.clone(), entry }));
         }
     }
 
@@ -79,10 +80,11 @@ impl Filter for SharedBandwidth {
 
 impl SharedBandwidth {
     fn admit(&self, bytes: &[u8], now: Tick) -> Passed {
-        let Some(TrackedEntry { table, entry }) = self.entry.0.get() else { return Passed::all(bytes) };
+        let entry = self.entry.0.borrow();
+        let Some(TrackedEntry { table, entry }) = &*entry else { return Passed::all(bytes) };
         let there = bytes.len() as u64;
         let period_ms = u64::from(table.layout().period_ms(self.data)).max(1);
-        let counted = table.at(entry, now.as_ms(), |row| {
+        let counted = table.at(*entry, now.as_ms(), |row| {
             let streams = u64::from(row.trackers()).max(1);
             let slice = self.slice(period_ms, streams);
             let left = self.limit.saturating_sub(row.get(self.data, 0).unwrap_or_default());
@@ -113,14 +115,16 @@ const GRAIN_MS: u64 = 50;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use weir_expr::Value;
     use weir_expr::table::{Declaration, KeyType, ServerKeyKind, Stored};
 
     use super::*;
 
-    fn table(period_ms: u32) -> &'static Table {
+    fn table(period_ms: u32) -> LocalArc<Table> {
         let stored = vec![Stored { data: DataType::BytesOutRate, elements: 1, period_ms }];
-        Box::leak(Box::new(Table::new(Declaration {
+        LocalArc::new(Arc::new(Table::new(Declaration {
             name: "t".into(),
             key: KeyType::Integer,
             size: 10,
@@ -136,10 +140,10 @@ mod tests {
         Key::of(Value::Int(number), KeyType::Integer).expect("a key")
     }
 
-    fn filter(table: &'static Table, limit: u64, min_size: u64) -> SharedBandwidth {
+    fn filter(table: &LocalArc<Table>, limit: u64, min_size: u64) -> SharedBandwidth {
         let entry = Rc::new(SharedEntry::default());
         let (entry_key, ()) = table.track(&key(1), 0, |_| ()).expect("room");
-        entry.0.set(Some(TrackedEntry { table, entry: entry_key }));
+        entry.0.replace(Some(TrackedEntry { table: table.clone(), entry: entry_key }));
         SharedBandwidth::new(entry, DataType::BytesOutRate, limit, min_size)
     }
 
@@ -167,7 +171,8 @@ mod tests {
     #[test]
     fn streams_of_one_key_share_the_limit() {
         let table = table(1000);
-        let mut filters = [filter(table, 100_000, 0), filter(table, 100_000, 0), filter(table, 100_000, 0)];
+        let mut filters =
+            [filter(&table, 100_000, 0), filter(&table, 100_000, 0), filter(&table, 100_000, 0)];
         let passed = run(&mut filters, 4000, 5000);
         let total: u64 = passed.iter().sum();
         // The first period's bytes pass at once, as the table has counted nothing before.
@@ -178,10 +183,10 @@ mod tests {
     #[test]
     fn no_period_sees_more_than_the_limit() {
         for (limit, period, piece) in [(1000, 1000, 16_384), (100_000, 10_000, 1460), (7, 100, 100)] {
-            let mut filters = [filter(table(period), limit, 0)];
+            let mut filters = [filter(&table(period), limit, 0)];
             let (short, long) = (u64::from(period), u64::from(period) * 3);
             assert!(run(&mut filters, piece, short).iter().sum::<u64>() <= limit, "{limit} {period}");
-            let mut filters = [filter(table(period), limit, 0)];
+            let mut filters = [filter(&table(period), limit, 0)];
             let passed: u64 = run(&mut filters, piece, long).iter().sum();
             assert!(passed <= limit * 3 + limit / 20 && passed >= limit * 2, "{limit} {period}: {passed}");
         }
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_least_size_above_the_limit_still_passes() {
-        let mut filters = [filter(table(1000), 1000, 3000)];
+        let mut filters = [filter(&table(1000), 1000, 3000)];
         let passed = run(&mut filters, 10_000, 10_000);
         assert!(passed[0] >= 3000 && passed[0].is_multiple_of(3000), "{passed:?}");
     }

@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicUsize;
 use weir_containers::{LocalArc, RcRef};
 use weir_http::CaseMap;
 use weir_mux::Pipes;
+use weir_tables::Table;
 
 use super::{Instance, Proxy};
 
@@ -27,6 +28,8 @@ pub struct WorkerInstance {
     pub(crate) pipes: LocalArc<Pipes>,
     /// [`Instance::variable_bytes`].
     pub(crate) variable_bytes: LocalArc<AtomicUsize>,
+    /// [`Instance::tables`].
+    tables: Box<[LocalArc<Table>]>,
     /// [`Limits::header_case`](super::Limits::header_case), in a copy: messages count their references to it.
     pub(crate) header_case: Option<Arc<CaseMap>>,
 }
@@ -36,9 +39,15 @@ impl WorkerInstance {
         WorkerInstance {
             pipes: LocalArc::new(Arc::clone(&shared.pipes)),
             variable_bytes: LocalArc::new(Arc::clone(&shared.variable_bytes)),
+            tables: shared.tables.iter().map(|table| LocalArc::new(Arc::clone(table))).collect(),
             header_case: shared.limits.header_case.clone().map(Arc::new),
             shared: Arc::clone(shared),
         }
+    }
+
+    /// The stick-table at that position of the configuration.
+    pub(crate) fn table(&self, position: u32) -> Option<&LocalArc<Table>> {
+        self.tables.get(position as usize)
     }
 
     /// What all workers share.

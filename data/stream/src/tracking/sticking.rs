@@ -2,6 +2,7 @@
 
 use weir_backend::{Server, ServerAddress, ServerKey};
 use weir_config::model::{StickKind, StickRule};
+use weir_containers::LocalArc;
 use weir_expr::table::{DataType, ServerKeyKind};
 use weir_tables::{Key, Table};
 
@@ -33,13 +34,13 @@ impl Stream {
                 continue;
             }
             let Some(table) = self.table_of(rule, &backend) else { continue };
-            let stores = rule.kind.stores_request() && self.may_store(table);
+            let stores = rule.kind.stores_request() && self.may_store(&table);
             if !looks && !stores {
                 continue;
             }
-            let Some(key) = self.key_of(rule, table) else { continue };
+            let Some(key) = self.key_of(rule, &table) else { continue };
             if looks {
-                found = self.remembered_server(table, &key);
+                found = self.remembered_server(&table, &key);
             }
             if stores {
                 self.use_tables().stores.push((table, key));
@@ -49,14 +50,14 @@ impl Stream {
     }
 
     /// Whether a table may get a key of this request: each table gets one.
-    fn may_store(&self, table: &'static Table) -> bool {
+    fn may_store(&self, table: &Table) -> bool {
         let stores = self.tables.as_ref().map_or(&[][..], |tables| &tables.stores);
-        stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(*other, table))
+        stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(&**other, table))
     }
 
-    fn table_of(&self, rule: &StickRule, proxy: &Proxy) -> Option<&'static Table> {
+    fn table_of(&self, rule: &StickRule, proxy: &Proxy) -> Option<LocalArc<Table>> {
         let position = rule.table.target().map(|(table, _)| table).or(proxy.config.table)?;
-        self.frontend.instance().table(position)
+        self.frontend.instance().table(position).cloned()
     }
 
     fn key_of(&mut self, rule: &StickRule, table: &Table) -> Option<Key> {
@@ -109,23 +110,23 @@ impl Stream {
     #[cold]
     fn store_by_response(&mut self) {
         let backend = self.backend.proxy().clone();
-        let mut stores: Vec<(&'static Table, Key)> = Vec::new();
+        let mut stores: Vec<(LocalArc<Table>, Key)> = Vec::new();
         for rule in &backend.config.stick_rules {
             if rule.kind != StickKind::StoreResponse || stores.len() == MAX_STORES {
                 continue;
             }
             let Some(table) = self.table_of(rule, &backend) else { continue };
-            if stores.iter().any(|(other, _)| std::ptr::eq(*other, table)) {
+            if stores.iter().any(|(other, _)| std::ptr::eq(&**other, &*table)) {
                 continue;
             }
-            if let Some(key) = self.key_of(rule, table) {
+            if let Some(key) = self.key_of(rule, &table) {
                 stores.push((table, key));
             }
         }
         self.store_server(&stores);
     }
 
-    fn store_server(&self, stores: &[(&'static Table, Key)]) {
+    fn store_server(&self, stores: &[(LocalArc<Table>, Key)]) {
         if stores.is_empty() {
             return;
         }
