@@ -121,7 +121,6 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         log_forwards,
         ..
     } = config;
-    weir_stream::fetch::install_userlists(userlists);
     let names = ProxyNames::new(&proxies);
     let mut shared =
         SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global, &health_checks) };
@@ -191,6 +190,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         closing: Closing::new(global.close_spread),
         keeps_quiet_clients: AtomicBool::new(false),
         tables,
+        userlists,
         pipes,
         process_variables: RwLock::new(variables),
         variable_bytes: Arc::default(),

@@ -656,12 +656,10 @@ impl Station {
         let of_operators =
             all_sockets.filter(|listener_sockets| matches!(listener_sockets.owner, Owner::Operator(_)));
         for (listener_sockets, socket) in of_operators.zip(self.live.record.cli_sockets()) {
-            if let Some(task) = listener_sockets
-                .accept_here(
-                    CliAcceptor { live: self.live.clone(), socket: Arc::clone(socket) },
-                    cli_server::BATCH,
-                )
-            {
+            if let Some(task) = listener_sockets.accept_here(
+                CliAcceptor { live: self.live.clone(), socket: Arc::clone(socket) },
+                cli_server::BATCH,
+            ) {
                 let acceptors = &self.lifecycle.operator_acceptors;
                 acceptors.lock().unwrap_or_else(PoisonError::into_inner).push(task);
             }

@@ -66,7 +66,8 @@ impl Backend {
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let home = || Home { owner: itself.clone(), shared: Arc::clone(&shared) };
             let servers = (0u32..).zip(servers).map(|(rank, settings)| {
-                let (key, pools) = (ServerKey::configured(rank), IdlePools::leak(shared.settings.workers));
+                let key = ServerKey::configured(rank);
+                let pools = Arc::new(IdlePools::new(shared.settings.workers));
                 Arc::new(Server::new(key, settings, pools, home(), now_ms))
             });
             let servers = ServerSnapshot::new(servers);

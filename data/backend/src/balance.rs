@@ -294,7 +294,7 @@ mod fixture {
             .map(|(key, settings)| {
                 let weight = settings.weight * WEIGHT_SCALE;
                 let settings = ServerSettings { id: settings.id.max(key + 1), ..settings };
-                let (key, pools) = (ServerKey::configured(key), IdlePools::leak(1));
+                let (key, pools) = (ServerKey::configured(key), Arc::new(IdlePools::new(1)));
                 let server = Arc::new(Server::new(key, settings, pools, Home::nowhere(), 0));
                 Member { server, weight, since: 0 }
             })

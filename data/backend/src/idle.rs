@@ -12,6 +12,9 @@ pub use estimate::{PurgePlan, Usage, purge_plan};
 pub use key::{ConnectionKeys, ConnectionParts};
 pub use pool::{Admission, Idle, IdlePool, NeverShared, Removed, Reusable, SharedConnection, SharedId};
 
+use std::sync::Arc;
+
+use weir_containers::LocalArc;
 use weir_sync::LazyPerWorker;
 
 use crate::settings::{HttpReuse, PoolSettings};
@@ -57,13 +60,6 @@ impl IdlePools {
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self { workers: LazyPerWorker::new(workers), open: AtomicU32::new(0) }
-    }
-
-    /// The same, never freed: connections in use refer to it without counting references, and the next server at the
-    /// same place uses it again.
-    #[must_use]
-    pub fn leak(workers: usize) -> &'static Self {
-        Box::leak(Box::new(Self::new(workers)))
     }
 
     /// A worker opened a connection, or took one from a pool, to use it.
@@ -207,14 +203,15 @@ impl IdlePools {
 
 /// Counts one of the connections of a server with `strict-maxconn`, of all workers together, as long as it lives.
 #[derive(Debug)]
-pub struct Open(&'static IdlePools);
+pub struct Open(Arc<IdlePools>);
 
 impl Open {
     /// One more, unless there are `maximum` (0: no bound) or more already.
     #[must_use]
-    pub fn one_of(pools: &'static IdlePools, maximum: u32) -> Option<Open> {
+    pub fn one_of(pools: &Arc<IdlePools>, maximum: u32) -> Option<Open> {
         let has_room = |open: u32| (maximum == 0 || open < maximum).then_some(open + 1);
-        pools.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok().then(|| Open(pools))
+        let is_counted = pools.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_ok();
+        is_counted.then(|| Open(Arc::clone(pools)))
     }
 }
 
@@ -227,7 +224,7 @@ impl Drop for Open {
 /// Counts as a connection in use as long as it lives.
 #[derive(Debug)]
 pub struct InUse {
-    pools: &'static IdlePools,
+    pools: LocalArc<IdlePools>,
     worker: usize,
 }
 
@@ -235,9 +232,9 @@ impl InUse {
     /// Counts one connection of a worker as in use.
     #[inline]
     #[must_use]
-    pub fn of(pools: &'static IdlePools, worker: usize) -> InUse {
+    pub fn of(pools: &LocalArc<IdlePools>, worker: usize) -> InUse {
         pools.begin_use(worker);
-        InUse { pools, worker }
+        InUse { pools: pools.clone(), worker }
     }
 }
 
@@ -354,15 +351,15 @@ mod tests {
     /// `strict-maxconn`.
     #[test]
     fn a_bound_of_open_connections_is_never_exceeded() {
-        let pools = IdlePools::leak(2);
-        let mut open: Vec<_> = (0..3).map_while(|_| Open::one_of(pools, 2)).collect();
+        let pools = Arc::new(IdlePools::new(2));
+        let mut open: Vec<_> = (0..3).map_while(|_| Open::one_of(&pools, 2)).collect();
         assert_eq!(open.len(), 2);
-        assert!(Open::one_of(pools, 1).is_none(), "it was lowered meanwhile");
-        open.extend(Open::one_of(pools, 0));
+        assert!(Open::one_of(&pools, 1).is_none(), "it was lowered meanwhile");
+        open.extend(Open::one_of(&pools, 0));
         assert_eq!(open.len(), 3, "0 is no bound");
         open.truncate(1);
-        assert!(Open::one_of(pools, 1).is_none());
-        assert!(Open::one_of(pools, 2).is_some());
+        assert!(Open::one_of(&pools, 1).is_none());
+        assert!(Open::one_of(&pools, 2).is_some());
     }
 
     #[test]

@@ -99,7 +99,7 @@ struct ServerSlot {
     /// How many servers were added at this place so far.
     generation: u32,
     /// Connections to the server at this place.
-    pools: &'static IdlePools,
+    pools: Arc<IdlePools>,
     /// The server's queue.
     queue: WaitQueue,
 }
@@ -107,7 +107,12 @@ struct ServerSlot {
 impl ServerSlot {
     fn of(server: Arc<Server>) -> Self {
         let generation = server.key().generation();
-        Self { generation, pools: server.pools(), server: Some(server), queue: WaitQueue::default() }
+        Self {
+            generation,
+            pools: Arc::clone(server.pools()),
+            server: Some(server),
+            queue: WaitQueue::default(),
+        }
     }
 }
 
@@ -533,14 +538,15 @@ impl LbState {
     }
 
     /// A key for a server to be added, and the connection counts of its place.
-    pub(crate) fn vacancy(&self) -> (ServerKey, &'static IdlePools) {
+    pub(crate) fn vacancy(&self) -> (ServerKey, Arc<IdlePools>) {
         match self.vacant.first() {
             Some(place) => {
                 let slot = &self.slots[*place as usize];
-                (ServerKey::added(*place, slot.generation % MAX_GENERATION + 1), slot.pools)
+                (ServerKey::added(*place, slot.generation % MAX_GENERATION + 1), Arc::clone(&slot.pools))
             }
             None => {
-                (ServerKey::added(self.slots.len() as u32, 1), IdlePools::leak(self.shared.settings.workers))
+                let pools = Arc::new(IdlePools::new(self.shared.settings.workers));
+                (ServerKey::added(self.slots.len() as u32, 1), pools)
             }
         }
     }

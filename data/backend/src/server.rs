@@ -98,7 +98,7 @@ pub struct Server {
     errors_in_a_row: AtomicU32,
     /// Statistics of its traffic, where something depends on them.
     traffic: Option<Box<Traffic>>,
-    pools: &'static IdlePools,
+    pools: Arc<IdlePools>,
     home: Home,
 }
 
@@ -106,7 +106,7 @@ impl Server {
     pub(crate) fn new(
         key: ServerKey,
         mut settings: ServerSettings,
-        pools: &'static IdlePools,
+        pools: Arc<IdlePools>,
         home: Home,
         now_ms: u64,
     ) -> Self {
@@ -442,8 +442,8 @@ impl Server {
 
     /// Counts of the connections to it that workers use and keep. They outlive the server: a connection may end after it.
     #[must_use]
-    pub fn pools(&self) -> &'static IdlePools {
-        self.pools
+    pub fn pools(&self) -> &Arc<IdlePools> {
+        &self.pools
     }
 
     /// Whether no request uses it or waits for it and no idle connection to it is kept.

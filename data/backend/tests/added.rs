@@ -84,7 +84,7 @@ fn who_is_in_use_stays() {
     drop(held);
     assert_eq!(remove(&backend, a), Err(RemoveError::InUse), "somebody waits for it");
     drop(waiting);
-    let pools = backend.servers()[0].pools();
+    let pools = Arc::clone(backend.servers()[0].pools());
     pools.begin_use(0);
     assert_eq!(remove(&backend, a), Err(RemoveError::InUse), "a connection is in use");
     pools.end_use(0);

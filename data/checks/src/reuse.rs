@@ -1,6 +1,9 @@
 //! Connections that HTTP checks take from their server's traffic, and leave to it (`check-reuse-pool`).
 
+use std::sync::Arc;
+
 use weir_backend::{InUse, Server};
+use weir_containers::LocalArc;
 use weir_http::BodySize;
 use weir_mux::{BodyFlow, ConnectionMode, Message, StreamConnector};
 use weir_net::Received;
@@ -20,7 +23,8 @@ pub(crate) struct Lent {
 
 impl Lent {
     fn new(server: &Server, key: u64, requests: u32) -> Self {
-        Lent { in_use: InUse::of(server.pools(), weir_sched::worker_index()), key, requests }
+        let pools = LocalArc::new(Arc::clone(server.pools()));
+        Lent { in_use: InUse::of(&pools, weir_sched::worker_index()), key, requests }
     }
 
     /// An idle connection that the check may use, if there is one.

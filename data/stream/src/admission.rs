@@ -17,7 +17,7 @@ use crate::instance::{Instance, Listener, Proxy, ProxyRef, WorkerInstance};
 ///               └──drop──► over                        └──drop──► over
 /// ```
 ///
-/// Every client has one as long as it is connected, so it is small.
+/// Every connected client has one, so it is small.
 pub struct Admission {
     frontend: ProxyRef,
     /// The listener's position among those of the frontend.

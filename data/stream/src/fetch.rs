@@ -35,8 +35,6 @@ use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
 
 use crate::stream::Stream;
 
-pub use access::install_userlists;
-
 /// The function that evaluates a fetch.
 pub type Run = for<'c> fn(&'c mut Stream, &'c Args, &mut Cursor) -> Fetched<'c>;
 

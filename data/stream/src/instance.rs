@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
 use weir_backend::{Backend, Server, ServerKey};
-use weir_config::model::{Bind, RulesetKind};
-use weir_config::model::{Mode, Proxy as ProxyConfig, Server as ServerConfig, StatusCodes};
+use weir_config::model::{
+    Bind, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes, Userlist,
+};
 use weir_events::LogSink;
 use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_net::{ConnectionLimit, SocketSizes};
@@ -53,6 +54,8 @@ pub struct Instance {
     pub keeps_quiet_clients: AtomicBool,
     /// Stick-tables, in the order of the configuration.
     pub tables: Vec<Arc<Table>>,
+    /// The lists of users, in the order of the configuration.
+    pub userlists: Vec<Userlist>,
     /// Pipes for bodies (`tune.pipesize`, `maxpipes`).
     pub pipes: Arc<weir_mux::Pipes>,
     /// Variables of scope `proc`.

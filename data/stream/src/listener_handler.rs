@@ -19,7 +19,7 @@ use crate::server::idle;
 /// The handler of a listener, on each worker that accepts from it.
 #[derive(Clone)]
 pub struct ListenerHandler {
-    /// The proxy whose listener it is.
+    /// The proxy with the listener.
     pub frontend: ProxyRef,
     /// The listener's position among those of the proxy.
     pub listener: u32,

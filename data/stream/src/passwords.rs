@@ -89,7 +89,7 @@ async fn answer(stream: &mut Stream, question: PasswordQuestion) -> Phase {
 }
 
 async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> Phase<bool> {
-    let mut verification = Verification::new(question.hash, &question.candidate);
+    let mut verification = Verification::new(&question.hash, &question.candidate);
     let usual = weir_sched::set_class(Class::Heavy);
     let result = stream
         .drive_on(

@@ -151,7 +151,7 @@ impl Stream {
                 proxy.count_failed_rewrite();
                 None
             }
-            ActionResult::Failed => Some(RulesetResult::Stop(self.failed_rule(kind, proxy))),
+            ActionResult::Failed => Some(RulesetResult::Stop(failed_rule(self, kind, proxy))),
             ActionResult::Await(awaited) => {
                 return Settled::Later(self.await_for_rule(awaited, rule, kind));
             }
@@ -230,14 +230,6 @@ impl Stream {
         )
     }
 
-    /// The result of a failed rule in strict mode.
-    fn failed_rule(&mut self, kind: RulesetKind, proxy: &Proxy) -> StreamError {
-        proxy.count_failed_rewrite();
-        self.rules.stop_by_rule();
-        let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
-        StreamError::error(500, By::Internal, during)
-    }
-
     /// Counts a refusal by the current kind of rules.
     fn count_denied(&mut self, kind: RulesetKind, proxy: &Proxy) {
         self.rules.denied = true;
@@ -251,13 +243,6 @@ impl Stream {
             RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
                 self.count(Event::DeniedResponse);
             }
-        }
-    }
-
-    /// A request that is dropped without an answer has no request time in the log.
-    fn forget_request(&mut self, kind: RulesetKind) {
-        if kind == RulesetKind::HttpRequest {
-            self.timers.request = None;
         }
     }
 
@@ -278,13 +263,13 @@ impl Stream {
             Action::Close => return ActionResult::Stop(StreamError::close(By::Proxy, During::Data)),
             Action::Reject => {
                 self.count_denied(kind, proxy);
-                self.forget_request(kind);
+                forget_request(self, kind);
                 return ActionResult::Stop(StreamError::close(By::Proxy, during));
             }
             Action::SilentDrop { reset_ttl } => {
                 self.silent_drop(*reset_ttl);
                 self.count_denied(kind, proxy);
-                self.forget_request(kind);
+                forget_request(self, kind);
                 return ActionResult::Stop(StreamError::close(By::Proxy, during));
             }
             Action::Deny(reply) => {
@@ -550,6 +535,21 @@ impl Stream {
         self.reusable.client = false;
         self.client.with_descriptor(|descriptor| silence(descriptor, reset_ttl));
     }
+}
+
+/// A request that is dropped without an answer has no request time in the log.
+fn forget_request(stream: &mut Stream, kind: RulesetKind) {
+    if kind == RulesetKind::HttpRequest {
+        stream.timers.request = None;
+    }
+}
+
+/// The result of a failed rule in strict mode.
+fn failed_rule(stream: &mut Stream, kind: RulesetKind, proxy: &Proxy) -> StreamError {
+    proxy.count_failed_rewrite();
+    stream.rules.stop_by_rule();
+    let during = if kind == RulesetKind::HttpRequest { During::Request } else { During::Headers };
+    StreamError::error(500, By::Internal, during)
 }
 
 /// Prevents the packets of closing a connection (manual, "silent-drop").

@@ -279,11 +279,6 @@ impl Session {
         unwanted.is_some()
     }
 
-    /// Closes the kept server connection; false when there is none.
-    pub(crate) fn give_up_own_connection(&self) -> bool {
-        self.take_own_connection().is_some()
-    }
-
     /// Takes the kept server connection.
     pub(crate) fn take_own_connection(&self) -> Option<OwnConnection> {
         self.rare.borrow_mut().as_mut()?.own_connection.take()

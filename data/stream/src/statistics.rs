@@ -15,15 +15,6 @@ use crate::stream::response::LocalName;
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
-    /// Whether the request asks for the statistics page of this proxy.
-    pub(crate) fn asks_for_statistics(&self, side: ProxySide) -> bool {
-        let Some(stats) = &self.proxy(side).config.settings.stats else { return false };
-        let uri = stats.uri().as_bytes();
-        let message = &self.request.message;
-        target_as(uri, &message.head, message.bytes()).starts_with(uri)
-            && matches!(message.head.method(), Method::Get | Method::Head | Method::Post)
-    }
-
     /// Answers with the statistics page.
     pub(crate) async fn serve_statistics(&mut self, side: ProxySide) -> Phase {
         let proxy = self.proxy(side).clone();

@@ -12,7 +12,7 @@ use weir_sync::Ring;
 
 use crate::ending::By;
 use crate::stream::Stream;
-use crate::stream::rule_state::StoppedBy;
+use crate::stream::rule_state::{StoppedBy, decided_at};
 use crate::timers::Elapsed;
 use sentence::Ended;
 
@@ -93,7 +93,7 @@ impl Stream {
             entry.set_word(Word::Server, server.name());
             entry.set_word(Word::Chosen, self.how_chosen());
         }
-        if let Some(at) = self.decided_at() {
+        if let Some(at) = decided_at(self) {
             entry.set_word(Word::Rule, &at.to_string());
         }
         entry.set_word(Word::Ending, &self.ended().sentence());

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ops::Deref;
 
 use weir_backend::{IdlePools, InUse, ServerKey};
+use weir_containers::LocalArc;
 use weir_mux::StreamConnector;
 use weir_net::Fault;
 use weir_sys::Address;
@@ -79,8 +80,8 @@ impl PastConnection {
     }
 }
 
-/// The proxy whose servers a stream uses, and whether the stream is there. While it is inside, it counts as load of that backend
-/// (`scur`, `fullconn`).
+/// The backend of a stream, and whether the stream is there. While it is inside, it counts as load of that backend (`scur`,
+/// `fullconn`).
 ///
 /// ```text
 ///   ahead ──enter──► inside ──end, drop──► over
@@ -183,12 +184,12 @@ impl Drop for OwnKept {
 
 /// Counts a connection that waits for its only client, until it is dropped.
 struct Private {
-    pools: &'static IdlePools,
+    pools: LocalArc<IdlePools>,
     worker: usize,
 }
 
 impl Private {
-    fn of(pools: &'static IdlePools) -> Private {
+    fn of(pools: LocalArc<IdlePools>) -> Private {
         let worker = weir_sched::worker_index();
         pools.begin_private(worker);
         Private { pools, worker }
@@ -207,7 +208,7 @@ impl OwnConnection {
         backend: usize,
         server: Option<ServerKey>,
         upstream: Upstream,
-        pools: Option<&'static IdlePools>,
+        pools: Option<LocalArc<IdlePools>>,
     ) -> Self {
         OwnConnection { backend, server, upstream, _private: pools.map(Private::of), _kept: OwnKept::new() }
     }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::{HTTP, Peer, World, plain, run};
 use weir_backend::{BackendCounter as B, ServerCounter as S};
 
@@ -367,7 +369,7 @@ fn a_client_keeps_its_connection_though_nobody_may_share_it() {
         let mut server = world.accept("s1").await;
         exchange_answer(&mut server, &mut client).await;
         stream(&mut client, &mut server).await;
-        let pools = world.proxy("front").servers().servers()[0].pools();
+        let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         assert_eq!((pools.used(), pools.private(), pools.idle()), (1, 1, 0));
         drop(client);
         server.closed().await;
@@ -409,7 +411,7 @@ fn limits_of_the_pool_hold() {
 #[test]
 fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
     run(plain(""), |world| async move {
-        let pools = world.proxy("front").servers().servers()[0].pools();
+        let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut kept: Option<Peer> = None;
         for _ in 0..5 {
             // A first request takes no idle connection (`http-reuse safe`).
@@ -429,7 +431,7 @@ fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
 #[test]
 fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either() {
     run(plain(""), |world| async move {
-        let pools = world.proxy("front").servers().servers()[0].pools();
+        let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut regular = world.client();
         regular.send(GET).await;
         let mut kept = world.accept("s1").await;
@@ -465,7 +467,7 @@ fn what_nobody_needs_is_closed_by_and_by() {
         for client in &mut clients {
             client.expect(OK).await;
         }
-        let pools = world.proxy("front").servers().servers()[0].pools();
+        let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         assert_eq!((pools.idle(), pools.needed()), (8, 8));
         weir_sched::sleep_until(weir_sched::now().after(120_000)).await;
         assert_eq!((pools.idle(), pools.used()), (0, 0));

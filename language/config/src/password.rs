@@ -5,6 +5,8 @@
 //! and SHA-512"). They are slow by design: callers that must not block check [`Password::costly`], and compute a few rounds at a time. The
 //! published crates for these hashes compute all rounds in one call.
 
+use std::sync::Arc;
+
 use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha256, Sha512};
@@ -15,7 +17,7 @@ pub enum Password {
     /// `insecure-password`: in clear.
     Clear(Box<[u8]>),
     /// `password`: hashed.
-    Hashed(PasswordHash),
+    Hashed(Arc<PasswordHash>),
     /// A malformed hash, which no password matches.
     Never,
 }
@@ -55,7 +57,7 @@ impl Password {
     }
 
     /// The hash that takes thousands of rounds to verify, if it is one.
-    pub fn costly(&self) -> Option<&PasswordHash> {
+    pub fn costly(&self) -> Option<&Arc<PasswordHash>> {
         match self {
             Password::Hashed(hash) => Some(hash),
             Password::Clear(_) | Password::Never => None,

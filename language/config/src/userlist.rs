@@ -4,6 +4,7 @@
 //! ends, so the order of lines does not matter.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 
@@ -181,7 +182,7 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
 
 fn hashed(text: &str, span: Span, diagnostics: &mut Diagnostics) -> Parsed<Password> {
     match PasswordHash::parse(text) {
-        Ok(hash) => Ok(Password::Hashed(hash)),
+        Ok(hash) => Ok(Password::Hashed(Arc::new(hash))),
         Err(HashError::Malformed) => {
             let message = "'password' : malformed hash, which no password matches";
             diagnostics.push(Diagnostic::warning(span, message));

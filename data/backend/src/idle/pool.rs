@@ -20,6 +20,10 @@ mod tests;
 
 pub use shared::{SharedConnection, SharedId};
 
+use std::sync::Arc;
+
+use weir_containers::LocalArc;
+
 use self::shared::SharedConnections;
 use super::{IdlePools, ReuseScope};
 use crate::server_key::ServerKey;
@@ -99,7 +103,7 @@ pub enum Admission<C, S = NeverShared> {
 #[derive(Debug)]
 pub struct IdlePool<C, S = NeverShared> {
     /// The server of this pool, once there was a connection to keep.
-    owner: Option<(ServerKey, &'static IdlePools)>,
+    owner: Option<(ServerKey, LocalArc<IdlePools>)>,
     /// Connections that are lent whole, the youngest last.
     idle: Vec<Idle<C>>,
     /// How many of `idle` were reused before.
@@ -120,28 +124,42 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// Assigns the pool to a server. Connections of a former server at the same place are dropped. False when the
     /// pool already belongs to a later server.
     #[inline]
-    pub fn claim(&mut self, key: ServerKey, figures: &'static IdlePools) -> bool {
-        self.owner.is_some_and(|(owner, _)| owner == key) || self.claim_anew(key, figures)
+    pub fn claim(&mut self, key: ServerKey, figures: &Arc<IdlePools>) -> bool {
+        self.belongs_to(key) || self.claim_anew(key, figures)
     }
 
     #[cold]
-    fn claim_anew(&mut self, key: ServerKey, figures: &'static IdlePools) -> bool {
-        match self.owner {
-            Some((owner, _)) if owner > key => false,
+    fn claim_anew(&mut self, key: ServerKey, figures: &Arc<IdlePools>) -> bool {
+        match &self.owner {
+            Some((owner, _)) if *owner > key => false,
             _ => {
                 self.idle.clear();
                 self.safe = 0;
                 self.shared = None;
-                self.owner = Some((key, figures));
+                self.owner = Some((key, LocalArc::new(Arc::clone(figures))));
                 true
             }
         }
     }
 
+    /// Whether it is the pool of that server.
+    #[inline]
+    #[must_use]
+    pub fn belongs_to(&self, key: ServerKey) -> bool {
+        self.owner.as_ref().is_some_and(|(owner, _)| *owner == key)
+    }
+
     /// The server, and the connection counts of all workers.
     #[must_use]
-    pub fn owner(&self) -> Option<(ServerKey, &'static IdlePools)> {
-        self.owner
+    pub fn owner(&self) -> Option<(ServerKey, &LocalArc<IdlePools>)> {
+        self.owner.as_ref().map(|(owner, figures)| (*owner, figures))
+    }
+
+    /// The connection counts of all workers; none without a server.
+    #[inline]
+    #[must_use]
+    pub fn figures(&self) -> Option<&LocalArc<IdlePools>> {
+        self.owner.as_ref().map(|(_, figures)| figures)
     }
 
     /// Idle connections of both kinds.
@@ -153,7 +171,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// Publishes the counts to the other workers.
     #[inline]
     pub fn tell(&self, worker: usize) {
-        let Some((_, figures)) = self.owner else { return };
+        let Some(figures) = self.figures() else { return };
         let (mut idle, mut safe) = (self.idle.len(), self.safe);
         if let Some(shared) = &self.shared {
             idle += shared.idle();
@@ -167,7 +185,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// the others while the pool is small.
     #[inline]
     pub fn admit(&mut self, worker: usize, key: u64, settings: &PoolSettings) -> Admission<C, S> {
-        let Some((_, figures)) = self.owner else { return Admission::Refused };
+        let Some(figures) = self.figures() else { return Admission::Refused };
         if !figures.has_room(settings) {
             Admission::Refused
         } else if figures.needs_more(worker, settings) || self.is_first_of(key) {
@@ -256,8 +274,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// Adds a shared connection that was opened for a stream. It may have `limit` streams at once (at least one).
     pub fn open_shared(&mut self, worker: usize, connection: S, key: u64, limit: u32) -> Option<SharedId> {
-        let (_, figures) = self.owner?;
-        figures.begin_use(worker);
+        self.figures()?.begin_use(worker);
         Some(self.shared.get_or_insert_default().open(connection, key, limit))
     }
 
@@ -269,7 +286,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         scope: ReuseScope,
         settings: &PoolSettings,
     ) -> Option<SharedConnection<'_, S>> {
-        let (_, figures) = self.owner?;
+        let (_, figures) = self.owner.as_ref()?;
         let (begins, connection) = self.shared.as_mut()?.begin_stream(key, scope, settings)?;
         if begins {
             figures.begin_use(worker);
@@ -284,12 +301,12 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         id: SharedId,
         settings: &PoolSettings,
     ) -> Option<Removed<C, S>> {
-        let (_, figures) = self.owner?;
+        self.owner.as_ref()?;
         if !self.shared.as_mut()?.end_stream(id)? {
             return None;
         }
         // A connection counts as used or as idle, never as both.
-        figures.end_use(worker);
+        self.figures()?.end_use(worker);
         let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
         let admission = match self.shared.as_mut()?.key(id) {
             Some(key) if may_be_kept => self.admit(worker, key, settings),

@@ -1,9 +1,9 @@
 //! Access to the objects of fetches: the messages, as far as they are available, and the objects that arguments name.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use weir_backend::{Server, ServerKey};
-use weir_config::model::{RulesetKind, Userlist};
+use weir_config::model::RulesetKind;
 use weir_expr::{Args, Fetched};
 use weir_http::Head;
 use weir_mux::{Message, ReadHead};
@@ -40,14 +40,6 @@ pub(super) enum Side {
     Response,
     /// The message that is processed now.
     Current,
-}
-
-/// The users of the process, in the order of the configuration. They are not part of a proxy, and never change.
-static USERLISTS: OnceLock<Vec<Userlist>> = OnceLock::new();
-
-/// Sets the users of the process, in the order of the configuration; only the first call has an effect.
-pub fn install_userlists(lists: Vec<Userlist>) {
-    let _ = USERLISTS.set(lists);
 }
 
 impl Stream {
@@ -200,17 +192,11 @@ impl Stream {
         let server = proxy.backend.as_ref()?.server(ServerKey::configured(rank))?;
         Some((proxy, server))
     }
-
-    /// The list of users that an argument names.
-    pub(super) fn userlist_argument(args: &Args) -> Option<&'static Userlist> {
-        let (index, _) = args.reference(0)?.target()?;
-        userlist(index)
-    }
 }
 
-/// The list of users at this position of the configuration.
-pub(super) fn userlist(index: u32) -> Option<&'static Userlist> {
-    USERLISTS.get()?.get(index as usize)
+/// The position of the list of users that an argument names.
+pub(super) fn userlist_argument(args: &Args) -> Option<u32> {
+    args.reference(0)?.target().map(|(position, _)| position)
 }
 
 /// Whether a message's head was read to its end.

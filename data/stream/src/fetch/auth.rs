@@ -1,14 +1,17 @@
 //! The credentials that a request carries (RFC 7617, RFC 6750).
 
-use weir_config::model::{User, Userlist};
+use std::sync::Arc;
+
+use weir_config::model::User;
 use weir_config::password::PasswordHash;
 use weir_expr::SampleType::{Bool, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs};
 use weir_http::auth::{self, Credentials};
 
-use super::access::{Absent, Side, userlist};
+use super::access::{Absent, Side, userlist_argument};
 use super::values::{copied, made, text, truth};
 use super::{Row, row, valid};
+use crate::instance::Instance;
 use crate::stream::Stream;
 
 const fn request(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
@@ -111,20 +114,26 @@ fn bearer<'c>(stream: &'c mut Stream, header: Option<&'c [u8]>) -> Fetched<'c> {
 }
 
 /// The hash that a userlist has for the request's user, and the password of the request.
-pub(crate) fn costly_password(stream: &mut Stream, list: u32) -> Option<(&'static PasswordHash, Vec<u8>)> {
+pub(crate) fn costly_password(stream: &mut Stream, list: u32) -> Option<(Arc<PasswordHash>, Vec<u8>)> {
     let credentials = given(stream).ok()?;
-    let hash = named(userlist(list)?, &credentials)?.password.as_ref()?.costly()?;
+    let user = named(stream.frontend.instance(), list, &credentials)?;
+    let hash = Arc::clone(user.password.as_ref()?.costly()?);
     Some((hash, credentials.password))
 }
 
-fn named(list: &'static Userlist, credentials: &Credentials) -> Option<&'static User> {
-    list.user(std::str::from_utf8(&credentials.user).ok()?)
+/// The user of the credentials in the list at this position of the configuration.
+fn named<'i>(instance: &'i Instance, list: u32, credentials: &Credentials) -> Option<&'i User> {
+    instance.userlists.get(list as usize)?.user(std::str::from_utf8(&credentials.user).ok()?)
 }
 
 /// The groups of the user whose credentials are valid.
-fn user(stream: &mut Stream, credentials: &Credentials, args: &Args) -> Result<&'static [Box<str>], Absent> {
-    let list = Stream::userlist_argument(args).ok_or(Absent::Missing)?;
-    let user = named(list, credentials).ok_or(Absent::Missing)?;
+fn user<'c>(
+    stream: &'c mut Stream,
+    credentials: &Credentials,
+    args: &Args,
+) -> Result<&'c [Box<str>], Absent> {
+    let list = userlist_argument(args).ok_or(Absent::Missing)?;
+    let user = named(stream.frontend.instance(), list, credentials).ok_or(Absent::Missing)?;
     let password = user.password.as_ref().ok_or(Absent::Missing)?;
     let candidate = &credentials.password;
     let may_suspend = stream.rules.may_suspend;

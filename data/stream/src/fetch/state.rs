@@ -6,6 +6,7 @@ use weir_expr::{FetchDecl, Fetched, Needs};
 use super::access::Absent;
 use super::values::{copied, gauge, number, text, text_if, truth};
 use super::{Row, row, valid};
+use crate::stream::rule_state::decided_at;
 
 const fn running(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::RUNNING)
@@ -17,11 +18,11 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(
         running("last_rule_file", Str, "The file of the last rule that ended its rule set"),
-        |stream, _, _| text_if(stream.decided_at().map(|at| at.file.as_bytes())),
+        |stream, _, _| text_if(decided_at(stream).map(|at| at.file.as_bytes())),
     ),
     row(
         running("last_rule_line", Int, "The line of the last rule that ended its rule set"),
-        |stream, _, _| stream.decided_at().map_or(Fetched::Missing, |at| number(at.line)),
+        |stream, _, _| decided_at(stream).map_or(Fetched::Missing, |at| number(at.line)),
     ),
     row(running("prio_class", Int, "The priority class of the stream in queues"), |stream, _, _| {
         number(stream.choice.priority.class())

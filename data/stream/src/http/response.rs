@@ -111,16 +111,7 @@ impl Stream {
             }
         }
         if self.backend.config.settings.options.forwarded.is_some() {
-            self.add_forwarded()?;
-        }
-        Ok(())
-    }
-
-    fn add_forwarded(&mut self) -> Result<(), NoRoom> {
-        let backend = self.backend.proxy().clone();
-        if let Some(option) = &backend.config.settings.options.forwarded {
-            let value = self.forwarded_value(option);
-            self.request.message.head.add(b"forwarded", &value)?;
+            add_forwarded(self)?;
         }
         Ok(())
     }
@@ -134,6 +125,15 @@ impl Stream {
         let (head, raw) = self.request.message.edit();
         head.set(raw, name.as_bytes(), lease.server().name().as_bytes())
     }
+}
+
+fn add_forwarded(stream: &mut Stream) -> Result<(), NoRoom> {
+    let backend = stream.backend.proxy().clone();
+    if let Some(option) = &backend.config.settings.options.forwarded {
+        let value = stream.forwarded_value(option);
+        stream.request.message.head.add(b"forwarded", &value)?;
+    }
+    Ok(())
 }
 
 /// Adds a field with a short displayed value.

@@ -3,9 +3,11 @@
 use weir_config::model::BackendTarget;
 use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
+use weir_http::Method;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
+use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
 use crate::rules::RulesetResult;
@@ -13,7 +15,7 @@ use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 use crate::upstream::VisitedBackend;
 
-/// What the `use_backend` rules decided.
+/// The decision of the `use_backend` rules.
 enum Routed {
     /// This backend is used.
     To(ProxyRef),
@@ -69,28 +71,13 @@ impl Stream {
             return Err(stop);
         }
         passwords::verify_ahead(self, side, |lists| &lists.outside_of_rules).await?;
-        if self.asks_for_statistics(side) {
+        if asks_for_statistics(self, side) {
             PooledFuture::new(self.serve_statistics(side)).await?;
         }
         if self.proxy(side).config.redirects.is_empty() {
             return Ok(());
         }
-        self.redirect_lines(side)
-    }
-
-    /// `redirect` lines of one proxy.
-    fn redirect_lines(&mut self, side: ProxySide) -> Phase {
-        let proxy = self.proxy(side).clone();
-        for (position, rule) in (0..).zip(&proxy.config.redirects) {
-            let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
-            if applies && self.prepare_redirect(&rule.redirect) {
-                self.rules.decided_by = Some(RuleKey { side, list: RuleList::Redirects, position });
-                self.rules.stop_by_rule();
-                proxy.count_intercepted();
-                return Err(StreamError::Reply(Ending::new(By::Local, During::Request)));
-            }
-        }
-        Ok(())
+        redirect_lines(self, side)
     }
 
     /// Chooses the backend and enters it.
@@ -115,7 +102,7 @@ impl Stream {
 
     fn routed_backend(&mut self) -> Option<ProxyRef> {
         if !self.frontend.config.use_backend.is_empty() {
-            match self.backend_by_rules() {
+            match backend_by_rules(self) {
                 Routed::To(backend) => return Some(backend),
                 Routed::Nowhere => return None,
                 Routed::Undecided => {}
@@ -130,49 +117,13 @@ impl Stream {
         }
     }
 
-    /// The decision of the `use_backend` rules.
-    fn backend_by_rules(&mut self) -> Routed {
-        self.receive_what_came();
-        let frontend = self.frontend.clone();
-        for rule in &frontend.config.use_backend {
-            let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
-            if !applies {
-                continue;
-            }
-            let position = match &rule.target {
-                BackendTarget::Static(index) => index.get(),
-                BackendTarget::Dynamic(name) => {
-                    let name = self.format(name);
-                    let backends = &frontend.instance().backends;
-                    // A name that designates nothing falls through to the default (manual, "use_backend").
-                    match std::str::from_utf8(&name).ok().and_then(|name| backends.get(name)) {
-                        Some(position) => *position,
-                        None => break,
-                    }
-                }
-            };
-            let Some(backend) = frontend.sibling(position) else { return Routed::Nowhere };
-            if self.may_switch_to(&backend) {
-                return Routed::To(backend);
-            }
-        }
-        Routed::Undecided
-    }
-
     /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that
     /// name another backend are skipped. A connection that went on in HTTP does not come back to TCP.
     fn may_switch_to(&mut self, backend: &Proxy) -> bool {
         if backend.config.settings.disabled || (self.session.is_upgraded() && !backend.is_http()) {
             return false;
         }
-        backend.is_published() || self.forces_switch()
-    }
-
-    /// `force-be-switch`.
-    #[cold]
-    fn forces_switch(&mut self) -> bool {
-        let frontend = self.frontend.clone();
-        frontend.config.force_switch.iter().any(|condition| self.holds(condition))
+        backend.is_published() || forces_switch(self)
     }
 
     /// Enters the backend: its timeouts apply and it counts the stream.
@@ -192,4 +143,64 @@ impl Stream {
         }
         self.tell_filters_backend();
     }
+}
+
+/// `force-be-switch`.
+#[cold]
+fn forces_switch(stream: &mut Stream) -> bool {
+    let frontend = stream.frontend.clone();
+    frontend.config.force_switch.iter().any(|condition| stream.holds(condition))
+}
+
+/// The decision of the `use_backend` rules.
+fn backend_by_rules(stream: &mut Stream) -> Routed {
+    stream.receive_what_came();
+    let frontend = stream.frontend.clone();
+    for rule in &frontend.config.use_backend {
+        let applies = rule.condition.as_ref().is_none_or(|condition| stream.holds(condition));
+        if !applies {
+            continue;
+        }
+        let position = match &rule.target {
+            BackendTarget::Static(index) => index.get(),
+            BackendTarget::Dynamic(name) => {
+                let name = stream.format(name);
+                let backends = &frontend.instance().backends;
+                // A name that designates nothing falls through to the default (manual, "use_backend").
+                match std::str::from_utf8(&name).ok().and_then(|name| backends.get(name)) {
+                    Some(position) => *position,
+                    None => break,
+                }
+            }
+        };
+        let Some(backend) = frontend.sibling(position) else { return Routed::Nowhere };
+        if stream.may_switch_to(&backend) {
+            return Routed::To(backend);
+        }
+    }
+    Routed::Undecided
+}
+
+/// `redirect` lines of one proxy.
+fn redirect_lines(stream: &mut Stream, side: ProxySide) -> Phase {
+    let proxy = stream.proxy(side).clone();
+    for (position, rule) in (0..).zip(&proxy.config.redirects) {
+        let applies = rule.condition.as_ref().is_none_or(|condition| stream.holds(condition));
+        if applies && stream.prepare_redirect(&rule.redirect) {
+            stream.rules.decided_by = Some(RuleKey { side, list: RuleList::Redirects, position });
+            stream.rules.stop_by_rule();
+            proxy.count_intercepted();
+            return Err(StreamError::Reply(Ending::new(By::Local, During::Request)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the target of the request is the statistics page of this proxy.
+fn asks_for_statistics(stream: &Stream, side: ProxySide) -> bool {
+    let Some(stats) = &stream.proxy(side).config.settings.stats else { return false };
+    let uri = stats.uri().as_bytes();
+    let message = &stream.request.message;
+    target_as(uri, &message.head, message.bytes()).starts_with(uri)
+        && matches!(message.head.method(), Method::Get | Method::Head | Method::Post)
 }

@@ -1,7 +1,7 @@
 //! How a worker refers to an instance and to its proxies.
 //!
 //! An instance is shared by all workers, and lives as long as one of them refers to it. Sharing it costs an atomic count, so a
-//! worker does that once: what it then hands to its tasks counts without atomics.
+//! worker does that once. The references in its tasks are counted without atomics.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -50,7 +50,7 @@ impl WorkerInstance {
         self.tables.get(position as usize)
     }
 
-    /// What all workers share.
+    /// The instance of all workers.
     pub fn shared(&self) -> &Arc<Instance> {
         &self.shared
     }

@@ -301,23 +301,7 @@ impl Stream {
                 let value = head.find_line(raw, name.as_bytes(), 1)?;
                 Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
             }
-            Algorithm::Expression => self.hash_of_expression(),
-            _ => None,
-        }
-    }
-
-    fn hash_of_expression(&mut self) -> Option<u32> {
-        let backend = self.backend.proxy().clone();
-        let kind = backend.servers().settings().hash_type;
-        match &backend.config.settings.balance {
-            Balance::Hash(expression) => {
-                let value = self.evaluate_string(expression)?;
-                Some(hash::hash(kind, &value))
-            }
-            Balance::RdpCookie { name } => match rdp::cookie(self.client.input(), name.as_bytes()) {
-                rdp::Found::Value(value) => Some(hash::hash(kind, value)),
-                rdp::Found::Nothing | rdp::Found::TooShort => None,
-            },
+            Algorithm::Expression => hash_of_expression(self),
             _ => None,
         }
     }
@@ -336,5 +320,21 @@ impl Stream {
         let algorithm = self.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
         matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))
             && self.request.message.head.method() == Method::Post
+    }
+}
+
+fn hash_of_expression(stream: &mut Stream) -> Option<u32> {
+    let backend = stream.backend.proxy().clone();
+    let kind = backend.servers().settings().hash_type;
+    match &backend.config.settings.balance {
+        Balance::Hash(expression) => {
+            let value = stream.evaluate_string(expression)?;
+            Some(hash::hash(kind, &value))
+        }
+        Balance::RdpCookie { name } => match rdp::cookie(stream.client.input(), name.as_bytes()) {
+            rdp::Found::Value(value) => Some(hash::hash(kind, value)),
+            rdp::Found::Nothing | rdp::Found::TooShort => None,
+        },
+        _ => None,
     }
 }

@@ -152,44 +152,7 @@ impl Stream {
             let header = crate::recycle::bytes();
             return Identity { key: 0, private: false, header, server_name: None };
         }
-        self.special_identity(transparent, marks)
-    }
-
-    /// The same where one of these properties matters.
-    fn special_identity(&mut self, transparent: bool, marks: PacketMarks) -> Identity {
-        let backend = self.backend.proxy().clone();
-        let server = self.server.lease.as_ref().map(|lease| lease.server().key());
-        let known = server.and_then(|server| backend.known_server(server));
-        let settings = known.as_ref().map(|known| &known.settings);
-        let (source, follows_client) = self.source_of_client(known.as_ref());
-        let mut header = crate::recycle::bytes();
-        if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
-            self.write_proxy_header(send_proxy, &mut header);
-        }
-        let tls = settings.and_then(|settings| settings.tls.as_deref());
-        let server_name = tls.and_then(|tls| self.server_name(tls));
-        let name = settings
-            .and_then(|settings| settings.pool_connection_name.as_ref())
-            .and_then(|name| self.evaluate_string(name));
-        let destination = if transparent || self.destination_varies() {
-            self.server_address().and_then(|address| address.inet())
-        } else {
-            None
-        };
-        let parts = ConnectionParts {
-            source,
-            destination,
-            announced: Some(&header[..]).filter(|header| !header.is_empty()),
-            // The name of `pool-conn-name` stands for the SNI.
-            server_name: server_name.as_ref().filter(|_| name.is_none()).map(|name| name.as_slice()),
-            name: name.as_ref().map(|name| name.as_slice()),
-            marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
-        };
-        let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
-        // A connection from the client's own address serves no other client. One that announces a client serves whoever is
-        // announced with the same words.
-        let private = transparent || follows_client;
-        Identity { key, private, header, server_name }
+        special_identity(self, transparent, marks)
     }
 
     /// The SNI for the server: the value of `sni`, or the request's host.
@@ -380,6 +343,43 @@ impl Stream {
     pub(crate) fn known_server(&self) -> Option<KnownServer<'_>> {
         self.backend.known_server(self.server.lease.as_ref()?.server().key())
     }
+}
+
+/// The same where one of these properties matters.
+fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) -> Identity {
+    let backend = stream.backend.proxy().clone();
+    let server = stream.server.lease.as_ref().map(|lease| lease.server().key());
+    let known = server.and_then(|server| backend.known_server(server));
+    let settings = known.as_ref().map(|known| &known.settings);
+    let (source, follows_client) = stream.source_of_client(known.as_ref());
+    let mut header = crate::recycle::bytes();
+    if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
+        stream.write_proxy_header(send_proxy, &mut header);
+    }
+    let tls = settings.and_then(|settings| settings.tls.as_deref());
+    let server_name = tls.and_then(|tls| stream.server_name(tls));
+    let name = settings
+        .and_then(|settings| settings.pool_connection_name.as_ref())
+        .and_then(|name| stream.evaluate_string(name));
+    let destination = if transparent || stream.destination_varies() {
+        stream.server_address().and_then(|address| address.inet())
+    } else {
+        None
+    };
+    let parts = ConnectionParts {
+        source,
+        destination,
+        announced: Some(&header[..]).filter(|header| !header.is_empty()),
+        // The name of `pool-conn-name` stands for the SNI.
+        server_name: server_name.as_ref().filter(|_| name.is_none()).map(|name| name.as_slice()),
+        name: name.as_ref().map(|name| name.as_slice()),
+        marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
+    };
+    let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
+    // A connection from the client's own address serves no other client. One that announces a client serves whoever is
+    // announced with the same words.
+    let private = transparent || follows_client;
+    Identity { key, private, header, server_name }
 }
 
 /// Makes the keys that distinguish connections by the properties that requests decide.

@@ -26,6 +26,7 @@ use weir_backend::{
     Admission, Idle, IdlePool, InUse, Open, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
     may_reuse, reuse_scope,
 };
+use weir_containers::LocalArc;
 use weir_mux::StreamConnector;
 use weir_net::{Companion, Connection, DescriptorRoom, Fault};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};
@@ -33,7 +34,6 @@ use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now
 use super::carrier::Carrier;
 use crate::clock;
 use crate::instance::{Instance, Limits, LocalInstance, Proxy};
-use crate::session::Session;
 use crate::stream::Stream;
 use crate::upstream::{OwnConnection, Upstream};
 
@@ -52,7 +52,7 @@ impl Reusable for Whole {
 }
 
 #[inline]
-fn upstream_of(idle: Idle<Whole>, pools: &'static IdlePools) -> Upstream {
+fn upstream_of(idle: Idle<Whole>, pools: &LocalArc<IdlePools>) -> Upstream {
     let connection = idle.connection.0;
     connection.descriptor().set_owner(weir_sched::current());
     Upstream {
@@ -72,14 +72,12 @@ pub(super) struct Whose {
     /// The index of its proxy.
     proxy: usize,
     key: ServerKey,
-    pools: &'static IdlePools,
 }
 
 impl Whose {
-    /// The leased server.
-    pub(super) fn of(stream: &Stream) -> Option<Whose> {
-        let server = stream.server.lease.as_ref()?.server();
-        Some(Whose { proxy: stream.backend.index, key: server.key(), pools: server.pools() })
+    /// A server of the proxy at this index.
+    pub(super) fn new(proxy: usize, server: &Server) -> Whose {
+        Whose { proxy, key: server.key() }
     }
 
     /// Its pool settings, unless it is down or removed. A caller with a reference to the server calls [`bounds`].
@@ -107,7 +105,14 @@ fn bounds(server: &Server) -> Option<PoolSettings> {
 
 /// Counts a connection to the leased server as used; none without a server.
 pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
-    Some(InUse::of(Whose::of(stream)?.pools, weir_sched::worker_index()))
+    let pools = pools_of(stream)?;
+    Some(InUse::of(&pools, weir_sched::worker_index()))
+}
+
+/// The connection counts of the leased server.
+fn pools_of(stream: &Stream) -> Option<LocalArc<IdlePools>> {
+    let server = stream.server.lease.as_ref()?.server();
+    with_pool_of(stream.backend.index, server, |pool| pool.figures().cloned())?
 }
 
 /// One worker's connections to one server, of both kinds.
@@ -115,7 +120,7 @@ pub(super) type Pool = IdlePool<Whole, Carrier>;
 type Gone = Removed<Whole, Carrier>;
 
 thread_local! {
-    /// The instance whose servers have the connections.
+    /// The instance with the servers.
     static INSTANCE: RefCell<ManuallyDrop<Option<LocalInstance>>> = const { RefCell::new(ManuallyDrop::new(None)) };
     /// Indexed by proxy, then by server.
     static IDLE_POOLS: RefCell<Vec<Vec<Pool>>> = const { RefCell::new(Vec::new()) };
@@ -128,11 +133,11 @@ thread_local! {
     static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `then` with the pool of a server, and afterwards publishes its figures to the other workers. None when the
-/// server was removed and another one has its place.
-pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
+/// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its figures to the other workers. None
+/// when the server was removed and another one has its place.
+pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
-        let (proxy, place) = (whose.proxy, whose.key.index());
+        let (key, place) = (server.key(), server.key().index());
         if idle_pools.len() <= proxy {
             idle_pools.resize_with(proxy + 1, Vec::new);
         }
@@ -141,13 +146,22 @@ pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> O
             of_proxy.resize_with(place + 1, IdlePool::default);
         }
         let pool = &mut of_proxy[place];
-        if !pool.claim(whose.key, whose.pools) {
-            return None;
-        }
-        let result = then(pool);
-        pool.tell(weir_sched::worker_index());
-        Some(result)
+        pool.claim(key, server.pools()).then(|| use_pool(pool, then))
     })
+}
+
+/// The same for a server that may be gone. None also when this worker had no connection to it yet.
+pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
+    IDLE_POOLS.with_borrow_mut(|idle_pools| {
+        let pool = idle_pools.get_mut(whose.proxy)?.get_mut(whose.key.index())?;
+        pool.belongs_to(whose.key).then(|| use_pool(pool, then))
+    })
+}
+
+fn use_pool<R>(pool: &mut Pool, then: impl FnOnce(&mut Pool) -> R) -> R {
+    let result = then(pool);
+    pool.tell(weir_sched::worker_index());
+    result
 }
 
 fn leased_key(stream: &Stream) -> Option<ServerKey> {
@@ -162,9 +176,11 @@ pub(super) fn usable(stream: &Stream) -> Option<ReuseScope> {
 
 /// Takes an idle connection of this worker to the leased server.
 pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
-    let whose = Whose::of(stream)?;
-    let taken = with_pool(whose, |pool| pool.take(key, scope))??;
-    Some(upstream_of(taken, whose.pools))
+    let server = stream.server.lease.as_ref()?.server();
+    with_pool_of(stream.backend.index, server, |pool| {
+        let taken = pool.take(key, scope)?;
+        Some(upstream_of(taken, pool.figures()?))
+    })?
 }
 
 /// A task that waits for a connection from another worker.
@@ -224,12 +240,13 @@ impl Drop for Waiting {
 
 /// Asks the worker with most idle connections for one of them. TLS sessions stay with their workers.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
-    let whose = Whose::of(stream)?;
+    let server = stream.server.lease.as_ref()?.server();
+    let whose = Whose::new(stream.backend.index, server);
     let own = weir_sched::worker_index();
     if stream.server_tls().is_some() {
         return None;
     }
-    let lender = whose.pools.lender(own, &stream.server.lease.as_ref()?.server().settings().pool)?;
+    let lender = server.pools().lender(own, &server.settings().pool)?;
     let waiting = Waiting::begin();
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
@@ -242,7 +259,7 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
     let deadline = clock::after(TAKEOVER);
     while !waiting.is_answered() && wait(deadline).await != Wakeup::Deadline {}
     let idle = waiting.leave()?.unpack()?;
-    Some(upstream_of(idle, whose.pools))
+    Some(upstream_of(idle, &pools_of(stream)?))
 }
 
 /// Takes an idle connection off this worker's pool for another worker.
@@ -308,7 +325,7 @@ pub(super) fn kept() {
 /// Makes a connection available to other streams, if its properties and the limits allow.
 pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     upstream.requests = upstream.requests.saturating_add(1);
-    let (Some(lease), Some(whose)) = (&stream.server.lease, Whose::of(stream)) else {
+    let Some(lease) = &stream.server.lease else {
         // Without a server (`option transparent`) a connection can only serve its own client again.
         return keep_own(stream, upstream);
     };
@@ -330,7 +347,11 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     // A connection counts as used or as idle, never as both.
     drop(in_use);
     if let Some(settings) = bounds(lease.server()) {
-        keep_idle(whose, &settings, Idle { connection: Whole(connection), requests, key });
+        keep_idle(
+            Whose::new(stream.backend.index, lease.server()),
+            &settings,
+            Idle { connection: Whole(connection), requests, key },
+        );
     }
 }
 
@@ -340,8 +361,7 @@ pub fn take_for_check(proxy: &Proxy, server: &Server, key: u64) -> Option<(Conne
     if server.destination_varies() {
         return None;
     }
-    let whose = Whose { proxy: proxy.index, key: server.key(), pools: server.pools() };
-    let idle = with_pool(whose, |pool| pool.take(key, ReuseScope::Any))??;
+    let idle = with_pool_of(proxy.index, server, |pool| pool.take(key, ReuseScope::Any))??;
     let connection = idle.connection.0;
     connection.descriptor().set_owner(weir_sched::current());
     Some((connection, idle.requests))
@@ -358,8 +378,12 @@ pub fn keep_of_check(
         && !server.destination_varies()
         && has_place(server, &mut connection)
     {
-        let whose = Whose { proxy: proxy.index, key: server.key(), pools: server.pools() };
-        keep_idle(whose, &settings, Idle { connection: Whole(connection), requests, key });
+        with_pool_of(proxy.index, server, |_| ());
+        keep_idle(
+            Whose::new(proxy.index, server),
+            &settings,
+            Idle { connection: Whole(connection), requests, key },
+        );
     }
 }
 
@@ -388,7 +412,7 @@ pub(super) fn strict_server(stream: &Stream) -> Option<(Whose, &Server)> {
     if !server.settings().pool.strict {
         return None;
     }
-    Some((Whose::of(stream)?, server))
+    Some((Whose::new(stream.backend.index, server), server))
 }
 
 /// A place for one more connection to a server with `strict-maxconn`. When all are taken, an idle connection is closed for it: one of
@@ -408,7 +432,7 @@ pub(super) async fn place((whose, server): (Whose, &Server)) -> Result<Companion
             continue;
         }
         let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
-        for other in others.filter(|other| whose.pools.keeps_any(*other)) {
+        for other in others.filter(|other| server.pools().keeps_any(*other)) {
             // A worker whose queue is full cannot help.
             let _ = weir_sched::send_to(other, move || _ = whose.give_up_one());
         }
@@ -478,7 +502,8 @@ pub(crate) fn give_up_one() -> bool {
 /// connection; if its server authenticates connections (NTLM), it must authenticate again. So the ratios of
 /// `tune.pool-high-fd-ratio`, which are about pools, do not close such connections: only a lack of descriptors does.
 fn give_up_own() -> bool {
-    OwnConnection::are_kept() && crate::worker::find_session(Session::give_up_own_connection)
+    OwnConnection::are_kept()
+        && crate::worker::find_session(|session| session.take_own_connection().is_some())
 }
 
 /// Closes the oldest idle connection to one of this worker's servers, a different server each time; false when none was found
@@ -510,8 +535,7 @@ fn give_up_any(places: usize) -> bool {
 fn keep_own(stream: &Stream, upstream: Upstream) {
     if stream.reusable.client {
         let (backend, server) = (stream.backend.index, leased_key(stream));
-        let pools = Whose::of(stream).map(|whose| whose.pools);
-        let own = OwnConnection::new(backend, server, upstream, pools);
+        let own = OwnConnection::new(backend, server, upstream, pools_of(stream));
         stream.session.keep_own_connection(own);
     }
 }
@@ -548,9 +572,7 @@ fn is_fresh(connector: &mut StreamConnector) -> bool {
 pub fn forget(proxy: &Proxy, server: ServerKey) {
     let Some(known) = proxy.backend.as_ref().and_then(|backend| backend.server(server)) else { return };
     let mut away = Vec::new();
-    with_pool(Whose { proxy: proxy.index, key: server, pools: known.pools() }, |pool| {
-        pool.sweep(usize::MAX, &mut away)
-    });
+    with_pool_of(proxy.index, &known, |pool| pool.sweep(usize::MAX, &mut away));
     close(away);
     for session in crate::worker::sessions() {
         session.drop_own_connection(|own| own.backend == proxy.index && own.server == Some(server));
@@ -612,7 +634,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
         for (proxy, of_proxy) in instance.proxies.iter().zip(idle_pools) {
             let Some(backend) = &proxy.backend else { continue };
             for pool in of_proxy {
-                let Some((key, pools)) = pool.owner() else { continue };
+                let Some((key, _)) = pool.owner() else { continue };
                 let Some(server) = backend.server(key) else {
                     // The server was removed while its connection was on its way to this worker.
                     pool.sweep(usize::MAX, away);
@@ -624,7 +646,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
                     surplus = usize::MAX;
                 } else if purge && now_ms >= pool.purge_at_ms {
                     pool.purge_at_ms = now_ms.saturating_add(server.settings().pool.purge_delay_ms);
-                    surplus = pools.purge(own) as usize;
+                    surplus = pool.figures().map_or(0, |figures| figures.purge(own)) as usize;
                 }
                 if pool.idle() > 0 {
                     pool.sweep(surplus, away);

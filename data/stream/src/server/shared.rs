@@ -19,7 +19,7 @@ use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};
 
 use super::carrier::Carrier;
-use super::idle::{self, Whose, with_pool};
+use super::idle::{self, Whose, with_pool, with_pool_of};
 use crate::clock;
 use crate::http2_figures::Counted;
 use crate::silence::{Rest, Silence};
@@ -47,16 +47,20 @@ impl Drop for Lease {
 
 /// Takes a stream on a connection of this worker that has one free.
 pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
-    let whose = Whose::of(stream)?;
-    let settings = stream.server.lease.as_ref()?.server().settings().pool;
+    let server = stream.server.lease.as_ref()?.server();
+    let settings = server.settings().pool;
     let worker = weir_sched::worker_index();
-    let (id, requests, shared) = with_pool(whose, |pool| {
+    let (id, requests, shared) = with_pool_of(stream.backend.index, server, |pool| {
         let lent = pool.begin_stream(worker, key, scope, &settings)?;
         Some((lent.id, lent.requests, lent.connection.0.unopened()))
     })??;
     // The pool's count includes this request; other counts only include those before it.
     let requests = requests.saturating_sub(1);
-    Some(upstream(shared, Some(Lease { whose, id }), Upstream::reused(requests, key)))
+    Some(upstream(
+        shared,
+        Some(Lease { whose: Whose::new(stream.backend.index, server), id }),
+        Upstream::reused(requests, key),
+    ))
 }
 
 fn upstream(mut shared: SharedStream, lease: Option<Lease>, of: Upstream) -> Upstream {
@@ -86,13 +90,15 @@ pub(super) fn open(
     let multiplexer =
         Multiplexer::to_server(connection, limits.h2_server, limits.h2_server_pace, stream.server_identity());
     let never = stream.backend.servers().settings().http_reuse == HttpReuse::Never;
-    let whose = Whose::of(stream).filter(|_| !private && !never);
+    let server = stream.server.lease.as_ref().map(|lease| lease.server()).filter(|_| !private && !never);
     let limit = multiplexer.stream_limit();
     let worker = weir_sched::worker_index();
-    let lease = whose.and_then(|whose| {
+    let lease = server.and_then(|server| {
         let carrier = Carrier(Rc::clone(&multiplexer));
-        let id = with_pool(whose, |pool| pool.open_shared(worker, carrier, key, limit))??;
-        Some(Lease { whose, id })
+        let id = with_pool_of(stream.backend.index, server, |pool| {
+            pool.open_shared(worker, carrier, key, limit)
+        })??;
+        Some(Lease { whose: Whose::new(stream.backend.index, server), id })
     });
     // Connections in the pool are counted by the pool.
     let in_use = in_use.filter(|_| lease.is_none());

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 
 use weir_config::password::PasswordHash;
 
 /// A password to verify.
 pub(crate) struct PasswordQuestion {
-    pub(crate) hash: &'static PasswordHash,
+    pub(crate) hash: Arc<PasswordHash>,
     pub(crate) candidate: Box<[u8]>,
 }
 
@@ -20,7 +21,7 @@ pub(crate) struct PasswordVerdicts {
 }
 
 struct Verdict {
-    hash: &'static PasswordHash,
+    hash: Arc<PasswordHash>,
     candidate: u64,
     is_right: bool,
 }
@@ -30,24 +31,20 @@ impl PasswordVerdicts {
     /// [`PasswordVerdicts::take_pending`] if the evaluation can be suspended.
     pub(crate) fn verdict(
         &mut self,
-        hash: &'static PasswordHash,
+        hash: &Arc<PasswordHash>,
         candidate: &[u8],
         may_suspend: bool,
     ) -> Option<bool> {
         let known = self.find(hash, candidate);
         if known.is_none() && may_suspend {
-            self.pending = Some(PasswordQuestion { hash, candidate: candidate.into() });
+            self.pending = Some(PasswordQuestion { hash: Arc::clone(hash), candidate: candidate.into() });
         }
         known
     }
 
     /// The verification that is still needed.
-    pub(crate) fn question(
-        &self,
-        hash: &'static PasswordHash,
-        candidate: Vec<u8>,
-    ) -> Option<PasswordQuestion> {
-        let is_known = self.find(hash, &candidate).is_some();
+    pub(crate) fn question(&self, hash: Arc<PasswordHash>, candidate: Vec<u8>) -> Option<PasswordQuestion> {
+        let is_known = self.find(&hash, &candidate).is_some();
         (!is_known).then(|| PasswordQuestion { hash, candidate: candidate.into() })
     }
 
@@ -65,11 +62,11 @@ impl PasswordVerdicts {
             self.verdicts.remove(0);
         }
         let candidate = self.key.hash_one(&*question.candidate);
-        self.verdicts.push(Verdict { hash: question.hash, candidate, is_right });
+        self.verdicts.push(Verdict { hash: Arc::clone(&question.hash), candidate, is_right });
     }
 
-    fn find(&self, hash: &'static PasswordHash, candidate: &[u8]) -> Option<bool> {
-        let mut verdicts = self.verdicts.iter().filter(|verdict| std::ptr::eq(verdict.hash, hash)).peekable();
+    fn find(&self, hash: &Arc<PasswordHash>, candidate: &[u8]) -> Option<bool> {
+        let mut verdicts = self.verdicts.iter().filter(|verdict| Arc::ptr_eq(&verdict.hash, hash)).peekable();
         verdicts.peek()?;
         let candidate = self.key.hash_one(candidate);
         verdicts.find(|verdict| verdict.candidate == candidate).map(|verdict| verdict.is_right)

@@ -42,15 +42,15 @@ pub(crate) enum RuleList {
     Redirects,
 }
 
-impl Stream {
-    /// The location of the last rule that decided.
-    pub(crate) fn decided_at(&self) -> Option<&Location> {
-        let RuleKey { side, list, position } = self.rules.decided_by?;
-        let config = &self.proxy(side).config;
-        match list {
-            RuleList::Of(kind) => config.rules(kind).nth(position as usize).map(|rule| &rule.at),
-            RuleList::Redirects => config.redirects.get(position as usize).map(|rule| &rule.at),
-        }
+impl Stream {}
+
+/// The location of the last rule that decided.
+pub(crate) fn decided_at(stream: &Stream) -> Option<&Location> {
+    let RuleKey { side, list, position } = stream.rules.decided_by?;
+    let config = &stream.proxy(side).config;
+    match list {
+        RuleList::Of(kind) => config.rules(kind).nth(position as usize).map(|rule| &rule.at),
+        RuleList::Redirects => config.redirects.get(position as usize).map(|rule| &rule.at),
     }
 }
 

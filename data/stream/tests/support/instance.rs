@@ -87,6 +87,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Arc<Instance> {
         closing: weir_stream::closing::Closing::new(config.global.close_spread),
         keeps_quiet_clients: false.into(),
         tables: tables.map(|table| Arc::new(weir_tables::Table::new(table.declaration))).collect(),
+        userlists: config.userlists,
         pipes: Arc::new(weir_mux::Pipes::new(0, config.global.limits.pipes.unwrap_or(1000) as usize)),
         process_variables: RwLock::default(),
         variable_bytes: Default::default(),

@@ -25,10 +25,10 @@ fn whole(name: &'static str, requests: u32) -> Idle<Fake> {
 type Pool = IdlePool<Fake, Fake>;
 
 /// The pool of worker 0 of 2, with this estimated need.
-fn pool(needed: u32) -> (Pool, &'static IdlePools) {
-    let figures = IdlePools::leak(2);
+fn pool(needed: u32) -> (Pool, Arc<IdlePools>) {
+    let figures = Arc::new(IdlePools::new(2));
     let mut pool = Pool::default();
-    assert!(pool.claim(ServerKey::configured(0), figures));
+    assert!(pool.claim(ServerKey::configured(0), &figures));
     (0..needed).for_each(|_| figures.begin_use(0));
     (0..needed).for_each(|_| figures.end_use(0));
     (pool, figures)
@@ -206,8 +206,8 @@ fn a_closed_one_is_not_offered() {
 fn a_server_that_came_later_has_the_place() {
     let (mut pool, figures) = pool(0);
     pool.put(whole("a", 1));
-    assert!(pool.claim(ServerKey::added(0, 1), figures));
-    assert!(!pool.claim(ServerKey::configured(0), figures));
+    assert!(pool.claim(ServerKey::added(0, 1), &figures));
+    assert!(!pool.claim(ServerKey::configured(0), &figures));
     pool.tell(0);
     assert_eq!((pool.idle(), figures.total()), (0, Usage::default()));
 }
