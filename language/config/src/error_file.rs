@@ -3,8 +3,9 @@
 //! Only a response that every client can get is accepted, whatever its protocol: its framing is ours, so a length has to be that of
 //! the payload, and chunks are refused.
 
+use weir_expr::literal::is_token_byte;
+
 use crate::model::{ErrorField, ErrorResponse};
-use crate::words::is_token;
 
 /// The response in a file; none in an empty one.
 ///
@@ -70,7 +71,7 @@ fn read_head(raw: &[u8]) -> Result<ErrorHead, usize> {
             field.value = [&field.value, &gap[..], rest.trim_ascii_end()].concat().into();
             continue;
         }
-        let name_end = line.iter().position(|byte| !is_token(*byte)).ok_or(at)?;
+        let name_end = line.iter().position(|byte| !is_token_byte(*byte)).ok_or(at)?;
         if name_end == 0 || line[name_end] != b':' {
             return Err(at + name_end);
         }

@@ -212,11 +212,6 @@ pub(crate) fn tight(mut fault: Fault) -> Fault {
     fault
 }
 
-/// Whether a byte may be in a token (RFC 9110, 5.6.2).
-pub(crate) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
 /// Whether a name of a proxy, a server or an ACL may have the character.
 pub(crate) fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ':')

@@ -1,4 +1,4 @@
-//! Addresses and bytes as they are written in arguments and patterns.
+//! Addresses, tokens and bytes as they are written in arguments, patterns and header fields.
 
 use std::net::Ipv4Addr;
 
@@ -23,6 +23,11 @@ pub fn parse_ipv4_abbreviated(text: &str) -> Option<Ipv4Addr> {
         bytes[3] = last;
     }
     Some(Ipv4Addr::from(bytes))
+}
+
+/// Whether a byte may be in a token: a field name, a parameter (RFC 9110, 5.6.2).
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Bytes from an even number of hexadecimal digits.

@@ -8,6 +8,7 @@ use super::text::{lower, slice};
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::error::show;
+use crate::literal::is_token_byte;
 use crate::sample::SampleType::{Addr, Any, Bool, Int, Str};
 use crate::sample::Value;
 use crate::sample::cast::{embedded_ipv4, parse_ipv4, parse_ipv6};
@@ -290,10 +291,6 @@ impl<'t> Parameters<'t> {
         };
         Ok(Some((name, value)))
     }
-}
-
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// The text of a value: without its quotes and their escapes.

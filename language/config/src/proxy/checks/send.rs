@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use weir_expr::literal::is_token_byte;
+
 use super::{Kind, comment, format, trailing_comment};
 use crate::model::{CheckAction, CheckRule, CheckText, HttpRequest};
 use crate::proxy::LineContext;
-use crate::words::{Parsed, Words, fault, is_token};
+use crate::words::{Parsed, Words, fault};
 
 pub(super) fn read_bytes(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send' : 'string' expects a send as argument.")?;
@@ -76,7 +78,7 @@ pub(super) fn read_http(context: &mut LineContext<'_>, words: &mut Words<'_>, _:
                 let missing = format!("'{KEYWORD}' : 'hdr' expects <name> and <value> as arguments.");
                 let name = words.expect(&missing)?;
                 let value = words.take().ok_or_else(|| words.fault(missing))?;
-                if !name.bytes().iter().all(|byte| is_token(*byte)) {
+                if !name.bytes().iter().all(|byte| is_token_byte(*byte)) {
                     return Err(fault(
                         name.span(),
                         format!("'{KEYWORD}' : '{name}' is not a valid header name."),
