@@ -5,8 +5,11 @@ use std::fmt::Write;
 use crate::command::{Command, EXPERIMENTAL, EXPERT, HIDDEN, MASTER, SERVING};
 use crate::modes::SessionModes;
 
-/// How many commands are suggested after a typing error.
+/// How many commands are suggested where no word of the input resembles one.
 const MOST_SUGGESTIONS: usize = 5;
+
+/// How many letters of a word may be wrong.
+const MOST_TYPOS: usize = 2;
 
 /// Descriptions begin in this column.
 const SYNTAX_WIDTH: usize = 40;
@@ -77,6 +80,30 @@ fn matching<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
     if !begun.is_empty() {
         return begun;
     }
+    resembling(offered, words).unwrap_or_else(|| nearest(offered, words))
+}
+
+/// The commands that resemble the typed words, compared from left to right up to the first that resembles none; `None` if that is
+/// the first word.
+fn resembling<'a>(offered: &[&'a Command], words: &[String]) -> Option<Vec<&'a Command>> {
+    let mut kept: Option<Vec<&Command>> = None;
+    for (index, word) in words.iter().enumerate() {
+        let typed: Vec<char> = word.chars().take(LONGEST_TYPED).collect();
+        let distance_to_word = |command: &Command| {
+            let named: Vec<char> = command.name.split(' ').nth(index)?.chars().collect();
+            Some(distance(&typed, &named))
+                .filter(|&distance| distance <= MOST_TYPOS && distance < typed.len())
+        };
+        let known = kept.as_deref().unwrap_or(offered);
+        let Some(least) = known.iter().filter_map(|command| distance_to_word(command)).min() else { break };
+        let closest = known.iter().copied().filter(|command| distance_to_word(command) == Some(least));
+        kept = Some(closest.collect());
+    }
+    kept
+}
+
+/// The commands with the smallest edit distance to the input.
+fn nearest<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
     let mut near: Vec<(usize, &Command)> =
         offered.iter().map(|command| (distance_to_name(words, command.name), *command)).collect();
     near.sort_by_key(|&(distance, _)| distance);

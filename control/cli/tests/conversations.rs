@@ -156,7 +156,25 @@ fn help_lists_what_looks_like_it() {
         text.starts_with("Unknown command: 'sho', but maybe one of the following ones is a better match:\n")
     );
     assert!(text.contains("\n  show info [desc|json|typed|float]*      : "), "{text}");
-    assert_eq!(text.lines().count(), 1 + 5 + 3 + 1);
+    assert_eq!(text.lines().count(), 1 + 1 + 3 + 1);
+    // Words are compared from left to right, as far as they resemble those of commands.
+    for (typed, suggested) in [
+        ("set maxconn x", &["set maxconn frontend", "set maxconn global", "set maxconn server"][..]),
+        ("set maxcon globl 5", &["set maxconn global"]),
+        ("set maxcon globl", &["set maxconn global"]),
+        (
+            "enable x",
+            &["enable agent", "enable dynamic-cookie", "enable frontend", "enable health", "enable server"],
+        ),
+    ] {
+        let text = say(&mut toy(), &format!("{typed}\n"));
+        let lines: Vec<&str> = text.lines().collect();
+        let listed: Vec<&str> = lines[1..lines.len() - 4].iter().map(|line| line.trim_start()).collect();
+        assert!(listed.iter().zip(suggested).all(|(line, name)| line.starts_with(name)), "{typed}: {text}");
+        assert!(listed.len() >= suggested.len(), "{typed}: {text}");
+    }
+    // Nothing resembles the first word: the five nearest ones.
+    assert_eq!(say(&mut toy(), "xyzzy\n").lines().count(), 1 + 5 + 3 + 1);
     // Experimental commands are listed once the mode is on; commands that are not implemented never are.
     let text = say(&mut toy(), "help\n");
     assert!(text.contains("\n  show info ") && text.contains("\n  add acl "), "{text}");

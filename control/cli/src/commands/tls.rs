@@ -376,7 +376,10 @@ fn files(target: &mut dyn Target, kind: TlsFileKind) -> String {
     if let Some(file) = pending {
         let _ = write!(text, "# transaction\n*{}{}\n", file.name, count(file.count));
     }
-    text += "# filename\n";
+    // HAProxy omits the line from an empty list of certificates only.
+    if kind != Certificate || !files.is_empty() {
+        text += "# filename\n";
+    }
     for file in files {
         let _ = writeln!(text, "{}{}", file.name, count(file.count));
     }
