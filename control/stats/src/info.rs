@@ -164,9 +164,11 @@ impl InfoRow {
         Self { cells }
     }
 
-    /// Sets one figure.
+    /// Sets one figure. Its type is that of the row, which typed output names.
     pub fn set<'a>(&mut self, field: InfoField, value: impl Into<Value<'a>>) {
-        self.cells.set(field as usize, value.into());
+        let value = value.into();
+        debug_assert!(value.has_type(field.decl().type_), "{field:?} is not {value:?}");
+        self.cells.set(field as usize, value);
     }
 
     /// One figure.

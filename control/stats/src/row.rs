@@ -24,6 +24,20 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
+impl Value<'_> {
+    /// Whether it has this type. A rate or an age may have a fraction instead (`show info float`), and any value may be missing.
+    pub fn has_type(&self, type_: Type) -> bool {
+        match self {
+            Value::Empty => true,
+            Value::Text(_) => type_ == Type::Text,
+            Value::U32(_) => type_ == Type::U32,
+            Value::S32(_) => type_ == Type::S32,
+            Value::U64(_) => type_ == Type::U64,
+            Value::Float(_) => type_ != Type::Text,
+        }
+    }
+}
+
 impl From<u32> for Value<'_> {
     fn from(value: u32) -> Self {
         Value::U32(value)
@@ -342,6 +356,7 @@ impl Row {
         if !self.wants(field) {
             return;
         }
+        debug_assert!(value.has_type(field.decl().type_), "{field:?} is not {value:?}");
         self.cells.set(field as usize, value);
     }
 

@@ -97,8 +97,8 @@ fn traffic(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::MaxSessRate, rates.rate_maximum(ProcessRate::Sessions, now_ms));
     tls(live, now_ms, info);
     info.set(InfoField::MaxconnReached, narrow(rates.sum(ProcessCounter::LimitReached)));
-    info.set(InfoField::PipesUsed, live.instance.pipes.used() as u64);
-    info.set(InfoField::PipesFree, live.instance.pipes.free() as u64);
+    info.set(InfoField::PipesUsed, narrow(live.instance.pipes.used() as u64));
+    info.set(InfoField::PipesFree, narrow(live.instance.pipes.free() as u64));
     info.set(InfoField::TotalBytesOut, sum(|figures| figures.bytes_out.value()));
     info.set(InfoField::TotalSplicedBytesOut, sum(|figures| figures.bytes_spliced.value()));
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
