@@ -221,17 +221,49 @@ def a_port_in_use_is_an_error_that_names_it(binary, folder):
         assert status == 1 and f"127.0.0.1:{port}" in err, (status, err)
 
 
+def segments_mb(binary):
+    """The address space that the segments of a program take, in MB (ELF, program headers)."""
+    with open(binary, "rb") as file:
+        head = file.read(64)
+        (start,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+        file.seek(start)
+        table = file.read(size * count)
+    # Kind, offset, address, physical address, length in the file, length in memory; kind 1 is loaded.
+    headers = (struct.unpack_from("<IIQQQQQ", table, at) for at in range(0, len(table), size))
+    return max(address + length for kind, _, _, address, _, _, length in headers if kind == 1) / (1 << 20)
+
+
 def little_memory_is_enough_for_the_start(binary, folder):
-    """Under no limit from 60 to 400 MB reservations leave too little for the stacks of threads."""
+    """Under no limit from 60 to 400 MB reservations leave too little for the stacks of threads. A program that was built for debugging
+    takes most of 60 MB of address space itself."""
     port = free_port()
     config = answering(folder, port, extra="nbthread 2")
+    least = {"data": 0, "as": segments_mb(binary) + 25}
     for limit, megabytes in itertools.product(("data", "as"), range(60, 401, 10)):
+        if megabytes < least[limit]:
+            continue
         with Program("prlimit", f"--{limit}={megabytes << 20}", binary, "-db", "-f", config) as program:
             try:
                 program.ready(port)
             except AssertionError as ended:
                 raise AssertionError(f"{limit} of {megabytes} MB: {ended}") from None
             assert request(port).startswith(b"HTTP/1.1 200"), (limit, megabytes)
+
+
+def a_start_without_memory_ends_with_its_status(binary, folder):
+    """The error is the last line and the status is 1, not a signal, under each limit between the size of the program and enough memory."""
+    port = free_port()
+    config = answering(folder, port, extra="nbthread 2")
+    least, failed = int(segments_mb(binary)), []
+    for megabytes in range(least, least + 40):
+        with Program("prlimit", f"--as={megabytes << 20}", binary, "-db", "-f", config) as program:
+            if not wait_until(lambda: program.process.poll() is not None or connects(port)) or connects(port):
+                break
+            text = program.process.communicate()[0]
+            # With less the loader fails.
+            if "[ALERT]" in text:
+                failed.append((megabytes, program.process.returncode, text))
+    assert failed and all(status == 1 for _, status, _ in failed), failed
 
 
 def the_runtime_api_is_there_before_the_first_listener(binary, folder):

@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use weir_config::features::FEATURES;
@@ -323,7 +322,7 @@ fn is_colored() -> bool {
 
 /// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it is invalid. It is parsed as in a file: with quotes
 /// and variables.
-pub fn evaluate(condition: &str, messages: &Messages) -> ExitCode {
+pub fn evaluate(condition: &str, messages: &Messages) -> u8 {
     let mut sources = SourceMap::new();
     let place = sources.add("-cc", Vec::new());
     let environment = environment(&Arguments::default(), &sources, None);
@@ -332,16 +331,16 @@ pub fn evaluate(condition: &str, messages: &Messages) -> ExitCode {
         Ok(words) => words,
         Err(error) => {
             messages.alert(format!("Failed to evaluate condition: {error}"));
-            return ExitCode::from(2);
+            return 2;
         }
     };
     let texts: Vec<&str> = words.iter().map(Word::text).collect();
     match evaluate_condition(&texts.join(" "), &environment, &features(&feature_names())) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(true) => 0,
+        Ok(false) => 1,
         Err(error) => {
             messages.alert(format!("Failed to evaluate condition: {error}"));
-            ExitCode::from(2)
+            2
         }
     }
 }

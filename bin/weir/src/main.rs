@@ -23,7 +23,6 @@ mod version;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::process::ExitCode;
 
 use weir_runtime::messages::{Messages, Verbosity};
 use weir_runtime::process::die_of;
@@ -43,7 +42,20 @@ static ALLOCATOR: weir_memory::Measured<weir_memory::Mimalloc> =
 /// The messages of the process, from start to end.
 static MESSAGES: Messages = Messages::new();
 
-fn main() -> ExitCode {
+/// The exit status of success.
+const SUCCESS: u8 = 0;
+/// The exit status of a refused command line, configuration or start.
+const FAILURE: u8 = 1;
+
+fn main() {
+    let status = run_program();
+    // Handlers of libraries for the end of the process are not run: that of the allocator needs memory, which may have run out, and
+    // threads that write logs may still be there.
+    weir_sys::process::end(status);
+}
+
+/// Runs the command line and returns the exit status.
+fn run_program() -> u8 {
     // An error is ignored: such a kernel has no huge pages, or they only cost memory.
     let _ = weir_sys::process::use_small_pages();
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
@@ -60,60 +72,60 @@ fn main() -> ExitCode {
         Err(Fault::Usage(text)) => {
             MESSAGES.alert(text);
             eprint!("{}", arguments::usage(program));
-            ExitCode::FAILURE
+            FAILURE
         }
         Err(Fault::Text(text)) => {
             MESSAGES.alert(text);
-            ExitCode::FAILURE
+            FAILURE
         }
     }
 }
 
 /// `weir explain`.
-fn explain(words: &[std::borrow::Cow<'_, str>]) -> ExitCode {
+fn explain(words: &[std::borrow::Cow<'_, str>]) -> u8 {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match explain::explain_line(&words).unwrap_or_else(|| explain::explain(&words)) {
         Ok(text) => {
             print!("{text}");
-            ExitCode::SUCCESS
+            SUCCESS
         }
         Err(text) => {
             eprintln!("{text}");
-            ExitCode::FAILURE
+            FAILURE
         }
     }
 }
 
 /// `weir lint -f FILE`.
-fn lint(program: &str, arguments: &Arguments) -> ExitCode {
+fn lint(program: &str, arguments: &Arguments) -> u8 {
     if arguments.files.is_empty() {
         MESSAGES.alert("'lint' expects '-f' and a configuration file.");
         eprint!("{}", arguments::usage(program));
-        return ExitCode::from(2);
+        return 2;
     }
     lint::lint(arguments)
 }
 
-fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
+fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> u8 {
     if let Some(form) = arguments.version {
         print!("{}", version::text(form));
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     if arguments.help {
         print!("{}{}", version::short(), arguments::usage(program));
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     if arguments.memory_help {
         print!("{}", version::MEMORY_HELP);
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     if arguments.traces.as_deref() == Some("help") {
         print!("{}", version::TRACES_HELP);
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     if let Some(classes) = &arguments.keywords {
         print!("{}", keywords::dump(classes));
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     MESSAGES.set_verbosity(verbosity(arguments));
     arguments.without_effect.iter().for_each(|text| MESSAGES.announce(text));
@@ -125,7 +137,7 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
         && let Err(error) = std::env::set_current_dir(folder)
     {
         MESSAGES.alert(format!("Could not change to directory {} : {error}", folder.display()));
-        return ExitCode::FAILURE;
+        return FAILURE;
     }
     if let Some(condition) = &arguments.condition {
         return configuration::evaluate(condition, &MESSAGES);
@@ -137,16 +149,16 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> ExitCode {
         Role::Serve(sources, invocation, master) => {
             serve(program, sources, arguments, *invocation, master.as_deref())
         }
-        Role::End(status) => ExitCode::from(status),
+        Role::End(status) => status,
     }
 }
 
 /// `-c --format json`.
-fn checked_for_programs(program: &str, arguments: &Arguments) -> ExitCode {
+fn checked_for_programs(program: &str, arguments: &Arguments) -> u8 {
     if !arguments.check || arguments.files.is_empty() {
         MESSAGES.alert("'--format json' is for '-c' and 'lint', with '-f'.");
         eprint!("{}", arguments::usage(program));
-        return ExitCode::FAILURE;
+        return FAILURE;
     }
     configuration::check_as_json(arguments)
 }
@@ -157,7 +169,7 @@ fn serve(
     arguments: &Arguments,
     invocation: Invocation,
     master: Option<&str>,
-) -> ExitCode {
+) -> u8 {
     let channel = invocation.worker.as_ref().map(WorkerLink::address);
     let master = master.zip(channel).map(|(reached, channel)| Superior { reached, channel });
     let verdict = configuration::load(&sources, arguments, master.as_ref(), &MESSAGES);
@@ -165,17 +177,17 @@ fn serve(
     drop(sources);
     match verdict {
         ReadOutcome::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
-            End::Done => ExitCode::SUCCESS,
-            End::Failed => ExitCode::FAILURE,
+            End::Done => SUCCESS,
+            End::Failed => FAILURE,
             End::Signal(signal) => die_of(signal),
         },
-        ReadOutcome::Valid => ExitCode::SUCCESS,
-        ReadOutcome::Idle => ExitCode::from(2),
+        ReadOutcome::Valid => SUCCESS,
+        ReadOutcome::Idle => 2,
         ReadOutcome::Usage => {
             eprint!("{}", arguments::usage(program));
-            ExitCode::FAILURE
+            FAILURE
         }
-        ReadOutcome::Refused => ExitCode::FAILURE,
+        ReadOutcome::Refused => FAILURE,
     }
 }
 

@@ -127,7 +127,7 @@ fn fork(carried: &mut Carried, now: u64, messages: &Messages) -> weir_sys::Resul
             signal::unblock_all()?;
             // The master records the worker before it continues.
             if !wait_for_byte(&theirs) {
-                std::process::exit(1);
+                process::end(1);
             }
             Ok(Some(WorkerLink { channel: theirs, former, background: None }))
         }

@@ -29,7 +29,7 @@ pub fn start(config: &Config, identity: &Identity, messages: &Messages) -> weir_
         Fork::Child => {
             // Its parent sees the closed channel, and reports targets that cannot be reached.
             let status = run(&far, &paths, identity, messages);
-            std::process::exit(i32::from(status.is_err()));
+            process::end(u8::from(status.is_err()));
         }
     }
 }

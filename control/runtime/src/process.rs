@@ -152,7 +152,7 @@ impl Background {
             }
             Fork::Parent(_) => {
                 drop(parent);
-                std::process::exit(i32::from(!wait_for_byte(&child)));
+                process::end(u8::from(!wait_for_byte(&child)));
             }
         }
     }
@@ -468,7 +468,7 @@ pub fn die_of(number: signal::Signal) -> ! {
     let _ = signal::unblock_all();
     let _ = signal::send(process::id(), number);
     // The signal has no effect on the first process of a container.
-    std::process::exit(128 + number);
+    process::end(u8::try_from(128 + number).unwrap_or(u8::MAX));
 }
 
 #[cfg(test)]
