@@ -221,6 +221,40 @@ fn find(word: &str) -> Option<(&'static Flag, &str)> {
     })
 }
 
+/// The options of `-dM` in HAProxy, as `-dMhelp` lists them there.
+const MEMORY_OPTIONS: &[&str] = &[
+    "fail",
+    "no-fail",
+    "no-merge",
+    "merge",
+    "cold-first",
+    "hot-first",
+    "integrity",
+    "no-integrity",
+    "no-global",
+    "global",
+    "no-cache",
+    "cache",
+    "caller",
+    "no-caller",
+    "tag",
+    "no-tag",
+    "poison",
+    "no-poison",
+    "uaf",
+    "no-uaf",
+    "backup",
+    "no-backup",
+];
+
+/// Whether a word is a decimal or hexadecimal number.
+fn is_number(word: &str) -> bool {
+    match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).is_ok(),
+        None => word.parse::<u64>().is_ok(),
+    }
+}
+
 fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
     word.parse().map_err(|_| Fault::Text(format!("'{word}' is not a valid {what}.")))
 }
@@ -467,7 +501,13 @@ pub static FLAGS: &[Flag] = &[
         value: "[<byte>,][help|...]",
         help: "debugs memory in HAProxy: accepted for compatibility, no effect; -dMhelp says more",
         act: Act::Attached(|arguments, word| {
-            arguments.memory_help |= word.split(',').any(|option| option == "help");
+            for (index, option) in word.split(',').enumerate().filter(|(_, option)| !option.is_empty()) {
+                let is_known = MEMORY_OPTIONS.contains(&option) || (index == 0 && is_number(option));
+                arguments.memory_help |= option == "help";
+                if !is_known && option != "help" {
+                    return Err(Fault::Text(format!("-dM: unknown pool debugging feature <{option}>.")));
+                }
+            }
             Ok(())
         }),
     },
@@ -638,6 +678,7 @@ mod tests {
             (a.no_reuse_port, a.no_splice) = (true, true);
         });
         check("-dM0x50,no-merge", |_| ());
+        check("-dM0 -dM80,tag,,no-tag, -dMcold-first,hot-first", |_| ());
         check("-dt", |a| a.traces = Some(String::new()));
         check("-dt -V", |a| (a.traces, a.verbose) = (Some(String::new()), true));
         check("-dt h1:data,session::clean", |a| a.traces = Some("h1:data,session::clean".to_owned()));
@@ -671,6 +712,10 @@ mod tests {
         refuse("--format xml", "'--format' is 'text' or 'json', not 'xml'.");
         refuse("-n many", "'many' is not a valid connection count.");
         refuse("-n -1", "'-1' is not a valid connection count.");
+        for word in ["nosuch", "tag,nosuch", "tag,0x50", "5tag"] {
+            let option = word.trim_start_matches("tag,");
+            refuse(&format!("-dM{word}"), &format!("-dM: unknown pool debugging feature <{option}>."));
+        }
         refuse("-dC5", "'-dC' with a key is not implemented yet: only '-dC' and '-dC,line' are.");
         for word in ["12x", "0", "2147483648", "4294967296", "99999999999999999999"] {
             refuse(&format!("-sf 1 {word}"), &format!("'{word}' is not a valid process number."));
