@@ -35,8 +35,23 @@ def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
         assert "Unknown command" in master.ask("nonsense")
         assert master.ask("_send_status READY 1") == "Permission denied\n\n"
         assert "ipc_fd" in master.ask("show proc debug")
-        # The client that says no end hears the end all the same.
-        assert master.ask("show version", end=False).startswith("3.5")
+
+
+def each_line_of_a_connection_is_answered(binary, folder):
+    """Without a prompt as well, as on the socket of HAProxy's master, in one piece or line by line. An empty line is answered by one."""
+    with Master(binary, folder, answering(folder, free_port())) as master:
+        master.served()
+        for target in ("", "@1\n"):
+            for setting in ("expert-mode on", "user", "set severity-output none", ""):
+                expected = ("" if setting else "\n") + ("user" if setting == "user" else "admin") + "\n\n"
+                assert master.ask(f"{target}{setting}\nshow cli level") == expected, (target, setting)
+        assert master.ask("show cli level\nnonsense\n@1 show cli level").endswith("\n\nadmin\n\n")
+        with unix(master.socket)() as client:
+            for line in ("show cli level", "@1 show cli level", "@1;show cli level;@"):
+                client.sendall(f"{line}\n".encode())
+                assert client.recv(100) == b"admin\n\n", line
+            client.sendall(b"quit\n")
+            assert client.recv(100) == b""
 
 
 def settings_of_the_session_hold_for_commands_of_workers(binary, folder):
@@ -53,7 +68,7 @@ def settings_of_the_session_hold_for_commands_of_workers(binary, folder):
         assert master.ask("@1;set severity-output number;get weight b/s") == "[3]: No such backend.\n\n"
         # One command of a worker is a session of its own there.
         assert master.ask("@1 set severity-output number;@1 get weight b/s") == "\nNo such backend.\n\n"
-        assert master.ask("set severity-output number;@1 add map x <<\na b\n\n") == "[3]: Unknown map identifier. Please use #<id> or <file>.\n\n"
+        assert master.ask("set severity-output number;@1 add map x <<\na b\n") == "[3]: Unknown map identifier. Please use #<id> or <file>.\n\n"
         assert master.ask("set severity-output number;@@1 get weight b/s") == "[3]: No such backend.\n\n"
         assert master.ask("set severity-output number;nonsense").startswith("[6]: Unknown command: 'nonsense'")
         needed = "one of 'none', 'number', 'string' is a required argument\n\n"
@@ -71,11 +86,11 @@ def payloads_reach_the_worker_whole(binary, folder):
     config = answering(folder, free_port(), frontend=f"http-request set-header x %[path,map({names})]")
     with Master(binary, folder, config) as master:
         master.served()
-        assert master.ask(f"@1 add map {names} <<\nb 2\nc 3\n\n") == "\n"
+        assert master.ask(f"@1 add map {names} <<\nb 2\nc 3\n") == "\n"
         shown = master.ask(f"@1 show map {names}")
         assert re.findall(r"(\w) (\d)\n", shown) == [("a", "1"), ("b", "2"), ("c", "3")], shown
         many = "".join(f"k{number} {number}\n" for number in range(5000))
-        assert master.ask(f"@1 add map {names} <<END\n{many}END\n") == "\n"
+        assert master.ask(f"@1 add map {names} <<END\n{many}END") == "\n"
         assert len(master.ask(f"@1 show map {names}").splitlines()) == 5004
 
 

@@ -95,7 +95,8 @@ struct Payload {
     end: String,
 }
 
-/// Serves one client until it closes or its line was answered.
+/// Serves one client until it closes, quits or is silent for [`SILENCE_MS`]. Unlike a worker, a master answers any number of lines
+/// without a prompt, as HAProxy's does.
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
     let address = client.address.clone();
     let _told = Conversation::begin(&address);
@@ -124,9 +125,6 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
             if talk.command(command, position == last).await != Some(Flow::On) {
                 return;
             }
-        }
-        if talk.modes.mode == Mode::Single {
-            break;
         }
     }
     talk.leave().await;
@@ -225,6 +223,9 @@ impl Talk {
     async fn carry_out(&mut self, spoken: &[String], payload: Option<Payload>) -> Option<Flow> {
         let word = |at: usize| spoken.get(at).map_or("", String::as_str);
         // Commands of workers, which the master applies to its own sessions.
+        if spoken.is_empty() {
+            return self.say(Severity::Info, "").await;
+        }
         let setting = match (word(0), word(1)) {
             ("set", "severity-output") => Some(weir_cli::choose_severity_output(&mut self.modes, word(2))),
             ("set", "timeout") => Some(weir_cli::choose_timeout(&mut self.modes, [word(2), word(3)])),
