@@ -51,6 +51,53 @@ def connections_that_follow_each_other_share_a_socket(binary, folder):
     assert len({port for port, _ in seen}) > 10, seen
 
 
+def checksum(data):
+    """CRC32c (RFC 3720, B.4)."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
+def headers_of_checks_carry_the_fields_of_the_server(binary, folder):
+    """The LOCAL header of PROXY version 2 has those fields of the server's line that are about no client, as in HAProxy 3.2."""
+    seen = {}
+    head = b"\r\n\r\n\0\r\nQUIT\n\x20\0"
+
+    def serving(name):
+        def note(connection):
+            with connection, contextlib.suppress(OSError):
+                text = b""
+                while not text.endswith(b"\r\n\r\n") or text == head[:4]:
+                    text += connection.recv(1000) or b"\r\n\r\n"
+                length = int.from_bytes(text[14:16], "big")
+                if text.startswith(head):
+                    seen[name] = (text[:16 + length], text[16 + length:])
+        return Listening(note)
+    empty_of_tls = b"\x20\0\5\0\0\0\0\0"
+    cases = {
+        "plain": ("send-proxy-v2", b""),
+        "other": ("send-proxy-v2 check-send-proxy port {port}", b""),
+        "tls": ("send-proxy-v2-ssl-cn", empty_of_tls),
+        "fields": ('send-proxy-v2 set-proxy-v2-tlv-fmt(0xE1) "%[str(foo)] %[srv_name]" set-proxy-v2-tlv-fmt(0xE2) %[src]', b"\xe1\0\x0afoo fields\xe2\0\0"),
+        "client": ("send-proxy-v2 proxy-v2-options authority,unique-id", b""),
+        "sum": ("send-proxy-v2 proxy-v2-options crc32c,ssl", empty_of_tls + b"\3\0\4"),
+    }
+    servers = {name: serving(name) for name in cases}
+    lines = [f"    server {name} 127.0.0.1:{servers[name].port} check inter 200ms {words.format(port=servers[name].port)}\n"
+             for name, (words, _) in cases.items()]
+    with Scene(binary, folder, "backend b\n    option httpchk GET /up\n" + "".join(lines)):
+        assert wait_until(lambda: len(seen) == len(cases), 10), seen
+    for name, (_, fields) in cases.items():
+        header, request = seen[name]
+        end = 4 * (name == "sum")
+        assert header[16:len(header) - end] == fields and request.startswith(b"GET /up "), (name, header, request)
+    header = seen["sum"][0]
+    assert checksum(header[:-4] + b"\0\0\0\0") == int.from_bytes(header[-4:], "big"), header
+
+
 ENDS = "%[src]|%[src_port]|%[dst]|%[dst_port]|%[src_is_local]|%ci|%fp"
 
 

@@ -6,14 +6,15 @@ use std::cell::Cell;
 use weir_backend::{Check, CheckStatus, Finding, Server};
 use weir_config::model::{CheckConnect, Protocol};
 use weir_net::{ConnectError, ConnectPlan, Connecting, Connection, Fault, Greeting, Probe};
-use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_sched::{Tick, now, now_us};
-use weir_sys::{AddressFamily, Errno, socket};
+use weir_sys::{AddressFamily, Errno};
 use weir_tls::Why;
 
+use crate::context::CheckContext;
 use crate::http2::Http2Bounds;
 use crate::plan::{CheckPlan, CheckTls, Dial, Greets};
 use crate::process_view::ProcessView;
+use crate::proxy_header;
 use crate::schedule::{MOST_LATE_MS, deadline};
 
 /// One check of a server.
@@ -100,7 +101,7 @@ impl Attempt<'_> {
         let family = plan.kept_family().filter(|_| dial.tls.is_none() && self.plan.reuse.is_none());
         let begun = if family.is_some() { plan.begin_kept() } else { plan.begin_now() };
         let mut connection = stand(begun.map_err(not_begun)?, deadline).await?;
-        greet(dial.greets, &mut connection, deadline).await?;
+        self.greet(&dial, &mut connection, deadline).await?;
         if let Some(tls) = &dial.tls {
             // A rule names its server itself (manual, "check-sni-auto").
             let host = wanted.host.filter(|_| tls.takes_host && !wanted.said.is_written);
@@ -114,6 +115,21 @@ impl Attempt<'_> {
         };
         let http2 = (wanted.is_http && is_http2).then_some(dial.http2);
         Ok(Established { connection, http2, socket: Socket(family) })
+    }
+
+    /// Sends the PROXY header, if there is one.
+    async fn greet(&self, dial: &Dial, connection: &mut Connection, deadline: Tick) -> Result<(), Finding> {
+        if dial.greets == Greets::No {
+            return Ok(());
+        }
+        let mut context = CheckContext::new(self.view, &self.plan.backend, self.server);
+        let header = proxy_header::header(dial, connection, &mut context);
+        match connection.send_all(&header, deadline).await {
+            Some(()) => Ok(()),
+            None => {
+                Err(connection.fault().map_or_else(|| Finding::new(CheckStatus::L4Timeout), no_connection))
+            }
+        }
     }
 
     /// Only checks whether the server accepts connections, where that is the whole check.
@@ -261,40 +277,6 @@ async fn secure(
 /// The status of an established connection: layer 4, or layer 6 with TLS.
 pub(crate) fn stands(is_secured: bool) -> CheckStatus {
     if is_secured { CheckStatus::L6Ok } else { CheckStatus::L4Ok }
-}
-
-/// Sends the PROXY header.
-async fn greet(greets: Greets, connection: &mut Connection, deadline: Tick) -> Result<(), Finding> {
-    let mut header = Vec::new();
-    match greets {
-        Greets::No => return Ok(()),
-        Greets::V1 => weir_proxy::write_v1(ends(connection), &mut header),
-        Greets::V2 => {
-            let local = V2 {
-                command: Command::Local,
-                transport: Transport::Unspecified,
-                addresses: Addresses::Unknown,
-                tlvs: &[],
-                checksum: false,
-            };
-            // The header is short, so writing does not fail.
-            let _ = weir_proxy::write_v2(&local, &mut header);
-        }
-    }
-    match connection.send_all(&header, deadline).await {
-        Some(()) => Ok(()),
-        None => Err(connection.fault().map_or_else(|| Finding::new(CheckStatus::L4Timeout), no_connection)),
-    }
-}
-
-fn ends(connection: &Connection) -> Addresses<'static> {
-    let descriptor = connection.descriptor();
-    let near = socket::local_address(descriptor).ok().and_then(|address| address.inet());
-    let far = socket::peer_address(descriptor).ok().and_then(|address| address.inet());
-    match (near, far) {
-        (Some(source), Some(destination)) => Addresses::Inet { source, destination },
-        _ => Addresses::Unknown,
-    }
 }
 
 /// The finding of a connection that was not established; inconclusive if the cause is this process.

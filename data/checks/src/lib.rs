@@ -26,6 +26,7 @@ mod own;
 mod plan;
 mod process_view;
 mod program;
+mod proxy_header;
 mod request;
 mod reuse;
 mod run;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
-use weir_config::model::Protocol;
+use weir_config::model::{Protocol, ProxyV2};
 use weir_net::{ConnectOptions, ConnectPlan, OwnedSource, Source, SourceAddress, Target};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;
@@ -93,6 +93,8 @@ pub struct Dial {
     pub options: ConnectOptions,
     /// The PROXY header that connections begin with.
     pub greets: Greets,
+    /// The fields of a header of version 2.
+    pub proxy_v2: Option<Arc<ProxyV2>>,
     /// TLS, where some connections speak it.
     pub tls: Option<CheckTls>,
     /// `check-proto`, or the server's `proto`: the protocol of HTTP checks; none means ALPN over TLS, else HTTP/1.
@@ -138,11 +140,27 @@ impl Dial {
     }
 
     fn is_like(&self, other: &Dial) -> bool {
-        let Dial { address, port, socks4, server_socks4, source, options, greets, tls, protocol, http2 } =
-            self;
+        let Dial {
+            address,
+            port,
+            socks4,
+            server_socks4,
+            source,
+            options,
+            greets,
+            proxy_v2,
+            tls,
+            protocol,
+            http2,
+        } = self;
+        let same_fields = match (proxy_v2, &other.proxy_v2) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
         (address, port, socks4, server_socks4)
             == (&other.address, &other.port, &other.socks4, &other.server_socks4)
             && (source, options, greets) == (&other.source, &other.options, &other.greets)
+            && same_fields
             && (protocol, http2) == (&other.protocol, &other.http2)
             && tls.is_none()
             && other.tls.is_none()

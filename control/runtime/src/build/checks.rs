@@ -227,6 +227,7 @@ fn agent_plan(
         port: said.port,
         socks4: None,
         greets: Greets::No,
+        proxy_v2: None,
         // An agent is not part of the server's service: it does not use TLS.
         tls: None,
         ..of_health
@@ -318,6 +319,7 @@ fn dial(instance: &Instance, proxy: &Proxy, server: &model::Server, key: ServerK
             ..options
         },
         greets,
+        proxy_v2: settings.proxy_v2.clone().filter(|_| greets == Greets::V2),
         tls: proxy.server_tls(key).map(|upstream| CheckTls {
             upstream,
             is_usual: said
