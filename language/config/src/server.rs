@@ -404,7 +404,7 @@ const READY: &[Row<ServerReader>] = &[
         "str(a)",
         "what must be equal to reuse a connection",
         |server, words| {
-            let expression = server.expressions.expression(words, EvaluationPoints::only(EvaluationPoint::BackendSetServer))?;
+            let expression = server.expressions.expression(words, EvaluationPoints::only(EvaluationPoint::ServerSource))?;
             server.settings.pool_connection_name = Some(expression);
             Ok(())
         },
@@ -693,7 +693,7 @@ fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
     })?;
     let format = match words.take() {
         Some(format) => {
-            server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::BackendSetServer))?
+            server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::ServerSource))?
         }
         // As the last word of its line it stands for an empty field.
         None => server.expressions.literal(keyword, "")?,

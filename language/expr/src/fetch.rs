@@ -111,7 +111,7 @@ pub enum EvaluationPoint {
     BackendRequestBody,
     /// `use-server`, `balance`, `stick match`.
     BackendSetServer,
-    /// `source` of a server.
+    /// A server was chosen: its `source`, `sni`, `pool-conn-name` and `set-proxy-v2-tlv-fmt`.
     ServerSource,
     /// Backend `tcp-response content`.
     BackendResponseContent,

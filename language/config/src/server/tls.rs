@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         // Rings and name servers have no client: what can be said there is said once.
         let place = match server.kind {
             ServerLineKind::Ring | ServerLineKind::NameServer => EvaluationPoint::ConfigParser,
-            _ => EvaluationPoint::BackendSetServer,
+            _ => EvaluationPoint::ServerSource,
         };
         let expression = server.expressions.expression(words, EvaluationPoints::only(place))?;
         tls(server).server_name = Some(expression);
