@@ -10,7 +10,7 @@ use crate::stream::rule_state::{RefusingOption, StoppedBy};
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
-    /// `option http-restrict-req-hdr-names` of one proxy, before its rules are evaluated.
+    /// `option http-restrict-req-hdr-names` of one proxy, after its `http-request` rules (manual, "option http-restrict-req-hdr-names").
     pub(super) fn restrict_header_names(&mut self, side: ProxySide) -> Phase {
         match self.proxy(side).config.settings.options.restrict_header_names {
             None | Some(RestrictHeaderNames::Preserve) => {}

@@ -39,7 +39,6 @@ impl Stream {
         self.count_request();
         self.count_tracked_request();
         self.check_monitor()?;
-        self.restrict_header_names(ProxySide::Frontend)?;
         self.request_rules(ProxySide::Frontend).await
     }
 
@@ -47,7 +46,6 @@ impl Stream {
     pub(super) async fn backend_phase(&mut self) -> Phase {
         if self.has_other_backend() {
             passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.always).await?;
-            self.restrict_header_names(ProxySide::Backend)?;
             self.content_rules(ProxySide::Backend).await?;
             self.request_rules(ProxySide::Backend).await?;
         }
@@ -70,6 +68,7 @@ impl Stream {
         {
             return Err(stop);
         }
+        self.restrict_header_names(side)?;
         passwords::verify_ahead(self, side, |lists| &lists.outside_of_rules).await?;
         if asks_for_statistics(self, side) {
             PooledFuture::new(self.serve_statistics(side)).await?;
