@@ -50,14 +50,14 @@ class Authority:
     def path(self, ending):
         return os.path.join(self.folder.path, f"{self.name}.{ending}")
 
-    def issue(self, name, file=None, kind="ec", days=30, key_apart=False):
+    def issue(self, name, file=None, kind="ec", days=30, key_apart=False, extension=None):
         """A certificate for a name with its key, in one file or two; the file's path."""
         file = os.path.join(self.folder.path, file or f"{name.replace('*', 'any')}.pem")
         os.makedirs(os.path.dirname(file), exist_ok=True)
         key, request, signed = self.path("k"), self.path("r"), self.path("c")
         curve = ["-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "ec" else []
         openssl("req", "-newkey", "rsa:2048" if kind == "rsa" else "ec", *curve, "-nodes", "-keyout", key, "-out", request,
-                "-subj", f"/O=tests/CN={name}", "-addext", f"subjectAltName=DNS:{name}")
+                "-subj", f"/O=tests/CN={name}", "-addext", f"subjectAltName=DNS:{name}", *(["-addext", extension] if extension else []))
         openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial", "-out", signed,
                 "-days", str(days), "-copy_extensions", "copy")
         with open(file, "w") as out:
@@ -415,6 +415,10 @@ def clients_show_certificates(binary, folder):
     with World(binary, folder, frontend(line + "required crt-ignore-err all ca-ignore-err all", shown)) as world:
         with connect(world.port, own=foreign) as connection:
             assert ask_over(connection).endswith(b"\r\n\r\n1 21 20 /O=tests/CN=me.example other")
+        # Also an unknown critical extension, which HAProxy refuses in spite of these words.
+        strange = authority.issue("me.example", "strange.pem", extension="1.2.3.4=critical,ASN1:UTF8String:x")
+        with connect(world.port, own=strange) as connection:
+            assert ask_over(connection).endswith(b"\r\n\r\n1 34 34 /O=tests/CN=me.example authority")
     # Errors by name, which are told by name: a certificate that may not issue others stands between.
     between = Authority(folder, "between")
     shutil.copy(mine, between.certificate)
