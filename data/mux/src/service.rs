@@ -5,12 +5,13 @@ use std::fmt;
 use weir_net::Received;
 use weir_sched::Tick;
 
-/// Produces the body of an answer in pieces: other tasks run between them, and no more of it exists than the client takes.
+/// Produces the body of an answer in pieces. Other tasks run between two sends, and only the bytes of one send wait for the client.
 pub trait Service {
-    /// Appends a piece of about `enough` bytes, or goes to the next one that it lends. The former piece has left.
+    /// Appends a piece of about `enough` bytes, or goes to the next one that it lends. The former piece was copied, or has left.
     fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made;
 
-    /// The current piece of a service that has it in memory of its own, so that it need not be copied.
+    /// The current piece of a service that has it in memory of its own, and appended nothing. It leaves without a copy if it is large or
+    /// the only one.
     fn lent(&self) -> Option<&[u8]> {
         None
     }
@@ -27,28 +28,56 @@ pub enum Made {
     Later(Tick),
 }
 
-/// A service that carries one side of a stream, and the current piece that has not left yet.
+/// A service that carries one side of a stream, and its output that has not left yet.
+///
+/// Small pieces are gathered by copying them: a send costs more than the copy, and a vectored send as much as both. See
+/// `doc/design/2026-11-29-how-a-body-crosses.md`.
 pub struct LocalService {
     service: Box<dyn Service>,
-    piece: Vec<u8>,
-    /// How many bytes of the piece were taken. A piece is never as large as 4 GB, and each stream has the place for a service.
+    /// Pieces that the service appended, or that were copied.
+    gathered: Vec<u8>,
+    /// How many bytes of the output were taken. It is never as large as 4 GB, and each stream has the place for a service.
     taken: u32,
-    ended: bool,
+    lending: Lending,
+    /// Whether the service has produced its last piece.
+    is_last: bool,
     /// When a service that waits goes on.
     resumes: Tick,
     produced: u64,
 }
 
+/// The use of the piece that a service lends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lending {
+    /// None is lent, or it was copied.
+    No,
+    /// It is the output.
+    Now,
+    /// It is the output after the gathered bytes.
+    Next,
+}
+
 impl LocalService {
     /// Produces nothing before it is asked.
     pub fn new(service: Box<dyn Service>) -> Self {
-        LocalService { service, piece: Vec::new(), taken: 0, ended: false, resumes: Tick::NEVER, produced: 0 }
+        LocalService {
+            service,
+            gathered: Vec::new(),
+            taken: 0,
+            lending: Lending::No,
+            is_last: false,
+            resumes: Tick::NEVER,
+            produced: 0,
+        }
     }
 
     /// The produced bytes that have not left.
     pub fn output(&self) -> &[u8] {
-        let piece = self.service.lent().unwrap_or(&self.piece);
-        piece.get(self.taken as usize..).unwrap_or_default()
+        let output = match self.lending {
+            Lending::Now => self.service.lent().unwrap_or_default(),
+            Lending::No | Lending::Next => &self.gathered,
+        };
+        output.get(self.taken as usize..).unwrap_or_default()
     }
 
     /// Removes `count` bytes that left.
@@ -56,9 +85,9 @@ impl LocalService {
         self.taken += count.min(self.output().len()) as u32;
     }
 
-    /// Whether the last piece was produced.
+    /// Whether nothing follows the output.
     pub fn ended(&self) -> bool {
-        self.ended
+        self.is_last && self.lending != Lending::Next
     }
 
     /// When it goes on, after it had nothing ([`Received::Nothing`]). Never: when it wakes the task.
@@ -71,40 +100,76 @@ impl LocalService {
         self.produced
     }
 
-    /// Produces the next piece, after the former one has left.
+    /// Produces the next output, after the former one has left.
     pub fn receive(&mut self) -> Received {
         if !self.output().is_empty() {
             return Received::Full;
         }
-        if self.ended {
+        if self.ended() {
             return Received::End;
         }
         self.taken = 0;
-        self.piece.clear();
-        match self.service.advance(PIECE, &mut self.piece) {
-            Made::More => {}
-            Made::Last => self.ended = true,
-            Made::Later(resumes) => {
-                self.resumes = resumes;
-                // The former piece has left, even if the service still lends it.
-                self.taken = self.output().len() as u32;
-                return Received::Nothing;
+        self.gathered.clear();
+        let waits = match self.lending {
+            Lending::Next => {
+                self.lending = Lending::Now;
+                false
             }
-        }
+            Lending::No | Lending::Now => self.gather(),
+        };
         let count = self.output().len();
         self.produced += count as u64;
-        if count == 0 && self.ended { Received::End } else { Received::Bytes(count) }
+        match count {
+            0 if self.is_last => Received::End,
+            0 if waits => Received::Nothing,
+            _ => Received::Bytes(count),
+        }
+    }
+
+    /// Has pieces made until there are about [`ENOUGH`] bytes, or a piece that leaves where it lies; true if the service waits.
+    fn gather(&mut self) -> bool {
+        self.lending = Lending::No;
+        for _ in 0..PIECES {
+            let before = self.gathered.len();
+            match self.service.advance(ENOUGH - before, &mut self.gathered) {
+                Made::More => {}
+                Made::Last => self.is_last = true,
+                Made::Later(resumes) => {
+                    self.resumes = resumes;
+                    return true;
+                }
+            }
+            if let Some(piece) = self.service.lent() {
+                let is_alone = before == 0 && self.is_last;
+                if is_alone || piece.len() >= ENOUGH {
+                    self.lending = if before == 0 { Lending::Now } else { Lending::Next };
+                    break;
+                }
+                self.gathered.extend_from_slice(piece);
+            }
+            // The next piece may be as large.
+            let (length, piece) = (self.gathered.len(), self.gathered.len() - before);
+            if self.is_last || length + piece > ENOUGH {
+                break;
+            }
+        }
+        false
     }
 }
 
 impl fmt::Debug for LocalService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalService").field("produced", &self.produced).field("ended", &self.ended).finish()
+        f.debug_struct("LocalService")
+            .field("produced", &self.produced)
+            .field("ended", &self.ended())
+            .finish()
     }
 }
 
-/// How many bytes a service is asked for at a time.
-const PIECE: usize = 16_384;
+/// About how many bytes leave at a time: one frame of HTTP/2 or one record of TLS.
+const ENOUGH: usize = 16_384;
+/// How many pieces are gathered at most: each may be empty.
+const PIECES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -121,56 +186,116 @@ mod tests {
         }
     }
 
-    /// Lends the halves of a text, and waits before each.
+    /// Lends the parts of a text of these lengths, or appends them, and waits twice before those in an odd place.
     struct Lender {
-        text: &'static [u8],
-        at: Option<usize>,
-        waited: bool,
+        text: Vec<u8>,
+        parts: Vec<usize>,
+        lends: bool,
+        place: usize,
+        at: usize,
+        waits: usize,
+    }
+
+    impl Lender {
+        fn new(parts: &[usize], lends: bool) -> Lender {
+            let text = (0..parts.iter().sum()).map(|at: usize| at as u8).collect();
+            Lender { text, parts: parts.to_vec(), lends, place: 0, at: 0, waits: 0 }
+        }
+
+        fn current(&self) -> &[u8] {
+            let length = self.parts[..self.place].last().unwrap_or(&0);
+            &self.text[self.at - length..self.at]
+        }
     }
 
     impl Service for Lender {
-        fn advance(&mut self, _: usize, _: &mut Vec<u8>) -> Made {
-            if !std::mem::replace(&mut self.waited, true) {
+        fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+            if self.place % 2 == 1 && self.waits < 2 {
+                self.waits += 1;
                 return Made::Later(Tick::from_ms(7));
             }
-            self.waited = false;
-            self.at = Some(self.at.map_or(0, |at| at + self.text.len() / 2));
-            if self.at == Some(0) { Made::More } else { Made::Last }
+            self.waits = 0;
+            self.at += self.parts[self.place];
+            self.place += 1;
+            if !self.lends {
+                out.extend_from_slice(self.current());
+            }
+            if self.place < self.parts.len() { Made::More } else { Made::Last }
         }
 
         fn lent(&self) -> Option<&[u8]> {
-            self.at.map(|at| &self.text[at..at + self.text.len() / 2])
+            self.lends.then(|| self.current())
+        }
+    }
+
+    /// Takes everything: the sizes of the outputs, and which were the service's own memory. 0 stands for a wait.
+    fn outputs(parts: &[usize], lends: bool) -> (Vec<usize>, Vec<bool>) {
+        let lender = Lender::new(parts, lends);
+        let (text, place) = (lender.text.clone(), lender.text.as_ptr_range());
+        let mut service = LocalService::new(Box::new(lender));
+        let (mut sizes, mut own, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            match service.receive() {
+                Received::Nothing => {
+                    assert_eq!((service.resumes_at(), service.output().len()), (Tick::from_ms(7), 0));
+                    if sizes.last() != Some(&0) {
+                        sizes.push(0);
+                    }
+                }
+                Received::Bytes(count) => {
+                    let output = service.output();
+                    assert_eq!(output.len(), count);
+                    own.push(place.contains(&output.as_ptr()));
+                    seen.extend_from_slice(output);
+                    sizes.push(count);
+                    assert_eq!(service.ended(), seen.len() == text.len());
+                    assert_eq!(service.receive(), Received::Full);
+                    service.consume(count / 2);
+                    assert_eq!(
+                        (service.output().len(), service.receive()),
+                        (count - count / 2, Received::Full)
+                    );
+                    service.consume(count - count / 2);
+                }
+                end => {
+                    assert_eq!((end, service.ended()), (Received::End, true));
+                    assert_eq!((seen == text, service.produced()), (true, text.len() as u64));
+                    return (sizes, own);
+                }
+            }
         }
     }
 
     #[test]
-    fn pieces_are_lent_without_a_copy_and_awaited() {
-        let text = b"abcdef";
-        let mut service = LocalService::new(Box::new(Lender { text, at: None, waited: false }));
-        for (piece, last) in [(b"abc", false), (b"def", true)] {
-            assert_eq!((service.receive(), service.resumes_at()), (Received::Nothing, Tick::from_ms(7)));
-            assert!(service.output().is_empty() && !service.ended());
-            assert_eq!(service.receive(), Received::Bytes(3));
-            assert_eq!((service.output(), service.ended()), (&piece[..], last));
-            assert!(text.as_ptr_range().contains(&service.output().as_ptr()), "it is the service's");
-            service.consume(2);
-            assert_eq!(service.receive(), Received::Full);
-            service.consume(1);
-        }
-        assert_eq!((service.receive(), service.produced()), (Received::End, 6));
-        assert!(service.piece.is_empty());
+    fn small_pieces_are_gathered_and_large_ones_leave_where_they_lie() {
+        // Each second one is waited for, so two come at once.
+        let small = [1300; 5];
+        assert_eq!(outputs(&small, false), (vec![1300, 0, 2600, 0, 2600], vec![false; 3]));
+        assert_eq!(outputs(&small, true), (vec![1300, 0, 2600, 0, 2600], vec![false; 3]));
+        assert_eq!(outputs(&[ENOUGH, 3], true), (vec![ENOUGH, 0, 3], vec![true, true]));
+        // A piece without a copy has to wait for those that were gathered before it.
+        assert_eq!(
+            outputs(&[1, 2, ENOUGH, 4, ENOUGH], true),
+            (vec![1, 0, 2, ENOUGH, 0, 4, ENOUGH], vec![false, false, true, false, true])
+        );
+        assert_eq!(outputs(&[ENOUGH + 1], true), (vec![ENOUGH + 1], vec![true]));
+        assert_eq!(outputs(&[5], true), (vec![5], vec![true]), "the only one");
     }
 
     #[test]
-    fn a_piece_is_made_when_the_former_one_left() {
-        let mut service = LocalService::new(Box::new(Pieces(3, 1)));
-        assert!(service.output().is_empty() && service.produced() == 0);
-        for (piece, last) in [(b"2", false), (b"1", false), (b"0", true)] {
-            assert_eq!(service.receive(), Received::Bytes(1));
-            assert_eq!((service.output(), service.ended()), (&piece[..], last));
-            assert_eq!(service.receive(), Received::Full, "it did not leave");
-            service.consume(1);
-        }
-        assert_eq!((service.receive(), service.produced()), (Received::End, 3));
+    fn gathered_bytes_and_pieces_are_bounded() {
+        let sizes = |count, size| {
+            let mut service = LocalService::new(Box::new(Pieces(count, size)));
+            let mut sizes = Vec::new();
+            while let Received::Bytes(count) = service.receive() {
+                sizes.push(count);
+                service.consume(count);
+            }
+            sizes
+        };
+        assert_eq!(sizes(25, 1300), [12 * 1300, 12 * 1300, 1300]);
+        assert_eq!(sizes(3, ENOUGH / 2 + 1), [ENOUGH / 2 + 1; 3]);
+        assert_eq!(sizes(3, ENOUGH / 2), [ENOUGH, ENOUGH / 2]);
+        assert_eq!(sizes(130, 1), [PIECES, PIECES, 2]);
     }
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use support::instance::datagrams::pattern::{Pattern, Way};
 use support::{HTTP, Peer, World, run};
 use weir_h2::{Connection, Event, Limits};
 use weir_http::Kind;
@@ -254,6 +255,54 @@ fn every_pair_passes_whole_bodies_at_every_cut() {
             for server in [Protocol::Http1, Protocol::Http2] {
                 check([client, server], mode);
             }
+        }
+    }
+}
+
+/// Asks for a body in pieces of a datagram's size, on a connection of its own; `version` is that of a request of HTTP/1.
+async fn ask(client: &mut End, number: u64, length: usize, version: &str) {
+    let head = format!("GET /{number}/Datagrams/{length}/0 HTTP/{version}\r\nhost: x\r\n\r\n");
+    let bytes = match &mut client.engine {
+        None => head.into_bytes(),
+        Some(engine) => {
+            let mut message = Message::new(10);
+            message.read_kept(Kind::Request, head.as_bytes()).expect("a head");
+            let opened = engine.open(&message.head, message.bytes(), b"http", true, true);
+            client.stream = opened.expect("there is room");
+            let bytes = engine.output().to_vec();
+            engine.flushed(bytes.len());
+            bytes
+        }
+    };
+    client.peer.send(bytes).await;
+}
+
+/// Small pieces, lent and appended, at times of their own: in chunks, until the connection closes, in DATA.
+#[test]
+fn bodies_of_datagrams_arrive_whole() {
+    let sinks = [(Protocol::Http1, "1.1"), (Protocol::Http1, "1.0"), (Protocol::Http2, "1.1")];
+    let limit = " filter bwlim-out o default-limit 1m default-period 1s\n http-request set-bandwidth-limit o";
+    for mode in ["", " filter trace quiet max-fwd 700", limit] {
+        for (protocol, version) in sinks {
+            let word = if protocol == Protocol::Http2 { " proto h2" } else { "" };
+            let text =
+                format!("{HTTP}listen front\n bind 127.0.0.1:1{word}\n{mode}\n stats enable\n stats uri /\n");
+            run(text, move |world| async move {
+                for (number, length) in [1, 1199, 1400, 16_384, 40_000, 200_000].into_iter().enumerate() {
+                    for number in [number as u64, number as u64 + 100] {
+                        let mut client = End::new(world.client(), protocol, Kind::Request);
+                        ask(&mut client, number, length, version).await;
+                        let (body, trailers) = client.receive().await;
+                        let want = Pattern::new(number, Way::Down).make(length);
+                        let is_whole = body.as_bytes() == want && trailers.is_empty();
+                        assert!(
+                            is_whole,
+                            "{protocol:?} {version}, {mode}, {number}: {} of {length}",
+                            body.len()
+                        );
+                    }
+                }
+            });
         }
     }
 }

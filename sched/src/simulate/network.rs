@@ -74,8 +74,12 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     let worker_seed = random.next();
     let clock = VirtualClock::new(time.clone());
     let wire = Rc::new(RefCell::new(Wire::new(time.clone(), random, conditions)));
-    let network =
-        SimulatedNetwork { wire, wall_offset_ns: Rc::clone(&clock.wall_offset_ns), receives: Rc::default() };
+    let network = SimulatedNetwork {
+        wire,
+        wall_offset_ns: Rc::clone(&clock.wall_offset_ns),
+        receives: Rc::default(),
+        sends: Rc::default(),
+    };
     let tuning = Tuning::default();
     let (peers, commons, mut memberships) =
         shared_sides(1, tuning, || Ok(Bell::Simulated(AtomicBool::new(false))))?;
@@ -124,6 +128,7 @@ pub struct SimulatedNetwork {
     wire: Rc<RefCell<Wire>>,
     wall_offset_ns: Rc<Cell<u64>>,
     receives: Rc<Cell<u64>>,
+    sends: Rc<Cell<u64>>,
 }
 
 impl SimulatedNetwork {
@@ -158,6 +163,11 @@ impl SimulatedNetwork {
     /// How often the worker under test received bytes.
     pub fn receives(&self) -> u64 {
         self.receives.get()
+    }
+
+    /// How often the worker under test sent bytes; several slices in one call are one send.
+    pub fn sends(&self) -> u64 {
+        self.sends.get()
     }
 
     /// Changes the conditions from now on.
@@ -250,7 +260,9 @@ impl Network for SimulatedNetwork {
     }
 
     fn send(&self, token: u64, bytes: &[u8]) -> Result<usize> {
-        self.wire(|wire| wire.send(wire.known(token)?, bytes))
+        let result = self.wire(|wire| wire.send(wire.known(token)?, bytes));
+        self.sends.set(self.sends.get() + u64::from(result.is_ok_and(|count| count > 0)));
+        result
     }
 
     fn room(&self, token: u64) -> Result<usize> {

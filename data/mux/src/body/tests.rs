@@ -1,6 +1,8 @@
 //! The ways of bodies, on connections of a simulated network.
 
+use std::cell::Cell;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 
 use weir_h1::{Options, Parser};
 use weir_http::Flags;
@@ -111,7 +113,7 @@ fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
 #[test]
 fn pieces_of_services_are_chunks_where_the_end_is_not_the_connections() {
     check_made(Pieces(2, 3), false, "111000");
-    check_made(Pieces(2, 3), true, "3\r\n111\r\n3\r\n000\r\n0\r\n\r\n");
+    check_made(Pieces(2, 3), true, "6\r\n111000\r\n0\r\n\r\n");
     check_made(Pieces(1, 17), true, "11\r\n00000000000000000\r\n0\r\n\r\n");
     check_made(Pieces(1, 0), true, "0\r\n\r\n");
     check_made(Pieces(2, 0), true, "0\r\n\r\n");
@@ -152,4 +154,69 @@ fn a_body_may_leave_in_another_framing_than_it_came() {
         sink.shut_write();
         assert_eq!(arrived(&far).await, "3\r\nabc\r\n0\r\n\r\n");
     });
+}
+
+/// Lends or appends this many pieces, each of a datagram's size.
+struct Datagrams {
+    left: Rc<Cell<usize>>,
+    lends: bool,
+    piece: Vec<u8>,
+}
+
+impl Service for Datagrams {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+        self.left.set(self.left.get() - 1);
+        if !self.lends {
+            out.extend_from_slice(&self.piece);
+        }
+        if self.left.get() > 0 { Made::More } else { Made::Last }
+    }
+
+    fn lent(&self) -> Option<&[u8]> {
+        self.lends.then_some(&self.piece)
+    }
+}
+
+/// A megabyte in pieces of a datagram's size leaves in as many sends as in pieces of 16 kB, with a length and in chunks. The service is at
+/// most one send ahead of the client.
+#[test]
+fn small_pieces_leave_in_few_sends() {
+    const COUNT: usize = 768;
+    const WINDOW: usize = 50_000;
+    for (lends, chunked) in [(false, false), (false, true), (true, false), (true, true)] {
+        run(move |network| async move {
+            let mut head = Head::new();
+            if chunked {
+                head.note(Flags::CHUNKED);
+            }
+            let ((mut slow, _far), (mut client, far)) = (pair(&network, 80).await, pair(&network, 81).await);
+            let left = Rc::new(Cell::new(COUNT));
+            let service = || {
+                let datagrams = Datagrams { left: Rc::clone(&left), lends, piece: vec![b'x'; 1300] };
+                StreamConnector::from(LocalService::new(Box::new(datagrams)))
+            };
+            let mut flow = BodyFlow::made();
+            flow.aim(&slow, &head, false);
+            let mut made = service();
+            network.change(|conditions| conditions.window = WINDOW);
+            while flow.advance(&mut made, &mut slow) == Flow::Yield {}
+            assert_eq!(flow.advance(&mut made, &mut slow), Flow::AwaitSink);
+            let taken = (COUNT - left.get()) * 1300;
+            assert!(taken <= WINDOW + 16_384, "{taken} bytes");
+
+            left.set(COUNT);
+            network.change(|conditions| conditions.window = 2 * COUNT * 1300);
+            let before = network.sends();
+            let mut flow = BodyFlow::made();
+            flow.aim(&client, &head, false);
+            let mut made = service();
+            while flow.advance(&mut made, &mut client) == Flow::Yield {}
+            let sends = network.sends() - before;
+            // The last chunk has its end with it.
+            assert_eq!(sends, COUNT as u64 / 12, "lends: {lends}, in chunks: {chunked}");
+            client.shut_write();
+            let framing = if chunked { COUNT / 12 * "3cf0\r\n\r\n".len() + "0\r\n\r\n".len() } else { 0 };
+            assert_eq!(arrived(&far).await.len(), COUNT * 1300 + framing);
+        });
+    }
 }

@@ -8,6 +8,8 @@ use weir_sched::{Class, Descriptor, Kind, Tick, current, now, sleep_until, spawn
 use weir_sys::Address;
 
 use super::*;
+use crate::service::{LocalService, Made, Service};
+use crate::{BodyFlow, Flow, Message, StreamConnector};
 
 static KIND: Kind = Kind::new("connection");
 /// Much more than any test sends.
@@ -157,5 +159,60 @@ fn frames_that_arrive_together_cause_one_run() {
             pass().await;
             assert_eq!(runs.get() - before, 1, "{number} frames");
         }
+    });
+}
+
+/// Appends this many pieces of a datagram's size.
+struct Datagrams(usize);
+
+impl Service for Datagrams {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+        self.0 -= 1;
+        out.extend_from_slice(&[b'x'; 1300]);
+        if self.0 > 0 { Made::More } else { Made::Last }
+    }
+}
+
+/// A megabyte in pieces of a datagram leaves in DATA frames of a dozen pieces each, as many of them in a send as wait for one.
+#[test]
+fn small_pieces_leave_in_few_frames() {
+    const COUNT: usize = 768;
+    run(|network| async move {
+        let (multiplexer, client) = connected(&network).await;
+        // The client's windows.
+        let updates = [0, 1].map(|stream| frame(8, 0, stream, &(1u32 << 24).to_be_bytes())).concat();
+        client.send(&updates).await.expect("it stands");
+        pass().await;
+        assert_eq!(multiplexer.turn(), Turn::Quiet);
+        while let Ok(Some(_)) = client.try_receive(1 << 20) {}
+        let before = network.sends();
+        let mut stream = multiplexer.stream(1);
+        let mut head = Message::new(10);
+        let answer = b"HTTP/1.1 200 OK\r\n\r\n";
+        head.read_kept(weir_http::Kind::Response, answer).expect("a head");
+        assert_eq!(stream.send_message(&head.head, head.bytes()), Sent::All);
+        let mut sink = StreamConnector::from(stream);
+        let mut service = StreamConnector::from(LocalService::new(Box::new(Datagrams(COUNT))));
+        let mut flow = BodyFlow::made();
+        flow.aim(&sink, &head.head, false);
+        while flow.advance(&mut service, &mut sink) != Flow::Done {
+            assert_eq!(multiplexer.turn(), Turn::Quiet);
+        }
+        assert_eq!(multiplexer.turn(), Turn::Quiet);
+        assert!(network.sends() - before <= COUNT as u64 / 12 + 1, "{} sends", network.sends() - before);
+        pass().await;
+        let mut received = Vec::new();
+        while let Ok(Some(more)) = client.try_receive(1 << 21) {
+            received.extend(more);
+        }
+        let (mut sizes, mut at) = (Vec::new(), 0);
+        while at < received.len() {
+            let length = u32::from_be_bytes([0, received[at], received[at + 1], received[at + 2]]) as usize;
+            if received[at + 3] == 0 {
+                sizes.push(length);
+            }
+            at += 9 + length;
+        }
+        assert_eq!(sizes, [12 * 1300; COUNT / 12]);
     });
 }

@@ -19,7 +19,6 @@ mod course;
 #[path = "../support/instance.rs"]
 mod instance;
 mod multiplexed;
-mod pattern;
 mod plan;
 mod reader;
 mod scenarios;
@@ -33,6 +32,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use course::Course;
+use instance::datagrams::pattern;
 use scenarios::SCENARIOS;
 use stage::Stage;
 use weir_sched::simulate::network;

@@ -62,12 +62,14 @@ pub enum How {
     Returned,
     Redirected,
     Tarpitted,
+    /// A service answers it in pieces of a datagram's size.
+    Datagrams,
 }
 
 impl How {
     /// Whether the proxy answers by itself.
     pub fn is_local(self) -> bool {
-        matches!(self, How::Denied | How::Returned | How::Redirected | How::Tarpitted)
+        matches!(self, How::Denied | How::Returned | How::Redirected | How::Tarpitted | How::Datagrams)
     }
 }
 

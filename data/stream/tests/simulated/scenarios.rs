@@ -1,6 +1,7 @@
 //! The scenarios. A new one is a file here and a row below.
 
 mod closing;
+mod datagrams;
 mod early;
 mod keep_alive;
 mod leaving;
@@ -49,6 +50,9 @@ pub const SCENARIOS: &[Scenario] = &[
     multiplexed::BOTH,
     multiplexed::CLIENTS,
     multiplexed::SERVERS,
+    datagrams::HTTP_1,
+    datagrams::HTTP_2,
+    datagrams::FILTERED,
 ];
 
 /// The checks read this log format.

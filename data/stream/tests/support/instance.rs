@@ -20,6 +20,11 @@ use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listene
 use weir_stream::variables::VariableLimits;
 use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
 
+use datagrams::Datagrams;
+
+#[path = "datagrams.rs"]
+pub mod datagrams;
+
 /// The instance of a text. All its proxies that log do so to `log`.
 pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Arc<Instance> {
     let config = read(text);
@@ -330,8 +335,9 @@ impl Service for Slow {
 
 impl Statistics for Nothing {
     fn page(&self, _: &Arc<Instance>, request: &PageRequest<'_>) -> Page {
-        let body: Box<dyn Service> = match request.suffix {
-            b";slow" => Box::new(Slow { left: b"firstlater", half: 0, waits: None }),
+        let body: Box<dyn Service> = match (request.suffix, Datagrams::asked_for(request.suffix)) {
+            (_, Some(datagrams)) => Box::new(datagrams),
+            (b";slow", _) => Box::new(Slow { left: b"firstlater", half: 0, waits: None }),
             _ => Box::new(Word(b"page")),
         };
         Page {

@@ -6,7 +6,7 @@
 //! ([`weir_sched::simulate`]): nothing sleeps, a timeout of a minute costs nothing.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-mod instance;
+pub mod instance;
 mod peer;
 pub mod threads;
 

@@ -1,0 +1,99 @@
+//! A source like QUIC: pieces of a datagram's size, in order, at irregular times. Its receive buffer is bounded, so reading follows the sink.
+
+use std::collections::VecDeque;
+
+use weir_mux::{Made, Service};
+use weir_sched::simulate::Random;
+use weir_sched::{Class, Kind, Tick, now};
+
+use pattern::{Pattern, Way};
+
+#[allow(dead_code, reason = "only simulated clients check with it")]
+#[path = "../simulated/pattern.rs"]
+pub mod pattern;
+
+/// The body of an answer on its way. Its number decides what of it arrives when.
+pub struct Datagrams {
+    body: Pattern,
+    /// How much has not arrived.
+    left: usize,
+    arrived: VecDeque<Vec<u8>>,
+    /// When the next datagram arrives.
+    next_at: Tick,
+    random: Random,
+    /// It lends its pieces, the current one here; otherwise it appends them.
+    lent: Option<Vec<u8>>,
+    /// The end arrives after the last byte.
+    ends_apart: bool,
+}
+
+impl Datagrams {
+    /// The answer to a request for `number/Datagrams/length/delay`; none for another one.
+    pub fn asked_for(target: &[u8]) -> Option<Datagrams> {
+        let mut words = std::str::from_utf8(target).ok()?.split('/');
+        let number = words.next()?.parse().ok()?;
+        let is_such = words.next()? == "Datagrams";
+        let (length, delay_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let mut random = Random::new(number);
+        is_such.then(|| Datagrams {
+            body: Pattern::new(number, Way::Down),
+            left: length,
+            arrived: VecDeque::new(),
+            next_at: now().after(delay_ms),
+            lent: (random.below(2) == 0).then(Vec::new),
+            ends_apart: random.below(2) == 0,
+            random,
+        })
+    }
+
+    /// Takes in the datagrams up to now: bursts, with waits between them.
+    fn arrive(&mut self) {
+        while self.left > 0 && self.arrived.len() < READ_AHEAD && self.next_at <= now() {
+            let size = (1200 + self.random.below(200) as usize).min(self.left);
+            self.arrived.push_back(self.body.make(size));
+            self.left -= size;
+            let wait_ms = if self.random.below(8) == 0 { 1 + self.random.below(30) } else { 0 };
+            self.next_at = now().after(wait_ms);
+        }
+    }
+
+    /// Nothing is here: the stream goes on at a time, or is woken.
+    fn later(&mut self, at: Tick) -> Made {
+        if self.random.below(2) == 0 {
+            return Made::Later(at);
+        }
+        let stream = weir_sched::current();
+        weir_sched::spawn(&DATAGRAM, Class::Normal, async move {
+            weir_sched::sleep_until(at).await;
+            weir_sched::wake(stream);
+        });
+        Made::Later(Tick::NEVER)
+    }
+}
+
+impl Service for Datagrams {
+    fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
+        self.arrive();
+        let piece = self.arrived.pop_front();
+        match (&piece, self.left) {
+            (None, 1..) => return self.later(self.next_at),
+            (None, 0) if std::mem::take(&mut self.ends_apart) => return self.later(now().after(3)),
+            _ => {}
+        }
+        let piece = piece.unwrap_or_default();
+        match &mut self.lent {
+            Some(lent) => *lent = piece,
+            None => out.extend_from_slice(&piece),
+        }
+        let is_last = self.left == 0 && self.arrived.is_empty() && !self.ends_apart;
+        if is_last { Made::Last } else { Made::More }
+    }
+
+    fn lent(&self) -> Option<&[u8]> {
+        self.lent.as_deref()
+    }
+}
+
+/// The receive buffer in datagrams: two sends.
+const READ_AHEAD: usize = 24;
+static DATAGRAM: Kind = Kind::new("datagram");
