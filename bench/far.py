@@ -3,9 +3,9 @@
 
   far.py [--ms 20,100] [--mb 1,4,16] [--rounds 3] NAME=PROGRAM [NAME=PROGRAM...]
 
-A relay of this program's delays each direction by half of the round trip. Rows: `up`, an upload of a new client; `down`, a download through a
-new connection to a server; `again`, one through a connection that had a large body before. A figure is seconds, the rounds' median, beside it
-in round trips; the last column is the first program over each other one.
+A relay of this program's delays each direction by half of the round trip. Rows: `up`, an upload of a new client; `more`, the next one on its
+connection; `down`, a download through a new connection to a server; `again`, one through a connection that had a large body before. A figure
+is seconds, the rounds' median, beside it in round trips; the last column is the first program over each other one.
 """
 import argparse
 import os
@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import far_peers
 from program import free_port, wait_until
 
-ROWS = "up", "down", "again"
+ROWS = "up", "more", "down", "again"
 
 
 def times(binary, folder, body, origin):
@@ -33,10 +33,21 @@ def times(binary, folder, body, origin):
     try:
         wait_until(lambda: not socket.socket().connect_ex(("127.0.0.1", door)))
         _, upload = far_peers.fetched("--http2-prior-knowledge", "-T", body, f"http://127.0.0.1:{far_peers.relay(door)}/")
-        return [upload, *(far_peers.fetched(f"http://127.0.0.1:{near}/")[1] for _ in range(2))]
+        return [upload, next_upload(folder, body, far_peers.relay(door)), *(far_peers.fetched(f"http://127.0.0.1:{near}/")[1] for _ in range(2))]
     finally:
         program.terminate()
         program.wait()
+
+
+def next_upload(folder, body, port):
+    """Seconds of the second upload on a connection, by h2load: curl 7.88 makes none."""
+    log = os.path.join(folder, "log")
+    subprocess.run(["h2load", "-n2", "-c1", "-m1", f"--data={body}", f"--log-file={log}", f"http://127.0.0.1:{port}/"], check=True, capture_output=True)
+    with open(log) as file:
+        (_, first, _), (_, second, microseconds) = (line.split() for line in file)
+    os.remove(log)
+    assert first == second == "200", (first, second)
+    return int(microseconds) / 1e6
 
 
 def main():

@@ -30,7 +30,7 @@ use crate::settings::{self, Settings};
 use crate::streams::Streams;
 use crate::tally::Tally;
 use crate::trailers::Trailers;
-use crate::window::{DEFAULT_WINDOW, Distance, Owed, Window};
+use crate::window::{DEFAULT_WINDOW, Distance, InitialWindow, Owed, Window};
 
 /// An event of [`Connection::advance`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,8 +131,8 @@ pub struct Connection {
     has_large_bodies: bool,
     /// The connection's send window.
     send: Window,
-    /// The initial window that the peer is assumed to use: ours, once it acknowledged the settings.
-    assumed_window: u32,
+    /// The window of each new stream of the peer.
+    initial: InitialWindow,
     output: Vec<u8>,
     /// How many bytes of the output were sent.
     flushed: usize,
@@ -257,7 +257,7 @@ impl Connection {
             has_large_bodies: false,
             owed: Owed::default(),
             send: Window::new(DEFAULT_WINDOW),
-            assumed_window: limits.stream_window.max(DEFAULT_WINDOW),
+            initial: InitialWindow::new(limits.stream_window),
             output,
             flushed: 0,
             leaving: Leaving::No,
@@ -324,9 +324,11 @@ impl Connection {
         self.now_ms = now_ms;
     }
 
-    /// By how many bytes the windows of live streams are wider than initially.
+    /// By how many bytes the windows of live streams are wider than in the first settings, or that of the next stream; no more than the
+    /// connection's window.
     pub fn lent(&self) -> u32 {
-        self.streams.lent()
+        let next = self.initial.raised(self.limits.stream_window);
+        self.streams.lent().min(self.limits.connection_window).max(next)
     }
 
     /// Streams that began.

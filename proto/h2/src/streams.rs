@@ -79,7 +79,7 @@ impl Streams {
     pub fn lend(&mut self, id: u32, count: u32) {
         if let Some(record) = self.get_mut(id) {
             record.lent += count;
-            self.lent += count;
+            self.lent = self.lent.saturating_add(count);
         }
     }
 
@@ -88,22 +88,41 @@ impl Streams {
         if let Some(record) = self.get_mut(id) {
             let count = count.min(record.lent);
             record.lent -= count;
-            self.lent -= count;
+            self.lent = self.lent.saturating_sub(count);
         }
     }
 
     /// Adds a stream; its number is higher than those before.
     pub fn open(&mut self, stream: Stream) {
         debug_assert!(self.records.last().is_none_or(|last| last.id < stream.id));
+        self.lent = self.lent.saturating_add(stream.lent);
         self.records.push(stream);
     }
 
     /// Removes a stream; false if it has no record.
     pub fn close(&mut self, id: u32, reset_here: bool) -> bool {
         let Some(at) = self.position(id) else { return false };
-        self.lent -= self.records.remove(at).lent;
+        self.lent = self.lent.saturating_sub(self.records.remove(at).lent);
         self.note_closed(id, reset_here);
         true
+    }
+
+    /// The peer has learned that the initial window is narrower than it assumed.
+    pub fn shift_receive(&mut self, before: u32, after: u32) {
+        for record in &mut self.records {
+            // The window can only shrink here, so it cannot overflow.
+            let _ = record.receive.shift(before, after);
+        }
+    }
+
+    /// The peer's last frame of a live stream came. Returns how much wider its receive window is than initially.
+    pub fn end_of_peer(&mut self, id: u32) -> u32 {
+        let Some(record) = self.get_mut(id) else { return 0 };
+        let lent = record.lent;
+        if record.end_remote() {
+            self.close(id, false);
+        }
+        lent
     }
 
     /// Removes the streams above this one: the peer did not process them.

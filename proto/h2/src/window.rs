@@ -55,6 +55,61 @@ impl Window {
     }
 }
 
+/// The window of each new stream of the peer: the widest one that the peer may use, until it acknowledged the latest settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InitialWindow {
+    /// A number of bytes. Without alignment, because every idle connection holds it.
+    size: [u8; 4],
+    unacknowledged: Unacknowledged,
+}
+
+/// The settings of this end that were not acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unacknowledged {
+    /// The first ones.
+    First,
+    /// Later ones, with a wider window.
+    Wider,
+    Nothing,
+}
+
+impl InitialWindow {
+    /// That of the first settings. The peer may use the default before it knows these (RFC 9113, 6.5.3).
+    pub fn new(first: u32) -> InitialWindow {
+        InitialWindow { size: first.max(DEFAULT_WINDOW).to_ne_bytes(), unacknowledged: Unacknowledged::First }
+    }
+
+    /// In bytes.
+    pub fn size(self) -> u32 {
+        u32::from_ne_bytes(self.size)
+    }
+
+    /// By how many bytes it is wider than in the first settings.
+    pub fn raised(self, first: u32) -> u32 {
+        if self.unacknowledged == Unacknowledged::First { 0 } else { self.size() - first }
+    }
+
+    /// Whether settings were not acknowledged.
+    pub fn awaits_acknowledgement(self) -> bool {
+        self.unacknowledged != Unacknowledged::Nothing
+    }
+
+    /// Settings with this wider window are sent, while no stream receives.
+    pub fn raise(&mut self, size: u32) {
+        *self = InitialWindow { size: size.to_ne_bytes(), unacknowledged: Unacknowledged::Wider };
+    }
+
+    /// The peer acknowledged settings. For the first ones, returns the windows of streams before and after.
+    pub fn acknowledged(&mut self, first: u32) -> Option<(u32, u32)> {
+        let before = self.size();
+        if std::mem::replace(&mut self.unacknowledged, Unacknowledged::Nothing) != Unacknowledged::First {
+            return None;
+        }
+        self.size = first.to_ne_bytes();
+        Some((before, first))
+    }
+}
+
 /// Bytes that were consumed and not given back yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owed(u32);

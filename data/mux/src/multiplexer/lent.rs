@@ -3,12 +3,12 @@
 use std::cell::Cell;
 
 thread_local! {
-    static TOTAL: Cell<u32> = const { Cell::new(0) };
+    static TOTAL: Cell<u64> = const { Cell::new(0) };
 }
 
 /// How many bytes are left for windows to grow by.
 pub(super) fn left() -> u32 {
-    MOST.saturating_sub(TOTAL.get())
+    MOST.saturating_sub(u32::try_from(TOTAL.get()).unwrap_or(u32::MAX))
 }
 
 /// The part of one connection.
@@ -19,7 +19,7 @@ impl LentWindow {
     #[inline]
     pub fn set(&mut self, bytes: u32) {
         if self.0 != bytes {
-            TOTAL.set(TOTAL.get() - self.0 + bytes);
+            TOTAL.set(TOTAL.get() - u64::from(self.0) + u64::from(bytes));
             self.0 = bytes;
         }
     }
@@ -49,6 +49,15 @@ mod tests {
         drop(other);
         assert_eq!(left(), MOST - 400);
         drop(one);
+        assert_eq!(left(), MOST);
+        // Streams may begin with wide windows, more of them than the bound allows to grow.
+        let wide = [u32::MAX; 3].map(|bytes| {
+            let mut window = LentWindow::default();
+            window.set(bytes);
+            window
+        });
+        assert_eq!(left(), 0);
+        drop(wide);
         assert_eq!(left(), MOST);
     }
 }

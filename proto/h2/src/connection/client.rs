@@ -57,7 +57,7 @@ impl Connection {
         self.streams.open(Stream {
             id,
             state: StreamState::Open,
-            receive: Window::new(self.assumed_window),
+            receive: Window::new(self.initial.size()),
             lent: 0,
             has_grown: false,
             send: Window::new(self.peer.initial_window),

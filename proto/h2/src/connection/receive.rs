@@ -249,7 +249,12 @@ impl Connection {
         self.has_settings = true;
         self.spend()?;
         match (self.frame.has(ACK), self.frame.length) {
-            (true, 0) => self.settings_acknowledged(),
+            (true, 0) => {
+                if let Some((before, after)) = self.initial.acknowledged(self.limits.stream_window) {
+                    self.streams.shift_receive(before, after);
+                    self.distance.answered(self.now_ms);
+                }
+            }
             (false, 0) => settings::write_acknowledgement(&mut self.output),
             (false, length) if length.is_multiple_of(settings::ENTRY as u32) => {
                 self.reading = Reading::Prefix(settings::ENTRY as u8);
@@ -441,17 +446,6 @@ impl Connection {
         Ok(opened.then_some(Event::Window { stream: 0 }))
     }
 
-    /// Handles the acknowledgement of our settings.
-    fn settings_acknowledged(&mut self) {
-        let (before, after) = (self.assumed_window, self.limits.stream_window);
-        for stream in self.streams.all_mut() {
-            // The window can only shrink here, so it cannot overflow.
-            let _ = stream.receive.shift(before, after);
-        }
-        self.assumed_window = after;
-        self.distance.answered(self.now_ms);
-    }
-
     fn widen(&mut self, stream: u32, increment: u32) -> Outcome<Option<Event>> {
         if stream == 0 {
             let closed = self.send.open() == 0;
@@ -487,8 +481,9 @@ impl Connection {
         let goes_on = record.given_up && !end;
         let half = self.limits.stream_window as usize / 2;
         let grows = !end && !goes_on && !record.has_grown && record.receive.open() <= half;
-        if end && record.end_remote() {
-            self.streams.close(stream, false);
+        if end {
+            let lent = self.streams.end_of_peer(stream);
+            self.raise(lent);
         }
         if goes_on && complete {
             self.owe(count as u32);
@@ -571,9 +566,8 @@ impl Connection {
         if self.trailers.too_large {
             return Err(Wrong::Stream(stream, ErrorCode::EnhanceYourCalm));
         }
-        if record.end_remote() {
-            self.streams.close(stream, false);
-        }
+        let lent = self.streams.end_of_peer(stream);
+        self.raise(lent);
         Ok(Some(Event::Trailers { stream }))
     }
 
@@ -614,8 +608,8 @@ impl Connection {
         self.streams.open(Stream {
             id: stream,
             state: if end { StreamState::HalfClosedRemote } else { StreamState::Open },
-            receive: Window::new(self.assumed_window),
-            lent: 0,
+            receive: Window::new(self.initial.size()),
+            lent: self.initial.raised(self.limits.stream_window),
             has_grown: false,
             send: Window::new(self.peer.initial_window),
             owed: Owed::default(),

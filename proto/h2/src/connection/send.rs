@@ -8,6 +8,7 @@ use super::{Connection, DISTANCE, FAREWELL, Leaving};
 use crate::error::ErrorCode;
 use crate::frame::{self, END_STREAM, STREAM_BITS};
 use crate::response;
+use crate::settings;
 use crate::window::DEFAULT_WINDOW;
 
 impl Connection {
@@ -218,6 +219,27 @@ impl Connection {
         self.has_large_bodies |= wider > 0;
         self.streams.lend(stream, wider);
         wider
+    }
+
+    /// A body ended with a window that was wider by `lent` bytes: has the next bodies of a peer that is far begin with one as wide, and with
+    /// the first window that came before it grew. Otherwise they would wait for a round trip behind the window of the first settings. Not
+    /// before the window is twice as wide, nor while another body comes: new settings shift its window, too (RFC 9113, 6.9.2). A
+    /// client's responses have their window with the request instead.
+    pub(super) fn raise(&mut self, lent: u32) {
+        let first = self.limits.stream_window;
+        let raised = self.initial.raised(first);
+        if lent <= raised || lent < first.saturating_add(2 * raised) || !self.distance.is_far() {
+            return;
+        }
+        let is_busy =
+            self.initial.awaits_acknowledgement() || self.streams.all_mut().any(|record| record.receives());
+        if self.answers.is_none() && !is_busy {
+            let most = self.limits.connection_window / 8 * 7;
+            let more = most.saturating_sub(first + lent).min(first).min(self.growth);
+            let wider = first + lent + more;
+            self.initial.raise(wider);
+            settings::write(&mut self.output, &[(settings::INITIAL_WINDOW_SIZE, wider)]);
+        }
     }
 
     /// Opens a stream's receive window by `increment` bytes, and by more if it `grows`.

@@ -156,3 +156,69 @@ fn four_megabytes_take_one_flight_of_the_first_window_and_three_of_a_wide_one() 
     }
     assert_eq!(flights, 4);
 }
+
+/// The second body has in its first flight all that the first one got with updates.
+#[test]
+fn the_next_body_begins_with_the_window_of_an_earlier_one() {
+    let mut client = client_at(FAR_MS, narrow());
+    let end = |client: &mut Client, stream| {
+        client.send(&frame(0, END_STREAM, stream, b""));
+        client.received()
+    };
+    // A window that is not twice as wide is not worth a frame.
+    let fields = [(":method", "PUT"), (":scheme", "http"), (":path", "/"), ("content-length", "249")];
+    let block = client.block(&fields);
+    client.send(&frame(1, END_HEADERS, 1, &block));
+    assert_eq!(upload(&mut client, 1, 100, 0), "window 1 49");
+    assert_eq!(upload(&mut client, 1, 49, 149), "window 1 149");
+    client.send(&frame(0, 0, 1, &[b'x'; 100]));
+    assert_eq!(end(&mut client, 1), "");
+    client.connection.reset(1, ErrorCode::Cancel);
+    client.received();
+    // Nor while another body comes: new settings would shift its window.
+    client.request(3, false);
+    assert_eq!(upload(&mut client, 3, 50, 0), format!("window 3 {}", SHARED - 100));
+    client.request(5, false);
+    assert_eq!(end(&mut client, 3), "");
+    assert_eq!(client.connection.lent(), SHARED - 100);
+    assert_eq!(end(&mut client, 5), "", "this one did not grow");
+    client.request(7, false);
+    assert_eq!(upload(&mut client, 7, 50, 0), format!("window 7 {}", SHARED - 100));
+    assert_eq!(end(&mut client, 7), "settings");
+    for stream in [3, 5, 7] {
+        client.connection.reset(stream, ErrorCode::Cancel);
+    }
+    client.received();
+    assert_eq!(client.connection.lent(), SHARED - 100, "the next body may fill it at any time");
+    // Also one that begins before the client knows of it.
+    client.request(9, false);
+    assert_eq!(upload(&mut client, 9, 50_000, 0), "");
+    client.send(&frame(4, ACK, 0, &[]));
+    assert_eq!(client.received(), "");
+    client.request(11, false);
+    assert_eq!(client.connection.windows(11), Some((SHARED as i32, 65_535)));
+    assert_eq!(client.connection.lent(), 65_535, "no more than the connection's window");
+    // A peer that turned out to be near needs no wide window.
+    let mut near = Client::silent(Limits::default());
+    near.now_ms = 1000;
+    near.connection.allow_growth(u32::MAX, 1000);
+    near.send(&[&PREFACE[..], &frame(4, 0, 0, &[])].concat());
+    near.request(1, false);
+    near.received();
+    assert!(upload(&mut near, 1, 32_768, 0).starts_with("window 1 "), "it may be far");
+    near.send(&frame(4, ACK, 0, &[]));
+    assert_eq!(end(&mut near, 1), "");
+    // A body of a known length has room for all of it.
+    let mut small = client_at(FAR_MS, narrow());
+    let block = small
+        .block(&fields.map(|(name, value)| (name, if name == "content-length" { "1000" } else { value })));
+    small.send(&frame(1, END_HEADERS, 1, &block));
+    assert_eq!(upload(&mut small, 1, 60, 60), "window 1 840, window 1 60");
+    assert_eq!(upload(&mut small, 1, 880, 0), "");
+    small.send(&frame(0, END_STREAM, 1, &[b'x'; 60]));
+    small.received();
+    small.request(3, false);
+    assert_eq!(small.connection.windows(3), Some((1040, 65_535)));
+    // Windows of bodies that wait become narrower, as if they had grown.
+    assert_eq!(upload(&mut client, 9, 0, 30_000), "window 0 30149");
+}
