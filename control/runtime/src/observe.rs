@@ -33,14 +33,16 @@ mod table_target;
 mod tls_target;
 pub(crate) mod work_target;
 
+pub use checks::CheckedProcess;
 pub use master_view::MasterView;
 pub(crate) use ocsp_updates::OcspUpdates;
 pub use record::{CliSettings, CliSocket, ProcessRecord, RecordedLimits};
 pub use statistics_page::Page;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
+use weir_backend::News;
 use weir_sched::TaskKey;
 use weir_stream::instance::Instance;
 
@@ -54,7 +56,35 @@ pub struct Live {
     /// The state that streams use.
     pub instance: Arc<Instance>,
     /// The state that only operators need.
-    pub record: &'static ProcessRecord,
+    pub record: Arc<ProcessRecord>,
+}
+
+/// A reference to the state for objects inside the state. It is weak to avoid reference cycles.
+#[derive(Clone)]
+pub struct WeakLive {
+    instance: Weak<Instance>,
+    record: Weak<ProcessRecord>,
+}
+
+impl Live {
+    /// A weak reference to this state.
+    pub fn downgrade(&self) -> WeakLive {
+        WeakLive { instance: Arc::downgrade(&self.instance), record: Arc::downgrade(&self.record) }
+    }
+}
+
+impl WeakLive {
+    /// The state; none once its owners dropped it.
+    pub fn upgrade(&self) -> Option<Live> {
+        Some(Live { instance: self.instance.upgrade()?, record: self.record.upgrade()? })
+    }
+
+    /// Logs the changes of servers, and starts the work that follows from them.
+    pub fn tell(&self, news: News) {
+        if let Some(live) = self.upgrade() {
+            notices::tell(&live, news);
+        }
+    }
 }
 
 /// The target of one session of the runtime API.

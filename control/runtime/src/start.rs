@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_checks::ProcessView as _;
 use weir_config::model::{
     AcceptedFamilies, Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig, Tuning,
 };
@@ -30,8 +29,8 @@ use weir_sys::{process as system, users};
 use weir_tls::ChooseServer;
 
 use crate::build::{
-    self, LivePeers, LiveRelays, LiveTls, NameServersPlan, PeersPlan, RelayPlan, RelayWay, SavedStates,
-    SystemResolver,
+    self, ClientPlan, LivePeers, LiveRelays, LiveTls, NameServersPlan, PeersPlan, RelayPlan, RelayWay,
+    SavedStates, SystemResolver,
 };
 use crate::cli_server::{self, CliAcceptor};
 use crate::core_dump;
@@ -42,8 +41,8 @@ use crate::listening::{BindContext, Listening, Owner, Predecessor};
 use crate::log_connector;
 use crate::messages::{Messages, Verbosity};
 use crate::observe::{
-    self, CliSocket, Live, OcspUpdates, Page, ProcessRecord, RecordedLimits, ocsp_updates, pattern_care,
-    pulse,
+    self, CheckedProcess, CliSocket, Live, OcspUpdates, Page, ProcessRecord, RecordedLimits, ocsp_updates,
+    pattern_care, pulse,
 };
 use crate::privileges;
 use crate::process::{self, Precedence};
@@ -185,7 +184,7 @@ fn try_serve(
     let resolver = SystemResolver { ipv4_only: invocation.ipv4_only };
     let mailers =
         build::mailers(&config, &resolver, messages).map_err(|faults| refused(&faults, messages))?;
-    let client = build::ClientPlan::new(&config, &resolver).map_err(|faults| refused(&faults, messages))?;
+    let client = ClientPlan::new(&config, &resolver).map_err(|faults| refused(&faults, messages))?;
     let check_means = build::CheckMeans::new(&config, &prepared.environment);
     let check_means =
         check_means.map_err(|error| Some(format!("External checks cannot be started: {error}.")))?;
@@ -206,9 +205,9 @@ fn try_serve(
         log_tag: global.log_tag.as_deref().unwrap_or(build::DEFAULT_TAG).as_bytes().into(),
         ..ProcessRecord::new(workers)
     };
-    let record = record.publish();
+    let record = Arc::new(record);
     let (instance, plans) =
-        instance(config, prepared.states, &invocation, workers, &capacity, messages, record)?;
+        instance(config, prepared.states, &invocation, workers, &capacity, messages, &record)?;
     let Plans { relays, peers, name_servers, states } = plans;
     record.events.attach(&instance).map_err(|faults| refused(&faults, messages))?;
     let relays = relays.publish(&instance, record.tls());
@@ -271,34 +270,20 @@ fn try_serve(
     });
     let _ = record.lifecycle.set(Arc::clone(&lifecycle));
     build::follow(&instance);
-    let live = Live { instance: Arc::clone(&instance), record };
-    // The instance refers to itself here.
-    let listens = Arc::downgrade(&instance);
-    let _ = instance.news.set(Box::new(move |news| {
-        if let Some(instance) = listens.upgrade() {
-            Live { instance, record }.news(news);
-        }
-    }));
-    let checks = build::checks(&instance, &record.check_means, Box::new(live.clone()));
-    let _ = record.checks.set(Arc::new(checks));
+    let live = Live { instance: Arc::clone(&instance), record: Arc::clone(&record) };
     let mut families = global.accepted_families;
     if invocation.ipv4_only {
         families = AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false };
     }
-    let tell = Box::new(move |news| live.news(news));
-    let resolvers = build::resolvers(&sections, name_servers, families, &instance, &states, tell);
+    observe_servers(
+        &live,
+        Observers { sections: &sections, name_servers, families, states: &states, client },
+    );
     drop(states);
-    let resolvers = Arc::new(resolvers);
-    let _ = record.resolvers.set(Arc::clone(&resolvers));
-    let upstream = record.tls().and_then(LiveTls::client);
-    let updates = OcspUpdates::new(&client, upstream, Arc::clone(&resolvers));
-    let _ = record.ocsp_updates.set(Arc::new(updates));
-    let _ = instance.names.set(Box::new(build::LiveNames(resolvers)));
     instance.keeps_quiet_clients.store(link.is_some(), SeqCst);
     let channel = link.as_ref().map(|link| system::duplicate(&link.channel)).transpose();
     let channel = channel.map_err(said("Cannot reach the master"))?;
-    let serving = Live { instance: Arc::clone(&instance), record };
-    let runtime = start_workers(serving, &lifecycle, &global, workers, signals, channel)
+    let runtime = start_workers(live.clone(), &lifecycle, &global, workers, signals, channel)
         .map_err(said("Cannot start the workers"))?;
     let boot_ms = weir_sched::now().as_ms().saturating_sub(record.started_ms);
     let _ = record.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
@@ -325,11 +310,44 @@ fn try_serve(
         say_what_locks_cost(workers, record.started_ms);
     }
     flush_logs(&instance, &lifecycle.relays, &lifecycle.peers, &record.events.sinks);
+    // The process ends: the kernel frees its memory faster than destructors do.
+    std::mem::forget(live);
     match (lifecycle.ended_by.load(SeqCst), ended) {
         (0, Ok(())) => Ok(End::Done),
         (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
         (signal, _) => Ok(End::Signal(signal)),
     }
+}
+
+/// The arguments of [`observe_servers`].
+struct Observers<'s> {
+    sections: &'s [weir_config::model::Resolvers],
+    name_servers: NameServersPlan,
+    families: AcceptedFamilies,
+    states: &'s SavedStates,
+    client: ClientPlan,
+}
+
+/// Creates the checks, the name resolution and the OCSP updates, without starting them. The state owns them, so they report to a weak
+/// reference to the state.
+fn observe_servers(live: &Live, parts: Observers<'_>) {
+    let Observers { sections, name_servers, families, states, client } = parts;
+    let Live { instance, record } = live;
+    let teller = || {
+        let live = live.downgrade();
+        Box::new(move |news| live.tell(news))
+    };
+    // Each is set only here.
+    let _ = instance.news.set(teller());
+    let checks = build::checks(instance, &record.check_means, Box::new(CheckedProcess::new(live)));
+    let _ = record.checks.set(Arc::new(checks));
+    let resolvers = build::resolvers(sections, name_servers, families, instance, states, teller());
+    let resolvers = Arc::new(resolvers);
+    let _ = record.resolvers.set(Arc::clone(&resolvers));
+    let upstream = record.tls().and_then(LiveTls::client);
+    let updates = OcspUpdates::new(&client, upstream, Arc::clone(&resolvers));
+    let _ = record.ocsp_updates.set(Arc::new(updates));
+    let _ = instance.names.set(Box::new(build::LiveNames(resolvers)));
 }
 
 /// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
@@ -451,7 +469,7 @@ fn instance(
     workers: usize,
     capacity: &Capacity,
     messages: &Messages,
-    record: &'static ProcessRecord,
+    record: &Arc<ProcessRecord>,
 ) -> Result<(Arc<Instance>, Plans), Fault> {
     // Values are computed while the instance is built: variables of the process.
     weir_expr::bound::set(config.global.tuning.buffer_size as usize);
@@ -779,3 +797,59 @@ fn flush_logs(instance: &Instance, relays: &LiveRelays, peers: &LivePeers, trace
 
 /// How long the end of the process waits for a slow reader of its logs.
 const LAST_LOGS: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::fixture;
+
+    static MESSAGES: Messages = Messages::new();
+
+    /// Fails if objects of the state own each other in a cycle.
+    #[test]
+    fn dropping_the_last_reference_frees_the_state() {
+        let text = "global\n localpeer A\n log ring@r local0\nring r\n size 32768\n server s 127.0.0.1:1\n\
+                    resolvers r\n nameserver n 127.0.0.1:53\npeers p\n peer A 127.0.0.1:1\n peer B 127.0.0.1:2\n\
+                    log-forward l\n bind 127.0.0.1:1\n log ring@r local0\n\
+                    defaults\n mode http\n timeout connect 1s\n timeout server 1s\n timeout client 1s\n\
+                    frontend f\n bind 127.0.0.1:1\n stats enable\n default_backend b\n\
+                    backend b\n stick-table type ip size 1 peers p\n server s 127.0.0.1:1 check\n\
+                    server t a.test:1 track s resolvers r init-addr none\n\
+                    backend c\n mode log\n server s 127.0.0.1:1\n server t udp@127.0.0.1:1\n";
+        let done = weir_sched::run(async move {
+            let live = fixture::live(text);
+            let (instance, record) = (&live.instance, &live.record);
+            let config = fixture::config(text).expect("a configuration");
+            let resolver = SystemResolver::default();
+            let relays = fixture::relays(text, &resolver).expect("a configuration");
+            let peers = build::peers(&config, &resolver).expect("addresses");
+            let peers = peers.publish(instance, false, &MESSAGES, &record.log_tag);
+            let _ = record.lifecycle.set(Arc::new(Lifecycle {
+                instance: Arc::clone(instance),
+                listening: Listening::default(),
+                messages: &MESSAGES,
+                hard_stop_after: None,
+                grace: None,
+                forwards: record.events.forwards.clone(),
+                operators: Arc::clone(&record.cli_connections),
+                relays,
+                peers,
+                operator_acceptors: Mutex::default(),
+                ended_by: AtomicI32::new(0),
+            }));
+            build::follow(instance);
+            let parts = Observers {
+                sections: &config.resolvers,
+                name_servers: build::name_servers(&config, &resolver).expect("addresses"),
+                families: config.global.accepted_families,
+                states: &SavedStates::default(),
+                client: ClientPlan::new(&config, &resolver).expect("defaults"),
+            };
+            observe_servers(&live, parts);
+            let (instance, record) = (Arc::downgrade(instance), Arc::downgrade(record));
+            drop(live);
+            assert_eq!((instance.strong_count(), record.strong_count()), (0, 0));
+        });
+        assert_eq!(done, Ok(Some(())));
+    }
+}

@@ -94,6 +94,7 @@ mod tests {
     use super::*;
     use crate::build::CheckMeans;
     use crate::listening::plan;
+    use crate::observe::CheckedProcess;
     use crate::observe::fixture::live_with_global;
 
     const WORKERS: usize = 2;
@@ -124,7 +125,7 @@ mod tests {
             note(&WorkerTuning::new(&global.tuning, WORKERS));
             note(&updates_at_once(&global.tuning));
             let means = CheckMeans { tuning: global.tuning.checks, ..CheckMeans::default() };
-            note(&crate::build::checks(&live.instance, &means, Box::new(live.clone())).load);
+            note(&crate::build::checks(&live.instance, &means, Box::new(CheckedProcess::new(&live))).load);
             note(&plan::described(&live.instance, &global, WORKERS));
             let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
             note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());

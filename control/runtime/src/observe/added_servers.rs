@@ -21,7 +21,7 @@ impl LiveTarget {
         if backend.is_static() {
             return Err(STATIC.to_owned());
         }
-        let record = self.live.record;
+        let record = &self.live.record;
         let resources = Resources {
             registry: &record.registry,
             patterns: &record.patterns,

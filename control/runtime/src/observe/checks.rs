@@ -5,12 +5,26 @@ use std::sync::Arc;
 use weir_backend::{Backend, News, Server};
 use weir_checks::{IdleConnection, ProcessView};
 use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_stream::instance::Instance;
 
-use super::{Live, notices};
+use super::{Live, WeakLive};
 
-impl ProcessView for Live {
+/// The process, as its checks see it.
+pub struct CheckedProcess {
+    instance: Arc<Instance>,
+    live: WeakLive,
+}
+
+impl CheckedProcess {
+    /// The process with this state.
+    pub fn new(live: &Live) -> Self {
+        CheckedProcess { instance: Arc::clone(&live.instance), live: live.downgrade() }
+    }
+}
+
+impl ProcessView for CheckedProcess {
     fn news(&self, news: News) {
-        notices::tell(self, news);
+        self.live.tell(news);
     }
 
     fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection> {

@@ -100,7 +100,7 @@ pub(crate) fn try_live(
     ignore_unknown_names: bool,
 ) -> Result<Live, Vec<String>> {
     let (record, config) = read(text)?;
-    let instance = build::instance(config, options(record, resolver, ignore_unknown_names))
+    let instance = build::instance(config, options(&record, resolver, ignore_unknown_names))
         .map_err(|errors| said(&errors))?;
     let instance = Arc::new(instance);
     record.events.attach(&instance).map_err(|errors| said(&errors))?;
@@ -115,9 +115,9 @@ pub(crate) fn config(text: &str) -> Result<Config, Vec<String>> {
 /// The `log-forward` sections of a configuration's process, or the errors of its start.
 pub(crate) fn relays(text: &str, resolver: &dyn Resolver) -> Result<LiveRelays, Vec<String>> {
     let (record, config) = read(text)?;
-    let plan = build::relays(&config, &options(record, resolver, false)).map_err(|errors| said(&errors))?;
+    let plan = build::relays(&config, &options(&record, resolver, false)).map_err(|errors| said(&errors))?;
     let instance =
-        build::instance(config, options(record, resolver, false)).map_err(|errors| said(&errors))?;
+        build::instance(config, options(&record, resolver, false)).map_err(|errors| said(&errors))?;
     Ok(plan.publish(&Arc::new(instance), record.tls()))
 }
 
@@ -130,7 +130,7 @@ static NO_PEERS: LazyLock<build::PeersPlan> = LazyLock::new(build::PeersPlan::de
 static NO_STATES: LazyLock<build::SavedStates> = LazyLock::new(build::SavedStates::default);
 
 fn options<'o>(
-    record: &'static ProcessRecord,
+    record: &'o Arc<ProcessRecord>,
     resolver: &'o dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Options<'o> {
@@ -168,11 +168,11 @@ pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
 }
 
 /// A parsed configuration, and the record of its process.
-pub(crate) fn read(text: &str) -> Result<(&'static ProcessRecord, Config), Vec<String>> {
+pub(crate) fn read(text: &str) -> Result<(Arc<ProcessRecord>, Config), Vec<String>> {
     let (mut record, config) = read_only(text);
     record.events = build::events(&config, &NoNames, false)
         .map_err(|errors| errors.iter().map(|error| error.message.clone()).collect::<Vec<_>>())?;
-    Ok((record.publish(), config))
+    Ok((Arc::new(record), config))
 }
 
 /// A configuration without an instance.

@@ -109,7 +109,7 @@ impl MasterView {
             cli_connections: Arc::clone(&self.clients),
             ..ProcessRecord::new(1)
         };
-        let record = record.publish();
+        let record = Arc::new(record);
         let hostname = users::host_name();
         let options = Options {
             workers: 1,
@@ -132,7 +132,7 @@ impl MasterView {
                 started_us: self.began_wall_us,
                 time_zone: build::local_time_zone(),
             },
-            statistics: Box::new(Page::new(record)),
+            statistics: Box::new(Page::new(&record)),
             warn: &|_| {},
             notice: &|_| {},
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use weir_events::Level;
+use weir_expr::PatternStore;
 use weir_expr::pattern::regex::limit::{self, LimitReport, OnLimit};
 use weir_expr::pattern::{any_discarded, free_some, take_untidy};
 use weir_sched::{Class, Kind};
@@ -49,18 +50,18 @@ fn tidy(live: &Live) {
     if TIDYING.load(Acquire) || !take_untidy() {
         return;
     }
-    let record = live.record;
-    let tidy_all = move || {
-        record.patterns.sets().iter().for_each(|set| set.tidy());
+    let tidy_all = |patterns: &PatternStore| {
+        patterns.sets().iter().for_each(|set| set.tidy());
         TIDYING.store(false, Release);
     };
     TIDYING.store(true, Relaxed);
+    let patterns = Arc::clone(&live.record.patterns);
     let started = weir_sys::thread::start(c"patterns", move || {
         weir_sys::process::give_way();
-        tidy_all();
+        tidy_all(&patterns);
     });
     if started.is_err() {
-        tidy_all();
+        tidy_all(&live.record.patterns);
     }
 }
 

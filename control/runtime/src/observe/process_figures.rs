@@ -28,7 +28,7 @@ pub(super) fn fill(live: &Live, float: bool, info: &mut InfoRow) {
 }
 
 fn product(live: &Live, info: &mut InfoRow) {
-    let record = live.record;
+    let record = &live.record;
     info.set(InfoField::Name, PRODUCT);
     info.set(InfoField::Version, record.version.as_str());
     info.set(InfoField::ReleaseDate, record.release_date.as_str());

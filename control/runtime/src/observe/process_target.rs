@@ -147,7 +147,7 @@ impl ProcessTarget for LiveTarget {
     }
 
     fn set_variable(&mut self, name: &str, source: VariableSource<'_>) -> Result<(), String> {
-        let record = self.live.record;
+        let record = &self.live.record;
         let variable = record.variable_names.intern(name)?;
         if variable.scope != VariableScope::Process {
             return Err(format!(

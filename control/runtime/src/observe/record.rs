@@ -155,11 +155,6 @@ impl ProcessRecord {
     pub fn tls(&self) -> Option<&LiveTls> {
         self.tls.get().map(|tls| &**tls)
     }
-
-    /// Makes this the record of the process: it lives as long as the process.
-    pub fn publish(self) -> &'static Self {
-        Box::leak(Box::new(self))
-    }
 }
 
 /// One socket of the runtime API.

@@ -1,6 +1,6 @@
 //! The statistics page: the answers to requests for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use weir_config::model::{Stats, StatsScope, StatsText};
@@ -14,13 +14,14 @@ use super::{Live, ProcessRecord, metrics};
 
 /// Serves the statistics page and Prometheus.
 pub struct Page {
-    record: &'static ProcessRecord,
+    /// Weak, because the record refers to the instance, which owns the page.
+    record: Weak<ProcessRecord>,
 }
 
 impl Page {
     /// The page of the process with this record.
-    pub fn new(record: &'static ProcessRecord) -> Self {
-        Page { record }
+    pub fn new(record: &Arc<ProcessRecord>) -> Self {
+        Page { record: Arc::downgrade(record) }
     }
 }
 
@@ -33,13 +34,15 @@ impl Statistics for Page {
         let Some(asked) = asked.and_then(|target| StatsRequest::parse(uri, target)) else {
             return empty(400);
         };
-        let mut live = Live { instance: Arc::clone(instance), record: self.record };
+        let Some(record) = self.record.upgrade() else { return empty(503) };
+        let mut live = Live { instance: Arc::clone(instance), record };
         if let Some(form) = request.form {
             let body = (form.len() <= admin::LONGEST_FORM).then_some(form);
+            let token = live.record.form_token.clone();
             let trust = match request.sender {
                 _ if !request.admin => Trust::Nobody,
                 FormSender::OtherSite => Trust::Nobody,
-                FormSender::Page => Trust::Page { token: &self.record.form_token },
+                FormSender::Page => Trust::Page { token: &token },
                 FormSender::Script => Trust::Script,
             };
             let status = admin::post(body, trust, &mut live);
@@ -47,57 +50,49 @@ impl Statistics for Page {
             let location = admin::location(uri, &asked, status).into_bytes();
             return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
         }
-        self.answer(live, proxy, stats, asked, request.admin)
+        answer(live, proxy, stats, asked, request.admin)
     }
 
     fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<service::Page> {
-        metrics::page(&Live { instance: Arc::clone(instance), record: self.record }, query, accept)
+        let record = self.record.upgrade()?;
+        metrics::page(&Live { instance: Arc::clone(instance), record }, query, accept)
     }
 }
 
-impl Page {
-    fn answer(
-        &self,
-        live: Live,
-        proxy: &Proxy,
-        stats: &Stats,
-        asked: StatsRequest,
-        admin: bool,
-    ) -> service::Page {
-        let settings = self.settings(&live.instance, proxy, stats, admin);
-        let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
-        let content_type = asked.content_type();
-        let policy = (asked.what == What::Page).then_some(page::POLICY);
-        let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
-        service::Page { refresh, policy, body: Some(body), content_type, ..empty(200) }
-    }
+fn answer(live: Live, proxy: &Proxy, stats: &Stats, asked: StatsRequest, admin: bool) -> service::Page {
+    let settings = settings(&live, proxy, stats, admin);
+    let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
+    let content_type = asked.content_type();
+    let policy = (asked.what == What::Page).then_some(page::POLICY);
+    let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
+    service::Page { refresh, policy, body: Some(body), content_type, ..empty(200) }
+}
 
-    fn settings(&self, instance: &Instance, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
-        let of_text = |text: &StatsText, of_process: Option<&str>| match text {
-            StatsText::Global => of_process.map(str::to_owned),
-            StatsText::Own(own) => Some(own.to_string()),
-        };
-        let of_scope = |scope: &StatsScope| match scope {
-            StatsScope::Own => proxy.name().to_owned(),
-            StatsScope::Named(name) => name.to_string(),
-        };
-        PageSettings {
-            uri: stats.uri().to_owned(),
-            hide_version: stats.hide_version,
-            refresh_s: stats
-                .refresh
-                .map(|every| u32::try_from(every.as_secs()).unwrap_or(u32::MAX))
-                .filter(|&seconds| seconds > 0),
-            node: stats.show_node.as_ref().and_then(|text| of_text(text, Some(&instance.identity.node))),
-            description: stats
-                .show_description
-                .as_ref()
-                .and_then(|text| of_text(text, self.record.description.as_deref())),
-            legends: stats.show_legends,
-            modules: stats.show_modules,
-            form_token: admin.then(|| self.record.form_token.clone()),
-            proxies: stats.scope.iter().map(of_scope).collect(),
-        }
+fn settings(live: &Live, proxy: &Proxy, stats: &Stats, admin: bool) -> PageSettings {
+    let of_text = |text: &StatsText, of_process: Option<&str>| match text {
+        StatsText::Global => of_process.map(str::to_owned),
+        StatsText::Own(own) => Some(own.to_string()),
+    };
+    let of_scope = |scope: &StatsScope| match scope {
+        StatsScope::Own => proxy.name().to_owned(),
+        StatsScope::Named(name) => name.to_string(),
+    };
+    PageSettings {
+        uri: stats.uri().to_owned(),
+        hide_version: stats.hide_version,
+        refresh_s: stats
+            .refresh
+            .map(|every| u32::try_from(every.as_secs()).unwrap_or(u32::MAX))
+            .filter(|&seconds| seconds > 0),
+        node: stats.show_node.as_ref().and_then(|text| of_text(text, Some(&live.instance.identity.node))),
+        description: stats
+            .show_description
+            .as_ref()
+            .and_then(|text| of_text(text, live.record.description.as_deref())),
+        legends: stats.show_legends,
+        modules: stats.show_modules,
+        form_token: admin.then(|| live.record.form_token.clone()),
+        proxies: stats.scope.iter().map(of_scope).collect(),
     }
 }
 
