@@ -66,32 +66,32 @@ fn upstream_of(idle: Idle<Whole>, pools: &LocalArc<IdlePools>) -> Upstream {
     }
 }
 
-/// The server of idle connections. It may be removed in the meantime.
+/// The pool of a server. The server may be removed in the meantime.
 #[derive(Clone, Copy)]
-pub(super) struct Whose {
+pub(super) struct PoolKey {
     /// The index of its proxy.
     proxy: usize,
-    key: ServerKey,
+    server: ServerKey,
 }
 
-impl Whose {
+impl PoolKey {
     /// A server of the proxy at this index.
-    pub(super) fn new(proxy: usize, server: &Server) -> Whose {
-        Whose { proxy, key: server.key() }
+    pub(super) fn new(proxy: usize, server: &Server) -> PoolKey {
+        PoolKey { proxy, server: server.key() }
     }
 
     /// Its pool settings, unless it is down or removed. A caller with a reference to the server calls [`bounds`].
     pub(super) fn settings(self) -> Option<PoolSettings> {
         INSTANCE.with_borrow(|instance| {
             let proxy = instance.as_ref()?.proxies.get(self.proxy)?;
-            proxy.backend.as_ref()?.look_at(self.key, bounds)?
+            proxy.backend.as_ref()?.look_at(self.server, bounds)?
         })
     }
 
     /// Closes an idle connection of this worker to this server: one of the pool, else one that waits for its only client. False when
     /// there is neither.
     fn give_up_one(self) -> bool {
-        let is_own = |own: &OwnConnection| own.backend == self.proxy && own.server == Some(self.key);
+        let is_own = |own: &OwnConnection| own.backend == self.proxy && own.server == Some(self.server);
         // The connection of a pool is closed outside of the borrow.
         let pooled = with_pool(self, Pool::remove_oldest).flatten();
         pooled.is_some() || crate::worker::find_session(|session| session.drop_own_connection(is_own))
@@ -151,10 +151,10 @@ pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&
 }
 
 /// The same for a server that may be gone. None also when this worker had no connection to it yet.
-pub(super) fn with_pool<R>(whose: Whose, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
+pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
-        let pool = idle_pools.get_mut(whose.proxy)?.get_mut(whose.key.index())?;
-        pool.belongs_to(whose.key).then(|| use_pool(pool, then))
+        let pool = idle_pools.get_mut(pool_key.proxy)?.get_mut(pool_key.server.index())?;
+        pool.belongs_to(pool_key.server).then(|| use_pool(pool, then))
     })
 }
 
@@ -241,7 +241,7 @@ impl Drop for Waiting {
 /// Asks the worker with most idle connections for one of them. TLS sessions stay with their workers.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let server = stream.server.lease.as_ref()?.server();
-    let whose = Whose::new(stream.backend.index, server);
+    let pool_key = PoolKey::new(stream.backend.index, server);
     let own = weir_sched::worker_index();
     if stream.server_tls().is_some() {
         return None;
@@ -250,9 +250,9 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
     let waiting = Waiting::begin();
     let task = waiting.0;
     weir_sched::send_to(lender, move || {
-        let migration = give_away(whose, key, scope);
+        let migration = give_away(pool_key, key, scope);
         // If that worker is gone or its queue is full, the connection is closed with the message.
-        let _ = weir_sched::send_to(own, move || arrive(whose, task, migration));
+        let _ = weir_sched::send_to(own, move || arrive(pool_key, task, migration));
     })
     .ok()?;
     // The lender may be busy: then opening a connection is faster.
@@ -263,14 +263,14 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
 }
 
 /// Takes an idle connection off this worker's pool for another worker.
-fn give_away(whose: Whose, key: u64, scope: ReuseScope) -> Option<Migration> {
-    let Removed::Whole(idle) = with_pool(whose, |pool| pool.lend(key, scope))?? else { return None };
+fn give_away(pool_key: PoolKey, key: u64, scope: ReuseScope) -> Option<Migration> {
+    let Removed::Whole(idle) = with_pool(pool_key, |pool| pool.lend(key, scope))?? else { return None };
     let (descriptor, companion) = idle.connection.0.into_parts();
     Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests, key: idle.key })
 }
 
 /// Handles the lender's answer: for the waiter, or for the pool when there is none any more.
-fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
+fn arrive(pool_key: PoolKey, task: TaskKey, migration: Option<Migration>) {
     let unwanted =
         WAITERS.with_borrow_mut(|waiters| match waiters.iter_mut().find(|waiter| waiter.task == task) {
             Some(waiter) => {
@@ -283,21 +283,21 @@ fn arrive(whose: Whose, task: TaskKey, migration: Option<Migration>) {
         None => weir_sched::wake(task),
         Some(migration) => {
             if let Some(idle) = migration.and_then(Migration::unpack)
-                && let Some(settings) = whose.settings()
+                && let Some(settings) = pool_key.settings()
             {
-                keep_idle(whose, &settings, idle);
+                keep_idle(pool_key, &settings, idle);
             }
         }
     }
 }
 
 /// Puts a connection into this worker's pool, if there is room and it may be needed.
-fn keep_idle(whose: Whose, settings: &PoolSettings, idle: Idle<Whole>) {
+fn keep_idle(pool_key: PoolKey, settings: &PoolSettings, idle: Idle<Whole>) {
     let worker = weir_sched::worker_index();
     // A connection that is replaced or refused is closed outside of the borrow.
     let offered_key = idle.key;
     let mut offered = Some(idle);
-    let _given_up = with_pool(whose, |pool| {
+    let _given_up = with_pool(pool_key, |pool| {
         let given_up = match pool.admit(worker, offered_key, settings) {
             Admission::Refused => return None,
             Admission::Free => None,
@@ -348,7 +348,7 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     drop(in_use);
     if let Some(settings) = bounds(lease.server()) {
         keep_idle(
-            Whose::new(stream.backend.index, lease.server()),
+            PoolKey::new(stream.backend.index, lease.server()),
             &settings,
             Idle { connection: Whole(connection), requests, key },
         );
@@ -380,7 +380,7 @@ pub fn keep_of_check(
     {
         with_pool_of(proxy.index, server, |_| ());
         keep_idle(
-            Whose::new(proxy.index, server),
+            PoolKey::new(proxy.index, server),
             &settings,
             Idle { connection: Whole(connection), requests, key },
         );
@@ -407,12 +407,12 @@ fn place_now(server: &Server) -> Option<Companion> {
 
 /// The leased server, if it has `strict-maxconn`.
 #[inline]
-pub(super) fn strict_server(stream: &Stream) -> Option<(Whose, &Server)> {
+pub(super) fn strict_server(stream: &Stream) -> Option<(PoolKey, &Server)> {
     let server = stream.server.lease.as_ref()?.server();
     if !server.settings().pool.strict {
         return None;
     }
-    Some((Whose::new(stream.backend.index, server), server))
+    Some((PoolKey::new(stream.backend.index, server), server))
 }
 
 /// A place for one more connection to a server with `strict-maxconn`. When all are taken, an idle connection is closed for it: one of
@@ -420,13 +420,13 @@ pub(super) fn strict_server(stream: &Stream) -> Option<(Whose, &Server)> {
 ///
 /// # Errors
 /// [`Fault::Shortage`] if all of them are in use.
-pub(super) async fn place((whose, server): (Whose, &Server)) -> Result<Companion, Fault> {
+pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Companion, Fault> {
     let own = weir_sched::worker_index();
     for _ in 0..ROUNDS {
         if let Some(place) = place_now(server) {
             return Ok(place);
         }
-        if whose.give_up_one() {
+        if pool_key.give_up_one() {
             // One that carries streams is closed by its own task.
             yield_now().await;
             continue;
@@ -434,7 +434,7 @@ pub(super) async fn place((whose, server): (Whose, &Server)) -> Result<Companion
         let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
         for other in others.filter(|other| server.pools().keeps_any(*other)) {
             // A worker whose queue is full cannot help.
-            let _ = weir_sched::send_to(other, move || _ = whose.give_up_one());
+            let _ = weir_sched::send_to(other, move || _ = pool_key.give_up_one());
         }
         weir_sched::sleep_until(clock::after(TAKEOVER)).await;
     }

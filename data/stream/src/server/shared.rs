@@ -19,7 +19,7 @@ use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};
 
 use super::carrier::Carrier;
-use super::idle::{self, Whose, with_pool, with_pool_of};
+use super::idle::{self, PoolKey, with_pool, with_pool_of};
 use crate::clock;
 use crate::http2_figures::Counted;
 use crate::silence::{Rest, Silence};
@@ -28,7 +28,7 @@ use crate::upstream::Upstream;
 
 /// A stream's place on a connection of the pool.
 struct Lease {
-    whose: Whose,
+    pool_key: PoolKey,
     id: SharedId,
 }
 
@@ -36,10 +36,10 @@ impl Drop for Lease {
     fn drop(&mut self) {
         // Connections to a server that is down or removed are not kept.
         let nothing = PoolSettings { purge_delay_ms: 0, ..PoolSettings::default() };
-        let settings = self.whose.settings().unwrap_or(nothing);
+        let settings = self.pool_key.settings().unwrap_or(nothing);
         let worker = weir_sched::worker_index();
         // A connection that leaves the pool is closed outside of the borrow.
-        let gone = with_pool(self.whose, |pool| pool.end_stream(worker, self.id, &settings));
+        let gone = with_pool(self.pool_key, |pool| pool.end_stream(worker, self.id, &settings));
         drop(gone);
         idle::kept();
     }
@@ -58,7 +58,7 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
     let requests = requests.saturating_sub(1);
     Some(upstream(
         shared,
-        Some(Lease { whose: Whose::new(stream.backend.index, server), id }),
+        Some(Lease { pool_key: PoolKey::new(stream.backend.index, server), id }),
         Upstream::reused(requests, key),
     ))
 }
@@ -98,11 +98,11 @@ pub(super) fn open(
         let id = with_pool_of(stream.backend.index, server, |pool| {
             pool.open_shared(worker, carrier, key, limit)
         })??;
-        Some(Lease { whose: Whose::new(stream.backend.index, server), id })
+        Some(Lease { pool_key: PoolKey::new(stream.backend.index, server), id })
     });
     // Connections in the pool are counted by the pool.
     let in_use = in_use.filter(|_| lease.is_none());
-    let place = lease.as_ref().map(|lease| (lease.whose, lease.id));
+    let place = lease.as_ref().map(|lease| (lease.pool_key, lease.id));
     let known = stream.known_server();
     let care = Care {
         place,
@@ -121,7 +121,7 @@ pub(super) fn open(
 /// State of a connection's task.
 struct Care {
     /// The connection's place in its pool.
-    place: Option<(Whose, SharedId)>,
+    place: Option<(PoolKey, SharedId)>,
     /// The limit of streams that the pool knows.
     limit: u32,
     /// The interval of PINGs while there are no streams (`idle-ping`).
@@ -135,15 +135,15 @@ impl Care {
     /// Reports the server's limit of streams, or its end, to the pool.
     fn tell(&mut self, multiplexer: &Multiplexer) {
         self.counted.tell(multiplexer);
-        let Some((whose, id)) = self.place else { return };
+        let Some((pool_key, id)) = self.place else { return };
         if multiplexer.is_closing() {
             self.place = None;
-            drop(with_pool(whose, |pool| pool.retire(id)));
+            drop(with_pool(pool_key, |pool| pool.retire(id)));
             return;
         }
         let limit = multiplexer.stream_limit();
         if limit != std::mem::replace(&mut self.limit, limit) {
-            with_pool(whose, |pool| pool.limit_streams(id, limit));
+            with_pool(pool_key, |pool| pool.limit_streams(id, limit));
         }
     }
 }
