@@ -64,6 +64,7 @@ impl Message {
     }
 
     /// Forgets the message, keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.head.clear();
         self.bytes.clear();

@@ -23,18 +23,16 @@ use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 /// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy asks, for
 /// expressions that cannot be suspended.
-pub(crate) async fn verify_ahead(
-    stream: &mut Stream,
+///
+/// In a box, because few proxies ask any: the others test the list before.
+#[cold]
+pub(crate) fn verify_ahead<'s>(
+    stream: &'s mut Stream,
     side: ProxySide,
     choose: for<'l> fn(&'l AskedUserlists) -> &'l [u32],
-) -> Phase {
-    match choose(&stream.proxy(side).asked_userlists).is_empty() {
-        true => Ok(()),
-        false => {
-            let lists = stream.proxy(side).part(|proxy| choose(&proxy.asked_userlists));
-            PooledFuture::new(async move { verify_in_lists(stream, &lists).await }).await
-        }
-    }
+) -> PooledFuture<'s, Phase> {
+    let lists = stream.proxy(side).part(|proxy| choose(&proxy.asked_userlists));
+    PooledFuture::new(async move { verify_in_lists(stream, &lists).await })
 }
 
 /// The same for an action of a rule that applies.

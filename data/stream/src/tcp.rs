@@ -105,7 +105,9 @@ impl Stream {
         if self.speaks_http() {
             return self.until_http();
         }
-        passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.outside_of_rules).await?;
+        if !self.frontend.asked_userlists.outside_of_rules.is_empty() {
+            passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.outside_of_rules).await?;
+        }
         let backend = self.choose_backend()?;
         if backend.is_http() {
             return self.until_http();
@@ -113,7 +115,9 @@ impl Stream {
         self.enter_backend(backend);
         if self.has_other_backend() {
             self.content_rules(ProxySide::Backend).await?;
-            passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.outside_of_rules).await?;
+            if !self.backend.asked_userlists.outside_of_rules.is_empty() {
+                passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.outside_of_rules).await?;
+            }
         }
         self.reach_server().await?;
         self.log_the_beginning();

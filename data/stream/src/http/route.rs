@@ -28,7 +28,9 @@ enum Routed {
 impl Stream {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
-        passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.always).await?;
+        if !self.frontend.asked_userlists.always.is_empty() {
+            passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.always).await?;
+        }
         if !self.began_in_tcp
             && let Err(stop) = self.content_rules(ProxySide::Frontend).await
         {
@@ -45,7 +47,9 @@ impl Stream {
     /// The backend's rules on a request.
     pub(super) async fn backend_phase(&mut self) -> Phase {
         if self.has_other_backend() {
-            passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.always).await?;
+            if !self.backend.asked_userlists.always.is_empty() {
+                passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.always).await?;
+            }
             self.content_rules(ProxySide::Backend).await?;
             self.request_rules(ProxySide::Backend).await?;
         }
@@ -69,7 +73,9 @@ impl Stream {
             return Err(stop);
         }
         self.restrict_header_names(side)?;
-        passwords::verify_ahead(self, side, |lists| &lists.outside_of_rules).await?;
+        if !self.proxy(side).asked_userlists.outside_of_rules.is_empty() {
+            passwords::verify_ahead(self, side, |lists| &lists.outside_of_rules).await?;
+        }
         if asks_for_statistics(self, side) {
             PooledFuture::new(self.serve_statistics(side)).await?;
         }

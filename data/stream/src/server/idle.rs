@@ -135,6 +135,7 @@ thread_local! {
 
 /// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its figures to the other workers. None
 /// when the server was removed and another one has its place.
+#[inline]
 pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let (key, place) = (server.key(), server.key().index());
@@ -151,6 +152,7 @@ pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&
 }
 
 /// The same for a server that may be gone. None also when this worker had no connection to it yet.
+#[inline]
 pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         let pool = idle_pools.get_mut(pool_key.proxy)?.get_mut(pool_key.server.index())?;
@@ -158,6 +160,7 @@ pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R)
     })
 }
 
+#[inline]
 fn use_pool<R>(pool: &mut Pool, then: impl FnOnce(&mut Pool) -> R) -> R {
     let result = then(pool);
     pool.tell(weir_sched::worker_index());
