@@ -154,9 +154,9 @@ def release():
 
 
 def shipped():
-    """The release: its package, and the scripts of varnishtest against it."""
+    """The release: its package, and the scripts of varnishtest against it. Then what needs builds of its own (tests/builds.py)."""
     program = os.path.join(TARGET, "release", "weir")
-    return all([run([sys.executable, os.path.join("tests", name), "--bin", program]) for name in ("package.py", "vtc.py")])
+    return all([run([sys.executable, os.path.join("tests", name), "--bin", program]) for name in ("package.py", "vtc.py", "builds.py")])
 
 
 def vtc():

@@ -43,20 +43,20 @@ const _: () = {
         offset_of!(Shared, current),
         offset_of!(Shared, profile),
     ];
+    // The distance that keeps two parts from disturbing each other.
+    let apart = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
     let mut part = 0;
     while part < parts.len() {
-        assert!(parts[part] % APART == 0);
+        assert!(parts[part] % apart == 0);
         let mut other = 0;
         while other < part {
-            assert!(parts[part].abs_diff(parts[other]) >= APART);
+            assert!(parts[part].abs_diff(parts[other]) >= apart);
             other += 1;
         }
         part += 1;
     }
-    assert!(align_of::<Shared>() >= APART && size_of::<WakeSide>() <= 64);
+    assert!(align_of::<Shared>() >= apart && size_of::<WakeSide>() <= 64);
 };
-/// The distance that keeps two parts from disturbing each other.
-const APART: usize = if cfg!(target_arch = "x86_64") { 128 } else { align_of::<CachePadded<u8>>() };
 
 /// What a waker touches of another worker, on one cache line: each further line would also travel between processors.
 pub(crate) struct WakeSide {

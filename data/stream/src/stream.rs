@@ -109,12 +109,12 @@ pub struct Stream {
 const _: () = assert!(size_of::<Stream>() <= 768 || size_of::<weir_sys::Errno>() > 2);
 
 // So does the future of a request, with what `multiplexed.rs` puts around it: 16 bytes.
-const _: () = assert!(size_of_future(Stream::run) <= 208);
-
-/// The size of the future that an async function makes.
-const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {
-    size_of::<F>()
-}
+const _: () = {
+    const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {
+        size_of::<F>()
+    }
+    assert!(size_of_future(Stream::run) <= 208);
+};
 
 /// Why processing stopped before its normal end.
 #[derive(Debug)]
