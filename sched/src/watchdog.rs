@@ -9,7 +9,8 @@
 //! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor
 //! time that the worker used meanwhile: a worker that gets no processor is not stuck. A
 //! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
-//! warned about too; but it is never killed for it, since the kernel may let it go.
+//! warned about too; but it is never killed for it, since the kernel may let it go. `/proc` says whether a thread sleeps, so that warning
+//! is not written from another root directory (`chroot`): a directory of `/proc` that stayed open would be a way out of the jail.
 
 use crate::current_work::CurrentWork;
 use crate::shared::Shared;
