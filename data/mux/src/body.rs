@@ -238,13 +238,14 @@ impl BodyFlow {
     }
 
     /// Chooses the body's way, once the sink and its head are known. A body that was inspected before goes as payload.
+    #[inline]
     pub fn aim(&mut self, sink: &StreamConnector, head: &Head, is_filtered: bool) {
-        let to = if self.end == End::Head { Way::Payload } else { Way::to(sink, head) };
-        let is_untouched =
-            matches!(self.ready.way, Way::Open | Way::Wire) && self.ready.count == 0 && self.payload == 0;
-        debug_assert!(is_untouched || self.ready.way != Way::Wire, "it was rewound");
-        self.ready.way = match to {
+        let ReadyBytes { way, count, .. } = self.ready;
+        let is_untouched = matches!(way, Way::Open | Way::Wire) && count == 0 && self.payload == 0;
+        debug_assert!(is_untouched || way != Way::Wire, "it was rewound");
+        self.ready.way = match Way::to(sink, head) {
             Way::Chunks(_) if self.end == End::Chunk && is_untouched && !is_filtered => Way::Wire,
+            _ if self.end == End::Head => Way::Payload,
             to => to,
         };
     }
@@ -300,13 +301,14 @@ impl BodyFlow {
 
     /// Whether the last byte was seen and has left, and the sink has the end of the message: by its head, by framing, or by an end of its
     /// own.
+    #[inline]
     pub fn is_done(&self) -> bool {
-        let ends_apart = self.is_delimited() && self.ready.way != Way::Wire;
         let has_left = self.ready.count == 0 && matches!(self.framing, Framing::Done);
-        has_left && (self.ready.end_sent || !ends_apart)
+        has_left && (!self.is_delimited() || self.ready.end_sent || self.ready.way == Way::Wire)
     }
 
     /// Whether the last byte was seen, even if it has not left.
+    #[inline]
     pub fn is_complete(&self) -> bool {
         matches!(self.framing, Framing::Done)
     }
@@ -386,6 +388,7 @@ impl BodyFlow {
     }
 
     /// Whether its end is marked, and not announced by a length or its source's end.
+    #[inline]
     pub fn is_delimited(&self) -> bool {
         matches!(self.end, End::Chunk | End::Message)
     }

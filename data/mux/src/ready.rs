@@ -48,6 +48,7 @@ impl ReadyBytes {
     }
 
     /// How many bytes of trailers are there, and whether they go on.
+    #[inline]
     pub fn trailers(&self) -> (usize, bool) {
         (self.trailers.len(), !self.drops_trailers)
     }

@@ -164,7 +164,10 @@ impl Stream {
         if !self.request.body.is_done() && self.server.is_shared() {
             self.keep_body_for_refusal();
         }
-        if let Some(kept) = self.attempts.kept_body().filter(|_| self.request.body.is_filtered()) {
+        let kept = self.attempts.kept_body();
+        if let Some(kept) = kept
+            && self.request.body.is_filtered()
+        {
             self.request.body.repeat(kept);
         }
         let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
@@ -196,7 +199,7 @@ impl Stream {
         let no_delay = options(&self.frontend) || options(&self.backend);
         let waits = !no_delay && !bodiless && self.client.input().len() > self.request.body.ready();
         let before = upstream.connector.sent();
-        let kept = self.attempts.kept_body().filter(|_| !self.request.body.is_filtered());
+        let kept = kept.filter(|_| !self.request.body.is_filtered());
         let (message, sink, scratch) =
             (&mut self.request.message, &mut upstream.connector, &mut self.scratch);
         let sent = match kept {

@@ -70,6 +70,7 @@ impl Attempts {
     }
 
     /// The body that is sent again with the head.
+    #[inline]
     pub fn kept_body(&self) -> Option<&Rc<KeptBody>> {
         self.kept.as_ref().filter(|_| self.replay == Replay::Whole)
     }

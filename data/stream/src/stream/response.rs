@@ -106,6 +106,7 @@ impl ResponsePart {
     }
 
     /// Begins its body, unless that was done before.
+    #[inline]
     pub fn begin_body(&mut self, source: &StreamConnector, size: BodySize) {
         if !std::mem::replace(&mut self.body_begun, true) {
             self.body.begin(BodyFlow::behind(source, &self.message.head, size));
