@@ -7,17 +7,22 @@
 //! query ── MetricsRequest::parse ──► MetricsDump ── advance ──► scope by scope, metric by metric, object by object
 //! ```
 //!
-//! All values of one metric are adjacent, so each metric is a pass over the objects. That is expensive with thousands
-//! of servers; `metrics=` and `scope=` save passes, not only lines.
+//! All values of one metric are adjacent. So that a scrape does not walk over thousands of servers once for each metric, it reads the
+//! samples of many metrics in one pass and keeps them, in memory that all scrapes share ([`ScrapeMemory`]). `metrics=` and `scope=`
+//! save work, not only lines.
 
+mod batch;
 mod dump;
 mod line;
+mod memory;
 mod metrics;
 mod protobuf;
 mod request;
 mod samples;
+mod sheet;
 
 pub use dump::MetricsDump;
+pub use memory::ScrapeMemory;
 pub use request::{Form, MetricsRequest, Scope};
 
 use crate::name_server;

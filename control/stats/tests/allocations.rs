@@ -6,13 +6,15 @@ use weir_counting::{Counting, allocations};
 use weir_stats::{
     Cursor, Field, Format, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
     Progress, ProxyHead, Row, Selection, StatsDump, StatsRequest, StatsSource,
-    prometheus::{NameServerFigures, TableFigures},
+    prometheus::{NameServerFigures, ScrapeMemory, TableFigures},
 };
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 const SERVERS: usize = 1_000;
+
+static MEMORY: ScrapeMemory = ScrapeMemory::new(1 << 20, || false);
 
 /// A backend with many servers.
 struct Farm;
@@ -88,7 +90,7 @@ fn rows_are_written_without_allocations() {
     let mut text = String::with_capacity(1 << 23);
     check(100, || while page.advance(&Farm, &mut row, usize::MAX, &mut text) == Progress::More {});
 
-    let mut scrape = MetricsDump::new(MetricsRequest::parse(b"scope=server").unwrap());
+    let mut scrape = MetricsDump::new(MetricsRequest::parse(b"scope=server").unwrap(), &MEMORY);
     out.clear();
     // Some for each of a hundred metrics.
     check(1_000, || {

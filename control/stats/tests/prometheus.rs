@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use weir_events::Histogram;
 use weir_stats::name_server::FIGURES;
-use weir_stats::prometheus::{NameServerFigures, TableFigures};
+use weir_stats::prometheus::{NameServerFigures, ScrapeMemory, TableFigures};
 use weir_stats::{
     Cursor, Field, Health, InfoField, InfoRow, Kind, Latencies, MetricsDump, MetricsRequest, MetricsSource,
     Progress, ProxyHead, Row, Selection, StatsSource,
@@ -19,6 +19,10 @@ struct Shop {
     most_fields: Cell<usize>,
     /// How often rows were asked for.
     visits: Cell<usize>,
+    /// How many rows were filled.
+    rows: Cell<usize>,
+    /// How many fields of rows were to be filled in all.
+    figures: Cell<usize>,
 }
 
 const FE: ProxyHead<'static> = ProxyHead {
@@ -41,11 +45,25 @@ const BE: ProxyHead<'static> = ProxyHead {
     ..FE
 };
 
+/// Enough for all servers of these tests.
+static MEMORY: ScrapeMemory = ScrapeMemory::new(1 << 20, || false);
+
 impl Shop {
+    fn new(servers: usize) -> Self {
+        Self {
+            servers,
+            most_fields: Cell::new(0),
+            visits: Cell::new(0),
+            rows: Cell::new(0),
+            figures: Cell::new(0),
+        }
+    }
+
     fn fill(&self, object: usize, row: &mut Row) -> bool {
         // A metric needs its own figure, two names, and the fields on which its presence depends.
         let filled = row.only().map_or(usize::MAX, |only| only.iter().count());
         self.most_fields.set(self.most_fields.get().max(filled));
+        self.figures.set(self.figures.get() + filled);
         match object {
             0 => frontend(&FE, row),
             1 => frontend(&TCP, row),
@@ -71,6 +89,7 @@ impl StatsSource for Shop {
         self.visits.set(self.visits.get() + 1);
         while self.fill(cursor.object, row) {
             cursor.object += 1;
+            self.rows.set(self.rows.get() + 1);
             visit(row)?;
         }
         ControlFlow::Continue(())
@@ -126,14 +145,9 @@ impl MetricsSource for Shop {
 }
 
 fn scrape(query: &str) -> String {
-    let mut dump = MetricsDump::new(MetricsRequest::parse(query.as_bytes()).expect("a good query"));
+    let mut dump = MetricsDump::new(MetricsRequest::parse(query.as_bytes()).expect("a good query"), &MEMORY);
     let mut out = Vec::new();
-    while dump.advance(
-        &Shop { servers: 3, most_fields: Cell::new(0), visits: Cell::new(0) },
-        usize::MAX,
-        &mut out,
-    ) == Progress::More
-    {}
+    while dump.advance(&Shop::new(3), usize::MAX, &mut out) == Progress::More {}
     String::from_utf8(out).unwrap()
 }
 
@@ -177,27 +191,82 @@ fn a_metric_has_a_title_and_a_line_for_each_object() {
     );
 }
 
-/// Thousands of servers times dozens of metrics: rows with all their figures would cost 40 times as much.
+/// A scrape of one metric of thousands of servers must not cost as much as one of all metrics.
 #[test]
-fn a_row_is_filled_with_the_fields_of_one_metric() {
-    let shop = Shop { servers: 3, most_fields: Cell::new(0), visits: Cell::new(0) };
-    let mut dump =
-        MetricsDump::new(MetricsRequest::parse(b"extra-counters&no-maint").expect("a valid request"));
+fn rows_are_filled_with_the_fields_of_the_wanted_metrics() {
+    let shop = Shop::new(3);
+    let request =
+        b"no-maint&metrics=haproxy_server_weight,haproxy_server_check_code,haproxy_backend_h1_bytes_in";
+    let mut dump = MetricsDump::new(MetricsRequest::parse(request).expect("a valid request"), &MEMORY);
     let mut out = Vec::new();
     while dump.advance(&shop, usize::MAX, &mut out) == Progress::More {}
-    assert!((3..=5).contains(&shop.most_fields.get()), "{} fields", shop.most_fields.get());
+    assert!((3..=6).contains(&shop.most_fields.get()), "{} fields", shop.most_fields.get());
 }
 
 /// Finding the place in the list of servers would otherwise be most of a scrape's cost.
 #[test]
 fn a_source_fills_many_rows_each_time() {
-    let shop = Shop { servers: 600, most_fields: Cell::new(0), visits: Cell::new(0) };
+    let shop = Shop::new(600);
     let request = b"scope=server&metrics=haproxy_server_weight,haproxy_server_sessions_total";
-    let mut dump = MetricsDump::new(MetricsRequest::parse(request).expect("a valid request"));
+    let mut dump = MetricsDump::new(MetricsRequest::parse(request).expect("a valid request"), &MEMORY);
     let mut out = Vec::new();
     while dump.advance(&shop, usize::MAX, &mut out) == Progress::More {}
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 2 * (2 + 600));
-    assert!((2..=8).contains(&shop.visits.get()), "{} visits", shop.visits.get());
+    assert!((2..=24).contains(&shop.visits.get()), "{} visits", shop.visits.get());
+}
+
+/// Takes all pieces of a scrape of 600 servers; returns its text and how many rows were filled.
+fn scrape_of_many(query: &[u8], memory: &'static ScrapeMemory) -> (Vec<u8>, usize) {
+    let shop = Shop::new(600);
+    let mut dump = MetricsDump::new(MetricsRequest::parse(query).expect("a valid request"), memory);
+    let mut out = Vec::new();
+    loop {
+        let (enough, before) = (out.len() + 16_384, shop.figures.get());
+        if dump.advance(&shop, enough, &mut out) == Progress::Done {
+            return (out, shop.rows.get());
+        }
+        let filled = shop.figures.get() - before;
+        assert!(filled <= 4_000, "one piece fills {filled} fields of rows");
+    }
+}
+
+#[test]
+fn a_scrape_reads_each_object_once_as_far_as_there_is_memory() {
+    static NONE: ScrapeMemory = ScrapeMemory::new(0, || false);
+    static SHORT: ScrapeMemory = ScrapeMemory::new(1 << 20, || true);
+    static SOME: ScrapeMemory = ScrapeMemory::new(100_000, || false);
+    for query in [&b"scope=server"[..], b"scope=server&no-maint&desc-labels&extra-counters"] {
+        let (text, rows) = scrape_of_many(query, &MEMORY);
+        assert!((600..700).contains(&rows), "{rows} rows with enough memory");
+        let metrics = text.windows(7).filter(|bytes| bytes == b"# TYPE ").count();
+        for memory in [&NONE, &SHORT] {
+            let (same, rows) = scrape_of_many(query, memory);
+            assert!(same == text, "another text without memory");
+            assert!(rows >= metrics * 600, "{rows} rows for {metrics} metrics without memory");
+        }
+        for _ in 0..2 {
+            let (same, rows) = scrape_of_many(query, &SOME);
+            assert!(same == text, "another text with little memory");
+            assert!((1_200..metrics * 200).contains(&rows), "{rows} rows with little memory");
+        }
+    }
+}
+
+/// Clients that do not read their scrape keep its memory.
+#[test]
+fn scrapes_share_a_bound_of_memory_and_give_it_back() {
+    static MEMORY: ScrapeMemory = ScrapeMemory::new(400_000, || false);
+    let rows_of_another = || scrape_of_many(b"scope=server", &MEMORY).1;
+    let alone = rows_of_another();
+    let request = MetricsRequest::parse(b"scope=server").expect("a valid request");
+    let (shop, mut unread, mut out) = (Shop::new(600), MetricsDump::new(request, &MEMORY), Vec::new());
+    while out.is_empty() {
+        let _ = unread.advance(&shop, 1, &mut out);
+    }
+    assert!((600..700).contains(&alone), "{alone} rows with all of the memory");
+    assert!(rows_of_another() > 1_200, "both scrapes fit");
+    drop(unread);
+    assert_eq!(rows_of_another(), alone, "the memory did not come back");
 }
 
 #[test]
@@ -314,8 +383,8 @@ fn extra_counters_come_when_wanted() {
 
 #[test]
 fn pieces_are_small_however_many_servers_there_are() {
-    let shop = Shop { servers: 600, most_fields: Cell::new(0), visits: Cell::new(0) };
-    let mut dump = MetricsDump::new(MetricsRequest::parse(b"no-maint&scope=server").unwrap());
+    let shop = Shop::new(600);
+    let mut dump = MetricsDump::new(MetricsRequest::parse(b"no-maint&scope=server").unwrap(), &MEMORY);
     let (mut whole, mut pieces) = (Vec::new(), 0);
     loop {
         let mut piece = Vec::new();

@@ -1,8 +1,9 @@
 //! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
 
+use weir_memory::shortage;
 use weir_mux::{Made, Service};
 use weir_resolvers::Figure;
-use weir_stats::prometheus::{NameServerFigures, TableFigures};
+use weir_stats::prometheus::{NameServerFigures, ScrapeMemory, TableFigures};
 use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
 use weir_stream::instance::service::Page;
 
@@ -40,10 +41,13 @@ impl MetricsSource for Live {
 pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
-    let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request) };
+    let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request, &MEMORY) };
     let body: Option<Box<dyn Service>> = Some(Box::new(scrape));
     Some(Page { status: 200, content_type, policy: None, location: None, refresh: None, body })
 }
+
+/// Two scrapes of ten thousand servers, or one of twenty-five thousand, read each server once.
+static MEMORY: ScrapeMemory = ScrapeMemory::new(16 << 20, shortage::is_short);
 
 /// A scrape in progress.
 struct Scrape {

@@ -1,10 +1,12 @@
 //! A complete scrape, a bounded piece at a time.
 
 use super::MetricsSource;
+use super::batch::{Means, MetricBatch};
 use super::line::write_name;
+use super::memory::{MemoryShare, ScrapeMemory};
 use super::metrics::{DESCRIPTION, Metric, Presence, Values};
 use super::request::{MetricsRequest, Scope};
-use super::samples::{Samples, describe, write_name_server, write_table};
+use super::samples::{Samples, Title, describe, write_name_server, write_table};
 use crate::dump::{OBJECTS_PER_PIECE, Progress, visit_rows};
 use crate::field_set::FieldSet;
 use crate::fields::{Field, Kind};
@@ -15,22 +17,48 @@ use crate::source::{Cursor, Selection};
 /// A scrape in progress.
 ///
 /// ```text
-/// next metric ──► objects ──► lines ──► objects ... ──► next metric ... ──► next scope ... ──► end
+/// next metrics ──► read objects ... ──► write metric by metric ──┐
+///      ▲    └────► objects ──► lines ──► objects ... ────────────┤
+///      └─────────────────────────────────────────────────────────┘──► end
 /// ```
+/// All samples of a metric are adjacent. To read each object once and not once for each of 60 metrics, the samples of consecutive
+/// metrics are kept in [`Sheet`](super::sheet::Sheet)s, as far as there is memory.
 #[derive(Debug)]
 pub struct MetricsDump {
     request: MetricsRequest,
     info: Option<Box<InfoRow>>,
     row: Row,
-    /// The index of the scope.
-    scope: usize,
-    /// The index of the next metric in the scope.
-    metric: usize,
-    current: Option<CurrentMetric>,
+    /// The next metric.
+    position: MetricPosition,
+    /// The most metrics of a batch: fewer once their samples did not fit.
+    most_metrics: usize,
+    share: MemoryShare,
+    current: Option<Work>,
     /// The next object.
     cursor: Cursor,
-    /// The metric whose title was written last.
-    titled: &'static str,
+    title: Title,
+}
+
+/// A metric, by the index of its scope and its own in that.
+#[derive(Clone, Copy, Debug, Default)]
+struct MetricPosition {
+    scope: usize,
+    metric: usize,
+}
+
+impl MetricPosition {
+    fn after(samples: &Samples) -> Self {
+        Self { scope: samples.scope as usize, metric: samples.index + 1 }
+    }
+}
+
+/// The current step of a scrape.
+#[derive(Debug)]
+enum Work {
+    /// One metric: each object is read and written at once.
+    Metric(CurrentMetric),
+    /// Several metrics with one pass over the objects.
+    Batch(MetricBatch),
 }
 
 /// The metric that is being written, and the objects that may have it.
@@ -41,34 +69,39 @@ struct CurrentMetric {
 }
 
 impl MetricsDump {
-    /// A scrape of which nothing was written.
-    pub fn new(request: MetricsRequest) -> Self {
+    /// A new scrape. It borrows from `memory` for the samples of a batch.
+    pub fn new(request: MetricsRequest, memory: &'static ScrapeMemory) -> Self {
         Self {
             request,
             info: None,
             row: Row::default(),
-            scope: 0,
-            metric: 0,
+            position: MetricPosition::default(),
+            most_metrics: usize::MAX,
+            share: MemoryShare::new(memory),
             current: None,
             cursor: Cursor::default(),
-            titled: "",
+            title: Title::default(),
         }
     }
 
     /// Appends lines until `out` holds at least `enough` bytes, and at most those of one object and metric more, some
-    /// 3 kB. A piece visits a bounded number of objects, matching or not.
+    /// 3 kB. A piece visits a bounded number of objects, matching or not: fewer if it reads many figures of each.
     pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
         let mut left = OBJECTS_PER_PIECE;
         while out.len() < enough && left > 0 {
             let Some(mut current) = self.current.take().or_else(|| self.begin()) else {
                 return Progress::Done;
             };
-            match self.objects(source, &mut current, enough, &mut left, out) {
+            let progress = match &mut current {
+                Work::Metric(metric) => self.objects(source, metric, enough, &mut left, out),
+                Work::Batch(batch) => self.batch(source, batch, enough, &mut left, out),
+            };
+            match progress {
                 Progress::More => self.current = Some(current),
                 Progress::Done => {
                     left = left.saturating_sub(1);
-                    if current.samples.titled {
-                        self.titled = current.samples.metric.name;
+                    if let Work::Metric(metric) = &current {
+                        metric.samples.lead(&mut self.title);
                     }
                 }
             }
@@ -76,30 +109,45 @@ impl MetricsDump {
         Progress::More
     }
 
-    /// Begins the next selected metric; none after the last one.
-    fn begin(&mut self) -> Option<CurrentMetric> {
-        let (scope, metric, name) = self.next_metric()?;
+    /// Begins the next selected metric, with those after it that can be read together; none after the last one.
+    fn begin(&mut self) -> Option<Work> {
+        let mut samples = self.metric_at(self.position)?;
+        self.position = MetricPosition::after(&samples);
         self.cursor = Cursor::default();
-        self.row.fill_only(fields_of(metric, self.request.no_maintenance));
-        let titled = self.titled == metric.name;
-        let samples = Samples::new(scope, metric, name, &self.request, titled);
-        Some(CurrentMetric { samples, selection: self.selection(scope, metric) })
+        let selection = self.selection(samples.scope, samples.metric);
+        let no_maintenance = self.request.no_maintenance;
+        if !samples.metric.has_samples() {
+            self.row.fill_only(fields_of([samples.metric], no_maintenance));
+            samples.follow(&self.title);
+            return Some(Work::Metric(CurrentMetric { samples, selection }));
+        }
+        let mut metrics = vec![samples];
+        while metrics.len() < self.most_metrics
+            && let Some(samples) = self.metric_at(self.position)
+            && samples.metric.has_samples()
+            && samples.scope == metrics[0].scope
+        {
+            self.position = MetricPosition::after(&samples);
+            metrics.push(samples);
+        }
+        self.row.fill_only(fields_of(metrics.iter().map(|samples| samples.metric), no_maintenance));
+        Some(Work::Batch(MetricBatch::new(selection, metrics)))
     }
 
-    fn next_metric(&mut self) -> Option<(Scope, &'static Metric, Vec<u8>)> {
-        while let Some(&scope) = Scope::ALL.get(self.scope) {
-            if self.request.wants_scope(scope) {
-                while let Some(metric) = Metric::of(scope).nth(self.metric) {
-                    self.metric += 1;
-                    let mut name = Vec::new();
-                    write_name(scope, metric.name, &mut name);
-                    if self.wants(metric, &name) {
-                        return Some((scope, metric, name));
-                    }
+    /// The first selected metric from a position on.
+    fn metric_at(&self, from: MetricPosition) -> Option<Samples> {
+        for (at, scope) in Scope::ALL.into_iter().enumerate().skip(from.scope) {
+            if !self.request.wants_scope(scope) {
+                continue;
+            }
+            let first = if at == from.scope { from.metric } else { 0 };
+            for (index, metric) in Metric::of(scope).enumerate().skip(first) {
+                let mut name = Vec::new();
+                write_name(scope, metric.name, &mut name);
+                if self.wants(metric, &name) {
+                    return Some(Samples::new(scope, metric, index, name, &self.request));
                 }
             }
-            self.scope += 1;
-            (self.metric, self.titled) = (0, "");
         }
         None
     }
@@ -148,6 +196,28 @@ impl MetricsDump {
                 out.len() >= enough
             }),
         }
+    }
+
+    /// Reads or writes the samples of several metrics.
+    fn batch(
+        &mut self,
+        source: &dyn MetricsSource,
+        batch: &mut MetricBatch,
+        enough: usize,
+        left: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> Progress {
+        let Self { cursor, row, share, title, .. } = self;
+        let begun = batch.metrics().len();
+        let progress = batch.advance(&mut Means { source, cursor, row, share, title, left }, enough, out);
+        let kept = batch.metrics();
+        if let Some(last) = kept.last().filter(|_| kept.len() < begun) {
+            self.position = MetricPosition::after(last);
+            self.most_metrics = kept.len();
+            let metrics = kept.iter().map(|samples| samples.metric);
+            self.row.fill_only(fields_of(metrics, self.request.no_maintenance));
+        }
+        progress
     }
 
     fn process(
@@ -206,19 +276,22 @@ impl MetricsDump {
     }
 }
 
-/// The fields that the lines of a metric need, so that sources compute no others for each of thousands of servers.
-fn fields_of(metric: &Metric, no_maintenance: bool) -> FieldSet {
-    let by_value = match metric.values {
-        Values::Number(field) | Values::Seconds(field) => FieldSet::of(&[field]),
-        Values::Status | Values::ServersByStatus => FieldSet::of(&[Field::Status]),
-        Values::CheckStatus | Values::ServersByCheckStatus => FieldSet::of(&[Field::CheckStatus]),
-        _ => FieldSet::default(),
-    };
-    let fields = match metric.presence {
-        Presence::Always => by_value,
-        Presence::Checked => by_value.with(Field::CheckStatus),
-        Presence::Http => by_value.with(Field::Mode),
-    };
+/// The fields that the lines of some metrics need, so that sources compute no others for each of thousands of servers.
+fn fields_of(metrics: impl IntoIterator<Item = &'static Metric>, no_maintenance: bool) -> FieldSet {
+    let mut fields = FieldSet::default();
+    for metric in metrics {
+        fields = match metric.values {
+            Values::Number(field) | Values::Seconds(field) => fields.with(field),
+            Values::Status | Values::ServersByStatus => fields.with(Field::Status),
+            Values::CheckStatus | Values::ServersByCheckStatus => fields.with(Field::CheckStatus),
+            _ => fields,
+        };
+        fields = match metric.presence {
+            Presence::Always => fields,
+            Presence::Checked => fields.with(Field::CheckStatus),
+            Presence::Http => fields.with(Field::Mode),
+        };
+    }
     // The health of servers in maintenance comes with their status.
     if no_maintenance { fields.with(Field::Status) } else { fields }
 }

@@ -6,7 +6,7 @@ use weir_events::HistogramReading;
 
 use super::metrics::Metric;
 use super::protobuf;
-use super::request::Scope;
+use super::request::{Form, Scope};
 use crate::render::{write_float, write_number};
 use crate::row::Value;
 
@@ -26,21 +26,10 @@ enum Written {
 
 impl<'o> Line<'o> {
     /// Begins the line of a metric with this complete name.
+    #[inline]
     pub(super) fn named(name: &[u8], out: &'o mut Vec<u8>) -> Self {
         out.extend_from_slice(name);
         Line { out, form: Written::Text { labelled: false } }
-    }
-
-    /// Goes on after a name and labels that were written before. `quoted` is the rest of a label that
-    /// [`Line::suspend`] left open.
-    #[inline]
-    pub(super) fn resumed(text: &[u8], quoted: Option<&str>, out: &'o mut Vec<u8>) -> Self {
-        out.extend_from_slice(text);
-        if let Some(value) = quoted {
-            write_escaped(value, out);
-            out.push(b'"');
-        }
-        Line { out, form: Written::Text { labelled: true } }
     }
 
     /// Begins the message of a metric.
@@ -49,27 +38,25 @@ impl<'o> Line<'o> {
         Line { out, form: Written::Protobuf { family, labels: Vec::new() } }
     }
 
-    /// Leaves it within a label of this name, before its value.
-    pub(super) fn suspend(self, name: &str) {
-        for part in [b",", name.as_bytes(), b"=\""] {
-            self.out.extend_from_slice(part);
-        }
-    }
-
-    /// Adds a label; an empty name adds none.
+    /// Adds labels that [`write_label`] encoded for the same form. The first of a sample come before all others.
     #[inline]
-    pub(super) fn label(mut self, name: &str, value: &str) -> Self {
-        if name.is_empty() {
-            return self;
-        }
+    pub(super) fn encoded(mut self, encoded: &[u8]) -> Self {
         match &mut self.form {
             Written::Text { labelled } => {
-                self.out.push(if *labelled { b',' } else { b'{' });
+                *labelled |= !encoded.is_empty();
+                self.out.extend_from_slice(encoded);
+            }
+            Written::Protobuf { labels, .. } => labels.extend_from_slice(encoded),
+        }
+        self
+    }
+
+    /// Adds a label.
+    pub(super) fn label(mut self, name: &str, value: &str) -> Self {
+        match &mut self.form {
+            Written::Text { labelled } => {
+                write_label(Form::Text, !*labelled, name, value, self.out);
                 *labelled = true;
-                self.out.extend_from_slice(name.as_bytes());
-                self.out.extend_from_slice(b"=\"");
-                write_escaped(value, self.out);
-                self.out.push(b'"');
             }
             Written::Protobuf { labels, .. } => protobuf::label(name, value, labels),
         }
@@ -79,36 +66,49 @@ impl<'o> Line<'o> {
     /// Ends the sample with a number; an unknown one is `NaN`.
     #[inline]
     pub(super) fn number(self, value: Value<'_>) {
-        self.write(value_of(value), |out| match value {
-            Value::Empty | Value::Text(_) => out.extend_from_slice(b"NaN"),
-            Value::Float(number) => write_float(number, out),
-            whole => write_number(whole, out),
-        });
+        if let Value::U64(digit @ 0..=9) = value
+            && let Written::Text { labelled: true } = self.form
+        {
+            // Most of a scrape.
+            return self.out.extend_from_slice(&[b'}', b' ', b'0' + digit as u8, b'\n']);
+        }
+        self.write(
+            || value_of(value),
+            |out| match value {
+                Value::Empty | Value::Text(_) => out.extend_from_slice(b"NaN"),
+                Value::Float(number) => write_float(number, out),
+                whole => write_number(whole, out),
+            },
+        );
     }
 
     /// Ends the sample with a time in seconds, given in milliseconds.
+    #[inline]
     pub(super) fn seconds(self, value: Value<'_>) {
         let milliseconds = match value {
             Value::U32(number) => u64::from(number),
             Value::U64(number) => number,
             other => return self.number(other),
         };
-        self.write(milliseconds as f64 / 1e3, |out| {
-            write_number(Value::U64(milliseconds / 1000), out);
-            let fraction = milliseconds % 1000;
-            let digits = [fraction / 100, fraction / 10 % 10, fraction % 10].map(|digit| b'0' + digit as u8);
-            out.push(b'.');
-            out.extend_from_slice(&digits);
-            out.extend_from_slice(b"000");
-        });
+        self.write(
+            || milliseconds as f64 / 1e3,
+            |out| {
+                write_number(Value::U64(milliseconds / 1000), out);
+                let digit = |unit: u64| b'0' + (milliseconds / unit % 10) as u8;
+                out.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'0', b'0', b'0']);
+            },
+        );
     }
 
     /// Ends the sample with a time in seconds, given in microseconds.
     pub(super) fn microseconds(self, microseconds: u64) {
-        self.write(microseconds as f64 / 1e6, |out| {
-            // Writing to a vector does not fail.
-            let _ = write!(out, "{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
-        });
+        self.write(
+            || microseconds as f64 / 1e6,
+            |out| {
+                // Writing to a vector does not fail.
+                let _ = write!(out, "{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000);
+            },
+        );
     }
 
     /// Ends the sample with a distribution of times in microseconds. As text that is several samples: then nothing is written.
@@ -118,14 +118,16 @@ impl<'o> Line<'o> {
         }
     }
 
-    fn write(self, value: f64, write_text: impl FnOnce(&mut Vec<u8>)) {
+    /// Ends the sample with a value, in the way of its form.
+    #[inline]
+    fn write(self, value: impl FnOnce() -> f64, write_text: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
             Written::Text { labelled } => {
                 self.out.extend_from_slice(if labelled { b"} " } else { b" " });
                 write_text(self.out);
                 self.out.push(b'\n');
             }
-            Written::Protobuf { family, labels } => family.number(&labels, value, self.out),
+            Written::Protobuf { family, labels } => family.number(&labels, value(), self.out),
         }
     }
 }
@@ -137,6 +139,20 @@ fn value_of(value: Value<'_>) -> f64 {
         Value::S32(number) => number.into(),
         Value::U64(number) => number as f64,
         Value::Float(number) => number,
+    }
+}
+
+/// Appends a label in the encoding of `form`.
+pub(super) fn write_label(form: Form, is_first: bool, name: &str, value: &str, out: &mut Vec<u8>) {
+    match form {
+        Form::Text => {
+            out.push(if is_first { b'{' } else { b',' });
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"=\"");
+            write_escaped(value, out);
+            out.push(b'"');
+        }
+        Form::Protobuf => protobuf::label(name, value, out),
     }
 }
 
@@ -186,7 +202,7 @@ mod tests {
         check(|line| line.number(Value::U32(7)), "haproxy_server_x 7\n");
         check(|line| line.label("a", "b").number(Value::S32(-1)), "haproxy_server_x{a=\"b\"} -1\n");
         check(
-            |line| line.label("a", "b").label("", "").label("c", "d").number(Value::Empty),
+            |line| line.label("a", "b").encoded(b",c=\"d\"").number(Value::Empty),
             "haproxy_server_x{a=\"b\",c=\"d\"} NaN\n",
         );
     }

@@ -94,6 +94,11 @@ impl Metric {
             .filter(move |metric| metric.scopes & scope.mask() != 0)
     }
 
+    /// Whether a [`MetricSample`](super::samples::MetricSample) holds its value for an object.
+    pub(super) fn has_samples(&self) -> bool {
+        matches!(self.values, Values::Number(_) | Values::Seconds(_) | Values::Status | Values::CheckStatus)
+    }
+
     /// Its description.
     pub(super) fn description(&self) -> &'static str {
         match self.values {

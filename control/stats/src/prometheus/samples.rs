@@ -2,7 +2,7 @@
 
 use weir_events::HistogramReading;
 
-use super::line::{Line, write_title};
+use super::line::{Line, write_label, write_title};
 use super::metrics::{
     CHECK_STATES, DESCRIPTION, LISTENER_STATES, Metric, PROXY_STATES, Presence, SERVER_STATES, Values,
 };
@@ -14,29 +14,36 @@ use crate::row::{Health, Row, Value};
 /// A metric that is being written, and all that its samples have in common.
 #[derive(Debug)]
 pub(super) struct Samples {
-    scope: Scope,
+    pub scope: Scope,
     pub metric: &'static Metric,
+    /// Its index among the metrics of its scope.
+    pub index: usize,
     /// Its complete name.
     name: Vec<u8>,
     form: Form,
     /// Whether descriptions are labels.
     descriptions: bool,
     /// Whether its title was written.
-    pub titled: bool,
-    /// The beginning of the lines that were written last.
-    start: Option<LineStart>,
+    titled: bool,
+    /// The encoded label of each state. Other metrics have one entry: their own label, or an empty text.
+    variants: Vec<Vec<u8>>,
     /// Servers of the current backend, by state.
     servers: Tally,
 }
 
-/// The beginning of the lines of one proxy's objects of one kind: there may be thousands of servers.
-#[derive(Debug)]
-struct LineStart {
-    /// The metric's name, the labels of the proxy, and that of the object up to its value.
-    text: Vec<u8>,
-    kind: Kind,
-    proxy: String,
-    description: String,
+/// The metric with the last title in the output: consecutive metrics with the same name share a title.
+#[derive(Debug, Default)]
+pub(super) struct Title(Option<(Scope, &'static str)>);
+
+/// The value of one metric for one object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum MetricSample {
+    /// The object does not have the metric: no line.
+    Absent,
+    /// A number; none is known if it is empty.
+    Number(Value<'static>),
+    /// The index of the current state; none for an unknown state.
+    State(Option<u8>),
 }
 
 /// The number of servers in each of several states.
@@ -50,17 +57,30 @@ struct Tally {
 const BORDERS: std::ops::RangeInclusive<u32> = 6..=26;
 
 impl Samples {
-    /// No samples yet of a metric with this complete name. `titled` is set if the metric before has the same title.
+    /// No samples yet of a metric with this complete name.
     pub(super) fn new(
         scope: Scope,
         metric: &'static Metric,
+        index: usize,
         name: Vec<u8>,
         request: &MetricsRequest,
-        titled: bool,
     ) -> Self {
         let &MetricsRequest { form, descriptions, .. } = request;
-        let (start, servers) = (None, Tally::default());
-        Samples { scope, metric, name, form, descriptions, titled, start, servers }
+        let variants = variants(scope, metric, form);
+        let (titled, servers) = (false, Tally::default());
+        Samples { scope, metric, index, name, form, descriptions, titled, variants, servers }
+    }
+
+    /// Begins after the metric with this title.
+    pub(super) fn follow(&mut self, title: &Title) {
+        self.titled |= title.0 == Some((self.scope, self.metric.name));
+    }
+
+    /// Ends before the metric that follows this title.
+    pub(super) fn lead(&self, title: &mut Title) {
+        if self.titled {
+            title.0 = Some((self.scope, self.metric.name));
+        }
     }
 
     /// Begins a sample, after the title if it is the first.
@@ -72,33 +92,64 @@ impl Samples {
         }
     }
 
-    /// Writes the samples of an object.
+    /// Reads the value for an object, if the metric [has samples](Metric::has_samples).
+    pub(super) fn read(&self, row: &Row) -> MetricSample {
+        if !self.is_present(row) {
+            return MetricSample::Absent;
+        }
+        match self.metric.values {
+            Values::Number(field) => MetricSample::Number(match number(row.value(field)) {
+                // A check without a code has code 0, as in HAProxy.
+                Value::Empty if self.metric.presence == Presence::Checked => Value::U32(0),
+                value => value,
+            }),
+            Values::Seconds(field) => MetricSample::Number(number(row.value(field))),
+            Values::Status => {
+                let (states, state) = status(row);
+                MetricSample::State(position(states, state).map(|at| at as u8))
+            }
+            Values::CheckStatus => MetricSample::State(checked(row).map(|at| at as u8)),
+            _ => MetricSample::Absent,
+        }
+    }
+
+    /// Writes a value for an object with these labels ([`Samples::write_labels`]).
+    #[inline]
+    pub(super) fn write(&mut self, sample: MetricSample, labels: &[u8], out: &mut Vec<u8>) {
+        match sample {
+            MetricSample::Absent => {}
+            MetricSample::Number(value) => {
+                let line = self.line(labels, 0, out);
+                match self.metric.values {
+                    Values::Seconds(_) => line.seconds(value),
+                    _ => line.number(value),
+                }
+            }
+            MetricSample::State(state) => self.states(labels, |at| u64::from(state == Some(at as u8)), out),
+        }
+    }
+
+    /// Appends the labels of an object: those of its proxy, and its own name.
+    pub(super) fn write_labels(&self, row: &Row, out: &mut Vec<u8>) {
+        write_label(self.form, true, "proxy", row.text(Field::Pxname), out);
+        if let Some(text) = row.description().filter(|text| self.descriptions && !text.is_empty()) {
+            write_label(self.form, false, DESCRIPTION, text, out);
+        }
+        if let Some(name) = object_label(row.kind()) {
+            write_label(self.form, false, name, row.text(Field::Svname), out);
+        }
+    }
+
+    /// Reads and writes an object, if the metric has no [`MetricSample`]: distributions, and counts of servers.
     pub(super) fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
         if !self.is_present(row) {
             return;
         }
         match self.metric.values {
-            Values::Number(field) => {
-                let value = match row.value(field) {
-                    // A check without a code has code 0, as in HAProxy.
-                    Value::Empty if self.metric.presence == Presence::Checked => Value::U32(0),
-                    value => value,
-                };
-                self.line(row, out).number(value);
-            }
-            Values::Seconds(field) => self.line(row, out).seconds(row.value(field)),
-            Values::Status => {
-                let (states, state) = status(row);
-                self.states(row, states, |at| u32::from(states[at] == state), out);
-            }
-            Values::CheckStatus => {
-                let found = checked(row);
-                self.states(row, CHECK_STATES, |at| u32::from(found == Some(at)), out);
-            }
             Values::ServersByStatus => {
-                self.tally(row, SERVER_STATES, |row| position(SERVER_STATES, status(row).1), out);
+                self.tally(row, |row| position(SERVER_STATES, status(row).1), out);
             }
-            Values::ServersByCheckStatus => self.tally(row, CHECK_STATES, checked, out),
+            Values::ServersByCheckStatus => self.tally(row, checked, out),
             Values::Latency(phase) => {
                 if let Some(latencies) = row.latencies() {
                     self.histogram(row, &latencies[phase], out);
@@ -117,13 +168,7 @@ impl Samples {
     }
 
     /// Counts a server, or writes the counts when its backend comes.
-    fn tally(
-        &mut self,
-        row: &Row,
-        states: &'static [&'static str],
-        state: impl Fn(&Row) -> Option<usize>,
-        out: &mut Vec<u8>,
-    ) {
+    fn tally(&mut self, row: &Row, state: impl Fn(&Row) -> Option<usize>, out: &mut Vec<u8>) {
         if row.kind() == Kind::Server {
             self.servers.servers += 1;
             if let Some(state) = state(row) {
@@ -133,79 +178,57 @@ impl Samples {
         }
         let counted = std::mem::take(&mut self.servers);
         if counted.servers > 0 {
-            self.states(row, states, |at| counted.by_state[at], out);
+            self.states(&self.labels(row), |at| counted.by_state[at].into(), out);
         }
     }
 
-    fn states(&mut self, row: &Row, states: &[&str], value: impl Fn(usize) -> u32, out: &mut Vec<u8>) {
-        for (at, state) in states.iter().enumerate() {
-            self.line(row, out).label("state", state).number(Value::U32(value(at)));
+    fn states(&mut self, labels: &[u8], value: impl Fn(usize) -> u64, out: &mut Vec<u8>) {
+        for at in 0..self.variants.len() {
+            self.line(labels, at, out).number(Value::U64(value(at)));
         }
     }
 
     /// A distribution: as text in the classic form, whose borders are powers of two in microseconds, where the counts are exact.
     fn histogram(&mut self, row: &Row, reading: &HistogramReading, out: &mut Vec<u8>) {
+        let labels = self.labels(row);
         if self.form == Form::Protobuf {
-            return self.line(row, out).distribution(reading);
+            return self.line(&labels, 0, out).distribution(reading);
         }
         self.title(out);
         let named = |suffix: &[u8]| [&self.name, suffix].concat();
         let bucket = named(b"_bucket");
         for bits in BORDERS {
             let border = format!("{}.{:06}", (1u64 << bits) / 1_000_000, (1u64 << bits) % 1_000_000);
-            let line = self.labelled(Line::named(&bucket, out), row).label("le", &border);
+            let line = Line::named(&bucket, out).encoded(&labels).label("le", &border);
             line.number(Value::U64(reading.below_power_of_two(bits)));
         }
         let count = Value::U64(reading.count());
-        self.labelled(Line::named(&bucket, out), row).label("le", "+Inf").number(count);
-        self.labelled(Line::named(&named(b"_sum"), out), row).microseconds(reading.sum());
-        self.labelled(Line::named(&named(b"_count"), out), row).number(count);
+        Line::named(&bucket, out).encoded(&labels).label("le", "+Inf").number(count);
+        Line::named(&named(b"_sum"), out).encoded(&labels).microseconds(reading.sum());
+        Line::named(&named(b"_count"), out).encoded(&labels).number(count);
     }
 
-    /// The line of a row, up to the metric's own label.
-    fn line<'o>(&mut self, row: &Row, out: &'o mut Vec<u8>) -> Line<'o> {
-        if self.form == Form::Protobuf {
-            let line = self.next(out);
-            return self.labelled(line, row);
-        }
+    /// The line of an object with these labels, up to its value.
+    #[inline]
+    fn line<'o>(&mut self, labels: &[u8], variant: usize, out: &'o mut Vec<u8>) -> Line<'o> {
         self.title(out);
-        if self.start.as_ref().is_none_or(|start| !start.is_of(row)) {
-            self.start = Some(self.begin_proxy(row));
-        }
-        let start = self.start.as_ref().map(|start| &*start.text).unwrap_or_default();
-        let object = object_label(row.kind()).map(|_| row.text(Field::Svname));
-        Line::resumed(start, object, out).label(self.metric.label.0, self.metric.label.1)
-    }
-
-    /// The part of lines that all objects of this kind and proxy share.
-    fn begin_proxy(&self, row: &Row) -> LineStart {
-        let mut start = LineStart {
-            text: Vec::new(),
-            kind: row.kind(),
-            proxy: row.text(Field::Pxname).to_owned(),
-            description: row.description().unwrap_or_default().to_owned(),
+        let line = match self.form {
+            Form::Text => Line::named(&self.name, out),
+            Form::Protobuf => Line::of_family(self.scope, self.metric, out),
         };
-        let line = self.of_proxy(Line::named(&self.name, &mut start.text), row);
-        if let Some(name) = object_label(row.kind()) {
-            line.suspend(name);
-        }
-        start
+        let line = line.encoded(labels);
+        let variant = &self.variants[variant];
+        if variant.is_empty() { line } else { line.encoded(variant) }
     }
 
-    fn labelled<'o>(&self, line: Line<'o>, row: &Row) -> Line<'o> {
-        let line = self.of_proxy(line, row);
-        let line = match object_label(row.kind()) {
-            Some(name) => line.label(name, row.text(Field::Svname)),
-            None => line,
-        };
-        line.label(self.metric.label.0, self.metric.label.1)
-    }
-
-    fn of_proxy<'o>(&self, line: Line<'o>, row: &Row) -> Line<'o> {
-        describe(line.label("proxy", row.text(Field::Pxname)), self.descriptions, row.description())
+    fn labels(&self, row: &Row) -> Vec<u8> {
+        let mut labels = Vec::new();
+        self.write_labels(row, &mut labels);
+        labels
     }
 
     /// Writes the title before the first value: metrics without values have none.
+    #[inline]
     fn title(&mut self, out: &mut Vec<u8>) {
         // Every message of the other form has its own.
         if !self.titled && self.form == Form::Text {
@@ -215,11 +238,34 @@ impl Samples {
     }
 }
 
-impl LineStart {
-    fn is_of(&self, row: &Row) -> bool {
-        self.kind == row.kind()
-            && self.proxy == row.text(Field::Pxname)
-            && self.description == row.description().unwrap_or_default()
+fn variants(scope: Scope, metric: &Metric, form: Form) -> Vec<Vec<u8>> {
+    let encoded = |name: &str, value: &str| {
+        let mut label = Vec::new();
+        write_label(form, false, name, value, &mut label);
+        label
+    };
+    let states = match metric.values {
+        Values::Status if scope == Scope::Server => SERVER_STATES,
+        Values::Status if scope == Scope::Listener => LISTENER_STATES,
+        Values::Status => PROXY_STATES,
+        Values::ServersByStatus => SERVER_STATES,
+        Values::CheckStatus | Values::ServersByCheckStatus => CHECK_STATES,
+        _ => {
+            let (name, value) = metric.label;
+            return vec![if name.is_empty() { Vec::new() } else { encoded(name, value) }];
+        }
+    };
+    states.iter().map(|state| encoded("state", state)).collect()
+}
+
+/// A number; a text is none.
+fn number(value: Value<'_>) -> Value<'static> {
+    match value {
+        Value::Empty | Value::Text(_) => Value::Empty,
+        Value::U32(number) => Value::U32(number),
+        Value::S32(number) => Value::S32(number),
+        Value::U64(number) => Value::U64(number),
+        Value::Float(number) => Value::Float(number),
     }
 }
 

@@ -1,0 +1,137 @@
+//! Consecutive metrics of a scope that share one pass over the objects.
+
+use super::MetricsSource;
+use super::memory::MemoryShare;
+use super::samples::{Samples, Title};
+use super::sheet::Sheet;
+use crate::dump::{Progress, visit_rows};
+use crate::row::Row;
+use crate::source::{Cursor, Selection};
+
+/// Metrics, and their samples in [`Sheet`]s.
+///
+/// ```text
+///  ┌──────────────────────────── some objects are left, and one metric
+///  ▼                                                                │
+/// read ──► a sheet is full ──► read ──► ... ──► all are read ──► write, metric by metric ──► end
+///                └──► no memory for another: half of the metrics are dropped, as long as there are two
+/// ```
+#[derive(Debug)]
+pub(super) struct MetricBatch {
+    selection: Selection,
+    metrics: Vec<Samples>,
+    /// At least one. The share counts all but the last.
+    sheets: Vec<Sheet>,
+    /// Whether all objects were read.
+    is_complete: bool,
+    /// The next sample to write; none in the reading phase.
+    writing: Option<NextSample>,
+}
+
+/// The samples of one object and metric.
+#[derive(Debug, Default)]
+struct NextSample {
+    metric: usize,
+    sheet: usize,
+    object: usize,
+}
+
+/// The state of the scrape that a batch uses.
+pub(super) struct Means<'m> {
+    pub source: &'m dyn MetricsSource,
+    pub cursor: &'m mut Cursor,
+    pub row: &'m mut Row,
+    pub share: &'m mut MemoryShare,
+    pub title: &'m mut Title,
+    /// How many objects may be visited before the piece ends.
+    pub left: &'m mut usize,
+}
+
+impl MetricBatch {
+    /// Starts a batch of metrics of one scope. `metrics` must not be empty.
+    pub(super) fn new(selection: Selection, metrics: Vec<Samples>) -> Self {
+        let sheets = vec![Sheet::new(metrics.len())];
+        Self { selection, metrics, sheets, is_complete: false, writing: None }
+    }
+
+    /// Its metrics: all at first, fewer if their samples do not fit.
+    pub(super) fn metrics(&self) -> &[Samples] {
+        &self.metrics
+    }
+
+    /// Reads or writes until `out` holds `enough` bytes, or enough objects were visited.
+    pub(super) fn advance(&mut self, means: &mut Means<'_>, enough: usize, out: &mut Vec<u8>) -> Progress {
+        if self.writing.is_none() {
+            self.read(means);
+            return Progress::More;
+        }
+        if !self.write(means, enough, out) {
+            return Progress::More;
+        }
+        if self.is_complete {
+            means.share.shrink(0);
+            return Progress::Done;
+        }
+        self.sheets.truncate(1);
+        self.sheets[0].clear();
+        means.share.shrink(0);
+        self.writing = None;
+        Progress::More
+    }
+
+    /// Reads objects into the last sheet.
+    fn read(&mut self, means: &mut Means<'_>) {
+        let Self { selection, metrics, sheets, .. } = self;
+        let Some(sheet) = sheets.last_mut() else { return };
+        let price = 1 + metrics.len() / METRICS_PER_VISIT;
+        let mut visits = means.left.div_ceil(price);
+        let progress = visit_rows(means.source, means.cursor, selection, means.row, &mut visits, |row| {
+            sheet.read(metrics, row);
+            sheet.is_full()
+        });
+        *means.left = visits * price;
+        self.is_complete = progress == Progress::Done;
+        if self.is_complete || sheet.is_full() && !self.extend(means.share) {
+            self.writing = Some(NextSample::default());
+        }
+    }
+
+    /// Adds a sheet. Without memory it drops the last half of the metrics and tries again; false with a single metric.
+    fn extend(&mut self, share: &mut MemoryShare) -> bool {
+        while self.metrics.len() > 1 {
+            if self.sheets.last().is_some_and(|full| share.grow(full.bytes())) {
+                self.sheets.push(Sheet::new(self.metrics.len()));
+                return true;
+            }
+            self.metrics.truncate(self.metrics.len() / 2);
+            self.sheets.iter_mut().for_each(|sheet| sheet.truncate(self.metrics.len()));
+            let counted = self.sheets.split_last().map_or(&[][..], |(_, full)| full);
+            share.shrink(counted.iter().map(Sheet::bytes).sum());
+        }
+        false
+    }
+
+    /// Writes the samples that are kept; true once all are written.
+    fn write(&mut self, means: &mut Means<'_>, enough: usize, out: &mut Vec<u8>) -> bool {
+        let Self { metrics, sheets, writing: Some(place), .. } = self else { return true };
+        while let Some(metric) = metrics.get_mut(place.metric) {
+            metric.follow(means.title);
+            while let Some(sheet) = sheets.get(place.sheet) {
+                if out.len() >= enough || *means.left == 0 {
+                    return false;
+                }
+                sheet.write(metric, place.metric, &mut place.object, enough, out);
+                *means.left -= 1;
+                if place.object == sheet.objects() {
+                    (place.sheet, place.object) = (place.sheet + 1, 0);
+                }
+            }
+            metric.lead(means.title);
+            *place = NextSample { metric: place.metric + 1, ..NextSample::default() };
+        }
+        true
+    }
+}
+
+/// Reading the figures of so many metrics takes about as long as one visit of an object does.
+const METRICS_PER_VISIT: usize = 8;
