@@ -15,9 +15,9 @@ pub fn certificate(der: &CertificateDer<'_>) -> String {
     let mut text = String::new();
     // Writing to memory does not fail, here and below.
     let _ = writeln!(text, "Serial: {}", hexadecimal(inspected.serial()));
-    let (not_before, not_after) = validity(der).unwrap_or_default();
-    let _ = writeln!(text, "notBefore: {not_before}");
-    let _ = writeln!(text, "notAfter: {not_after}");
+    let validity = inspected.validity();
+    let _ = writeln!(text, "notBefore: {}", moment(&validity.not_before));
+    let _ = writeln!(text, "notAfter: {}", moment(&validity.not_after));
     let _ = writeln!(text, "Subject Alternative Name: {}", inspected.alternative_names().unwrap_or_default());
     let _ = writeln!(text, "Algorithm: {}", key(&inspected));
     let _ = writeln!(text, "SHA1 FingerPrint: {}", hexadecimal(sha1(der).as_ref()));
@@ -90,10 +90,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
         [0, rest @ ..] if !rest.is_empty() => rest,
         bytes => bytes,
     };
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02X}");
-        text
-    })
+    let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The kind and the size of a key: `RSA2048`, `EC256`.
