@@ -1,4 +1,6 @@
 //! Bodies that arrive in pieces of a datagram's size, as from QUIC, for clients of HTTP/1 and HTTP/2. They pass a filter now and then.
+//!
+//! A client may have 100 kB of uploads before its next update of a window, on a link of 25 kB/s: it has a minute for that.
 
 use std::rc::Rc;
 
@@ -16,6 +18,7 @@ pub const FILTERED: Scenario =
 const TEXT: &str = "
 listen front
  bind 127.0.0.1:1
+ timeout client 1m
  stats enable
  stats uri /
  http-request set-var(txn.id) req.hdr(x-id)
@@ -26,6 +29,7 @@ listen front
 const TO_HTTP_2: &str = "
 listen front
  bind 127.0.0.1:1 proto h2
+ timeout client 1m
  stats enable
  stats uri /
  http-request set-var(txn.id) req.hdr(x-id)
@@ -36,6 +40,7 @@ listen front
 const THROUGH_A_FILTER: &str = "
 listen front
  bind 127.0.0.1:1
+ timeout client 1m
  filter trace quiet max-fwd 700
  stats enable
  stats uri /
