@@ -397,18 +397,19 @@ def grpc(binary, folder):
         "192.0.2.81:50051": f"127.0.0.1:{origins[0].port}", "192.0.2.82:50051": f"127.0.0.1:{origins[1].port}"})
     message = folder.file("message", "\0\0\0\0\0")
 
-    def call(url):
+    def call(url, *body):
         return subprocess.run(["curl", "-s", "-k", "-i", "--http2-prior-knowledge", "-H", "content-type: application/grpc", "-H", "te: trailers",
-                               "--data-binary", f"@{message}", url], capture_output=True, timeout=10).stdout.decode(errors="replace")
+                               "-X", "POST", *body, url], capture_output=True, timeout=10).stdout.decode(errors="replace")
 
     with Program(binary, "-f", path) as program:
         program.ready(clear)
         program.ready(secure)
-        said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add") for _ in range(6))
+        said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add", "--data-binary", f"@{message}") for _ in range(6))
         assert said.count("hello") == 6 and said.count("grpc-status: 0") == 6, said
         assert origins[0].seen and origins[1].seen, [origin.seen for origin in origins]
-        assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add").count("grpc-status: 0") == 1
+        assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add", "--data-binary", f"@{message}").count("grpc-status: 0") == 1
         before = sum(len(origin.seen) for origin in origins)
+        # Without a body: curl 7.88 waits for ever if the answer ends before its upload does, whoever answers.
         assert "grpc-status: 12" in call(f"http://127.0.0.1:{clear}/other.Service/Call")
         assert sum(len(origin.seen) for origin in origins) == before
 
