@@ -409,7 +409,7 @@ def grpc(binary, folder):
         assert origins[0].seen and origins[1].seen, [origin.seen for origin in origins]
         assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add", "--data-binary", f"@{message}").count("grpc-status: 0") == 1
         before = sum(len(origin.seen) for origin in origins)
-        # Without a body: curl 7.88 waits for ever if the answer ends before its upload does, whoever answers.
+        # Without a body: curl 7.88 waits for ever if the answer of any server ends before the upload.
         assert "grpc-status: 12" in call(f"http://127.0.0.1:{clear}/other.Service/Call")
         assert sum(len(origin.seen) for origin in origins) == before
 
