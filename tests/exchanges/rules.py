@@ -76,6 +76,9 @@ frontend returns
     http-request deny deny_status 504 if { path /d504 }
     http-request deny deny_status 421 if { path /d421 }
     http-request tarpit deny_status 422 if { path /tarpit422 }
+    http-request deny status 403 if { path /empty403 }
+    http-request deny status 418 if { path /empty418 }
+    http-request tarpit status 429 if { path /emptytarpit }
     http-request deny status 403 content-type text/plain lf-string "no %[path]" if { path /dlf }
     http-request tarpit if { path /tarpit }
     http-request tarpit deny_status 429 if { path /tarpit429 }
@@ -244,7 +247,7 @@ EXCHANGES |= {
 }
 EXCHANGES |= {f"return {path}": ("returns", get(path)) for path in (
     "/string", "/404", "/418", "/file", "/lffile", "/lf", "/errorfile", "/default", "/default403", "/mine", "/odd", "/nostatus", "/201", "/204",
-    "/d400", "/d401", "/d404", "/d405", "/d408", "/d410", "/d413", "/d425", "/d429", "/d500", "/d501", "/d502", "/d503", "/d504", "/d421", "/tarpit422", "/dlf", "/tarpit",
+    "/d400", "/d401", "/d404", "/d405", "/d408", "/d410", "/d413", "/d425", "/d429", "/d500", "/d501", "/d502", "/d503", "/d504", "/d421", "/empty403", "/empty418", "/emptytarpit", "/tarpit422", "/dlf", "/tarpit",
     "/tarpit429", "/reject", "/auth", "/auth2", "/echo", "/after")}
 EXCHANGES |= {
     "return to HEAD": ("returns", get("/string", method="HEAD") + get("/404")),

@@ -58,6 +58,7 @@ pub(crate) fn read_reply(
     let mut draft = ReplyDraft {
         status: rules.default_status,
         status_span: words.here(),
+        says_status: false,
         content_type: None,
         content: None,
         headers: Vec::new(),
@@ -94,6 +95,8 @@ pub(crate) fn read_reply(
 struct ReplyDraft {
     status: u16,
     status_span: Span,
+    /// The word `status` is there, not only `deny_status`.
+    says_status: bool,
     content_type: Option<(Arc<str>, Span)>,
     content: Option<(&'static str, ReplyContent, Span)>,
     headers: Vec<ReplyHeader>,
@@ -106,6 +109,7 @@ fn read_status(words: &mut Words<'_>, draft: &mut ReplyDraft, rules: &ReplyRules
         word.text().parse::<u16>().ok().filter(|status| (rules.lowest_status..=599).contains(status));
     draft.status = status.ok_or_else(|| fault(word.span(), format!("Unexpected status code '{word}'.")))?;
     draft.status_span = word.span();
+    draft.says_status |= keyword == "status";
     Ok(())
 }
 
@@ -161,12 +165,12 @@ fn read_content(
 
 impl ReplyDraft {
     fn complete(self, context: &mut LineContext<'_>, rules: &ReplyRules) -> Parsed<Reply> {
-        let ReplyDraft { status, status_span, mut content_type, content, headers } = self;
+        let ReplyDraft { status, status_span, says_status, mut content_type, content, headers } = self;
         let (keyword, content, span) = match content {
             Some(content) => content,
-            // "deny [deny_status <status>]" is an alias of "deny [status <status>] default-errorfiles" (manual, "deny").
-            // Headers alone are a reply of their own.
-            None if rules.falls_back && headers.is_empty() => {
+            // "deny [deny_status <status>]" is an alias of "deny [status <status>] default-errorfiles" (manual, "deny"). With
+            // `status`, as headers alone, it is a reply without a body.
+            None if rules.falls_back && headers.is_empty() && !says_status => {
                 ("default-errorfiles", ReplyContent::ProxyDefault, status_span)
             }
             None => ("", ReplyContent::Empty, status_span),

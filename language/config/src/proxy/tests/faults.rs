@@ -211,7 +211,7 @@ fn faults_have_the_words_of_the_reference() {
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : status code '418' not handled by default with 'default-errorfiles' argument: error messages have the statuses 200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503, 504; with 'content-type', 'string' or 'hdr' a reply has any.",
         ),
         (
-            "http-request tarpit status 418 if TRUE",
+            "http-request tarpit deny_status 418 if TRUE",
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request tarpit' rule : status code '418' not handled by default...",
         ),
         (
