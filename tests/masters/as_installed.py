@@ -111,7 +111,7 @@ def a_daemon_serves_when_its_command_returns(binary, folder):
 
 
 def in_the_foreground_the_streams_stay(binary, folder):
-    for options in (["-W", "-db"], ["-Ws"], ["-Ws", "-D"], ["-db", "-D"]):
+    for options in (["-W", "-db"], ["-Ws"], ["-db", "-D"]):
         port = free_port()
         config = answering(folder, port, extra="daemon")
         with Service([binary, *options, "-f", config, "-p", f"{folder.path}/pid"], folder) as service:

@@ -7,7 +7,7 @@ import threading
 import time
 
 from masters.support import Master, alive, field, link, quiet_client, tcp
-from program import Program, TERM, answering, connects, free_port, needs_root, request, wait_until
+from program import Program, TERM, answering, connects, free_port, needs_root, request, run, wait_until
 
 
 def marked(mark):
@@ -127,6 +127,24 @@ def r156_the_background_begins_before_the_worker(binary, folder):
     finally:
         os.kill(master, TERM)
     assert wait_until(lambda: not alive(master) and not alive(worker))
+
+
+def r156_a_service_stays_unless_the_command_line_says_daemon(binary, folder):
+    """`-Ws` outweighs the word `daemon` of the configurations of distributions; `-D` outweighs `-Ws`."""
+    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+    config = answering(folder, port, extra="daemon")
+    with Program(binary, "-Ws", "-p", pid_file, "-f", config) as program:
+        assert wait_until(lambda: connects(port)) and program.process.poll() is None
+        # The master writes it when its worker serves.
+        assert wait_until(lambda: os.path.exists(pid_file) and open(pid_file).read() == f"{program.process.pid}\n")
+    assert run(binary, "-Ws", "-D", "-p", pid_file, "-f", config)[0] == 0
+    with open(pid_file) as file:
+        master = int(file.read())
+    try:
+        assert wait_until(lambda: connects(port)) and os.getsid(master) != os.getsid(0)
+    finally:
+        os.kill(master, TERM)
+    assert wait_until(lambda: not alive(master))
 
 
 def r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):

@@ -101,10 +101,11 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
         ),
         readable: sources.is_some(),
     };
-    let daemon = arguments.daemon || global.is_some_and(|global| global.daemon);
+    // With notification (`-Ws`) a service manager watches the process that it started: the word `daemon` of a configuration,
+    // which distributions ship, does not send it to the background. `-D` does, as the reference does.
+    let daemon = arguments.daemon || (!arguments.notify && global.is_some_and(|global| global.daemon));
     let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
-    // With notification (`-Ws`) a service manager watches the process that it started, so it stays in the foreground.
-    let foreground = arguments.foreground || arguments.notify;
+    let foreground = arguments.foreground;
     let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
     let Some((master_sockets, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
     let own = |(name, value): (&str, &str)| format!("{name}={value}");
