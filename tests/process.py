@@ -67,6 +67,17 @@ def the_version_is_told(binary, folder):
     assert status == 0 and len(long) > len(out), long
 
 
+def output_that_cannot_be_written_does_not_change_the_status(binary, folder):
+    """Each command ends on a full disk as it does elsewhere, without a panic."""
+    config = answering(folder, free_port())
+    with open("/dev/full", "wb") as full:
+        for words, status in ((["-vv"], 0), (["-h"], 0), (["-dKall", "-c", "-f", config], 0), (["explain", "maxconn"], 0),
+                              (["explain", "nonsense"], 1), (["-nonsense"], 1), (["lint"], 2)):
+            for out, err in ((full, subprocess.PIPE), (subprocess.PIPE, full), (full, full)):
+                done = subprocess.run([binary, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=10)
+                assert done.returncode == status and b"panicked" not in (done.stdout or b"") + (done.stderr or b""), (words, done)
+
+
 def conditions_are_evaluated(binary, folder):
     assert run(binary, "-cc", "version_atleast(2.6)")[0] == 0
     assert run(binary, "-cc", "!version_atleast(2.6)")[0] == 1

@@ -22,6 +22,7 @@ mod reports;
 mod version;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt;
 
 use weir_runtime::messages::{Messages, Verbosity};
@@ -54,6 +55,16 @@ fn main() {
     weir_sys::process::end(status);
 }
 
+/// Writes to standard output. It ignores an error: on a full disk or a closed pipe, the program ends with its usual status.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// The same for standard error.
+fn complain(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// Runs the command line and returns the exit status.
 fn run_program() -> u8 {
     // An error is ignored: such a kernel has no huge pages, or they only cost memory.
@@ -71,7 +82,7 @@ fn run_program() -> u8 {
         Ok(arguments) => run(program, &words, &arguments),
         Err(Fault::Usage(text)) => {
             MESSAGES.alert(text);
-            eprint!("{}", arguments::usage(program));
+            complain(&arguments::usage(program));
             FAILURE
         }
         Err(Fault::Text(text)) => {
@@ -86,11 +97,11 @@ fn explain(words: &[std::borrow::Cow<'_, str>]) -> u8 {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match explain::explain_line(&words).unwrap_or_else(|| explain::explain(&words)) {
         Ok(text) => {
-            print!("{text}");
+            say(&text);
             SUCCESS
         }
         Err(text) => {
-            eprintln!("{text}");
+            complain(&(text + "\n"));
             FAILURE
         }
     }
@@ -100,7 +111,7 @@ fn explain(words: &[std::borrow::Cow<'_, str>]) -> u8 {
 fn lint(program: &str, arguments: &Arguments) -> u8 {
     if arguments.files.is_empty() {
         MESSAGES.alert("'lint' expects '-f' and a configuration file.");
-        eprint!("{}", arguments::usage(program));
+        complain(&arguments::usage(program));
         return 2;
     }
     lint::lint(arguments)
@@ -108,23 +119,23 @@ fn lint(program: &str, arguments: &Arguments) -> u8 {
 
 fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> u8 {
     if let Some(form) = arguments.version {
-        print!("{}", version::text(form));
+        say(&version::text(form));
         return SUCCESS;
     }
     if arguments.help {
-        print!("{}{}", version::short(), arguments::usage(program));
+        say(&format!("{}{}", version::short(), arguments::usage(program)));
         return SUCCESS;
     }
     if arguments.memory_help {
-        print!("{}", version::MEMORY_HELP);
+        say(version::MEMORY_HELP);
         return SUCCESS;
     }
     if arguments.traces.as_deref() == Some("help") {
-        print!("{}", version::TRACES_HELP);
+        say(version::TRACES_HELP);
         return SUCCESS;
     }
     if let Some(classes) = &arguments.keywords {
-        print!("{}", keywords::dump(classes));
+        say(&keywords::dump(classes));
         return SUCCESS;
     }
     MESSAGES.set_verbosity(verbosity(arguments));
@@ -157,7 +168,7 @@ fn run(program: &str, words: &[Vec<u8>], arguments: &Arguments) -> u8 {
 fn checked_for_programs(program: &str, arguments: &Arguments) -> u8 {
     if !arguments.check || arguments.files.is_empty() {
         MESSAGES.alert("'--format json' is for '-c' and 'lint', with '-f'.");
-        eprint!("{}", arguments::usage(program));
+        complain(&arguments::usage(program));
         return FAILURE;
     }
     configuration::check_as_json(arguments)
@@ -184,7 +195,7 @@ fn serve(
         ReadOutcome::Valid => SUCCESS,
         ReadOutcome::Idle => 2,
         ReadOutcome::Usage => {
-            eprint!("{}", arguments::usage(program));
+            complain(&arguments::usage(program));
             FAILURE
         }
         ReadOutcome::Refused => FAILURE,
