@@ -252,6 +252,17 @@ def sessions_are_limited_and_counted(binary, folder):
         assert ask_over(late).endswith(b"one.example")
         found = figures()
         assert int(found["CumSslConns"]) >= 3 and int(found["SslFrontendMaxKeyRate"]) >= 1, found
+    # Who keeps a PROXY header back has a place as well, and one place: it is the place of the session later.
+    with World(binary, folder, frontend(f"ssl crt {site} accept-proxy"), f"maxsslconn 2\n    {socket_line}") as world:
+        assert wait_until(lambda: figures()["CurrSslConns"] == "0"), "the connection that asked whether it serves"
+        silent = [socket.create_connection(("127.0.0.1", world.port), 5) for _ in range(2)]
+        assert wait_until(lambda: figures()["CurrSslConns"] == "2"), figures()
+        for client in silent:
+            client.sendall(b"PROXY TCP4 192.0.2.7 192.0.2.8 77 2\r\n")
+        for client in silent:
+            with ssl._create_unverified_context().wrap_socket(client, server_hostname="one.example") as connection:
+                assert ask_over(connection).endswith(b"one.example")
+        assert wait_until(lambda: figures()["CurrSslConns"] == "0"), figures()
     with World(binary, folder, frontend(f"ssl crt {site}"), f"maxsslrate 5\n    {socket_line}") as world:
         began = time.monotonic()
         for _ in range(12):

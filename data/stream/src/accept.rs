@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
+use weir_net::tls_count::PendingSession;
 use weir_net::{Connection, Received, proxy_header};
 use weir_sys::option;
 use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why, openssl};
@@ -41,11 +42,18 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         expects_header |= stream.expects_proxy();
         client = stream.take_client()?;
     }
+    // A client that keeps its header back has a place all the same (`maxsslconn`). At the limit the listeners pause: a connection
+    // is refused here only if two workers accepted at the same moment.
+    let place = match session.listener().tls.is_some() && expects_header {
+        true => Some(PendingSession::new()?),
+        false => None,
+    };
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
         reset_if_it_spoke(&client);
         Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
         return None;
     }
+    drop(place);
     if let Some(chooser) = &session.listener().tls
         && let Err(failure) = shake_hands(&mut client, &session, Arc::clone(chooser)).await
     {

@@ -14,11 +14,30 @@ static MOST: AtomicU32 = AtomicU32::new(u32::MAX);
 pub(super) struct Counted(());
 
 impl Counted {
-    /// Counts one more.
-    pub fn new() -> Counted {
-        NOW.fetch_add(1, Relaxed);
+    /// Counts one more session; the flag says whether the limit admits it. One operation, so that two workers do not share the last place.
+    pub fn new() -> (Counted, bool) {
+        let before = NOW.fetch_add(1, Relaxed);
         TOTAL.fetch_add(1, Relaxed);
-        Counted(())
+        (Counted(()), before < MOST.load(Relaxed))
+    }
+}
+
+/// The place of a session that will begin, from the acceptance of its connection until then (`accept-proxy`).
+#[derive(Debug)]
+pub struct PendingSession(());
+
+impl PendingSession {
+    /// Takes a place; none when the limit is reached.
+    pub fn new() -> Option<PendingSession> {
+        let before = NOW.fetch_add(1, Relaxed);
+        let reserved = PendingSession(());
+        (before < MOST.load(Relaxed)).then_some(reserved)
+    }
+}
+
+impl Drop for PendingSession {
+    fn drop(&mut self) {
+        NOW.fetch_sub(1, Relaxed);
     }
 }
 
@@ -58,10 +77,15 @@ mod tests {
     #[test]
     fn sessions_count_while_they_last() {
         let (before, total) = sessions();
-        let one = Counted::new();
+        let (one, fits) = Counted::new();
+        assert!(fits);
         limit(before + 1);
-        assert_eq!((sessions(), is_full(), most()), ((before + 1, total + 1), true, before + 1));
+        assert!(!Counted::new().1 && PendingSession::new().is_none());
+        assert_eq!((sessions(), is_full(), most()), ((before + 1, total + 2), true, before + 1));
         drop(one);
+        let reserved = PendingSession::new();
+        assert_eq!((reserved.is_some(), is_full(), sessions().1), (true, true, total + 2));
+        drop(reserved);
         assert_eq!((sessions().0, is_full()), (before, false));
         limit(0);
         assert_eq!((is_full(), most()), (false, 0));

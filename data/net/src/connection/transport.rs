@@ -18,7 +18,7 @@ use weir_tls::{
     Facts, Failure, HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Opened, Progress, Session, Why, announced,
 };
 
-use super::tls_count::{self, Counted};
+use super::tls_count::Counted;
 use super::{Beside, Connection, Received, Sent};
 use crate::fault::Fault;
 
@@ -51,14 +51,15 @@ impl Beside {
 
 impl Transport {
     fn new(session: Session) -> Transport {
-        let session = if tls_count::is_full() { session.refused_to_begin() } else { session };
+        let (counted, fits) = Counted::new();
+        let session = if fits { session } else { session.refused_to_begin() };
         Transport {
             session,
             wire: Vec::new(),
             tickets: Vec::new(),
             heard: false,
             usual: None,
-            _counted: Counted::new(),
+            _counted: counted,
         }
     }
 
