@@ -4,6 +4,7 @@ import os
 import select
 import socket
 import struct
+import time
 
 from program import Program, ask, free_port, request, wait_until
 
@@ -175,4 +176,27 @@ def costly_passwords_do_not_delay_other_requests(binary, folder):
         for client in waiting:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
+        assert wait_until(lambda: "\nCurrConns: 0\n" in ask(path, "show info"))
+
+
+def costly_passwords_end_with_their_clients(binary, folder):
+    """A client that closes its side has left, and `timeout client` bounds the hash of one that stays."""
+    port, path = free_port(), os.path.join(folder.path, "stats")
+    text = CONFIGURATION.format(stats=path, port=port, routes=free_port(), log=1, secret=SECRET, endless=ENDLESS, endless_too=ENDLESS)
+    config = folder.file("a.cfg", text.replace("timeout client 20s", "timeout client 2s"))
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port)) as leaves, socket.create_connection(("127.0.0.1", port)) as stays:
+            for client in (leaves, stays):
+                client.sendall(credentials("/", "slow", "wrong"))
+                client.settimeout(10)
+            leaves.shutdown(socket.SHUT_WR)
+            while leaves.recv(4096):
+                pass
+            assert time.monotonic() - began < 1.5, "the client that left was kept"
+            assert select.select([stays], [], [], 0)[0] == []
+            while stays.recv(4096):
+                pass
+            assert 1.8 < time.monotonic() - began < 6
         assert wait_until(lambda: "\nCurrConns: 0\n" in ask(path, "show info"))

@@ -250,7 +250,8 @@ impl While {
         While::Once { client: at, server: Tick::NEVER }
     }
 
-    fn client(timeout: Timeout, from: Tick) -> Self {
+    /// The client, for that long.
+    pub(crate) fn client(timeout: Timeout, from: Tick) -> Self {
         While::Once { client: timeout.from(from), server: Tick::NEVER }
     }
 

@@ -12,7 +12,7 @@ use weir_config::model::{Action, AskedUserlists, Rule};
 use weir_config::password::Verification;
 use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};
-use weir_sched::{Class, Tick};
+use weir_sched::Class;
 
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
@@ -91,10 +91,10 @@ async fn verify(stream: &mut Stream, question: &PasswordQuestion) -> Phase<bool>
     let usual = weir_sched::set_class(Class::Heavy);
     let result = stream
         .drive_on(
-            While::until(Tick::NEVER),
+            While::client(stream.timeouts.client, weir_sched::now()),
             Some(NEXT_TURN),
             |stream, _| {
-                if stream.client.is_broken() {
+                if stream.client_left() {
                     return Err(StreamError::close(By::Client, During::Request));
                 }
                 Ok(match verification.advance(ROUNDS_PER_TURN) {
