@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
 use weir_config::model::Action;
 use weir_config::model::RulesetKind;
-use weir_net::tls_count::PendingSession;
+use weir_net::tls_count;
 use weir_net::{Connection, Received, proxy_header};
 use weir_sys::option;
 use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why, openssl};
@@ -45,7 +45,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     // A client that keeps its header back has a place all the same (`maxsslconn`). At the limit the listeners pause: a connection
     // is refused here only if two workers accepted at the same moment.
     let place = match session.listener().tls.is_some() && expects_header {
-        true => Some(PendingSession::new()?),
+        true => Some(tls_count::SessionPlace::in_advance()?),
         false => None,
     };
     if expects_header && let Err(what) = read_header(&mut client, &session).await {

@@ -9,39 +9,31 @@ static NOW: AtomicU32 = AtomicU32::new(0);
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 static MOST: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// A session, counted until this is dropped.
+/// The place of a session among those that `maxsslconn` bounds, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Counted(());
+pub struct SessionPlace(());
 
-impl Counted {
-    /// Counts one more session; the flag says whether the limit admits it. One operation, so that two workers do not share the last place.
-    pub fn new() -> (Counted, bool) {
-        let before = NOW.fetch_add(1, Relaxed);
+impl SessionPlace {
+    /// The place of a session that begins; the flag says whether the limit admits it.
+    pub(super) fn of_session() -> (SessionPlace, bool) {
         TOTAL.fetch_add(1, Relaxed);
-        (Counted(()), before < MOST.load(Relaxed))
+        SessionPlace::take()
     }
-}
 
-/// The place of a session that will begin, from the acceptance of its connection until then (`accept-proxy`).
-#[derive(Debug)]
-pub struct PendingSession(());
+    /// The place of a session that begins later on an accepted connection (`accept-proxy`). Returns `None` at the limit.
+    pub fn in_advance() -> Option<SessionPlace> {
+        let (place, fits) = SessionPlace::take();
+        fits.then_some(place)
+    }
 
-impl PendingSession {
-    /// Takes a place; none when the limit is reached.
-    pub fn new() -> Option<PendingSession> {
+    /// One operation counts and compares, so that two workers do not share the last place.
+    fn take() -> (SessionPlace, bool) {
         let before = NOW.fetch_add(1, Relaxed);
-        let reserved = PendingSession(());
-        (before < MOST.load(Relaxed)).then_some(reserved)
+        (SessionPlace(()), before < MOST.load(Relaxed))
     }
 }
 
-impl Drop for PendingSession {
-    fn drop(&mut self) {
-        NOW.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Drop for Counted {
+impl Drop for SessionPlace {
     fn drop(&mut self) {
         NOW.fetch_sub(1, Relaxed);
     }
@@ -77,13 +69,13 @@ mod tests {
     #[test]
     fn sessions_count_while_they_last() {
         let (before, total) = sessions();
-        let (one, fits) = Counted::new();
+        let (one, fits) = SessionPlace::of_session();
         assert!(fits);
         limit(before + 1);
-        assert!(!Counted::new().1 && PendingSession::new().is_none());
+        assert!(!SessionPlace::of_session().1 && SessionPlace::in_advance().is_none());
         assert_eq!((sessions(), is_full(), most()), ((before + 1, total + 2), true, before + 1));
         drop(one);
-        let reserved = PendingSession::new();
+        let reserved = SessionPlace::in_advance();
         assert_eq!((reserved.is_some(), is_full(), sessions().1), (true, true, total + 2));
         drop(reserved);
         assert_eq!((sessions().0, is_full()), (before, false));

@@ -18,7 +18,7 @@ use weir_tls::{
     Facts, Failure, HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, Opened, Progress, Session, Why, announced,
 };
 
-use super::tls_count::Counted;
+use super::tls_count::SessionPlace;
 use super::{Beside, Connection, Received, Sent};
 use crate::fault::Fault;
 
@@ -34,7 +34,7 @@ pub(super) struct Transport {
     heard: bool,
     /// The class of the task before it became heavy work for the next step of the handshake.
     usual: Option<Class>,
-    _counted: Counted,
+    _place: SessionPlace,
 }
 
 impl Beside {
@@ -51,16 +51,9 @@ impl Beside {
 
 impl Transport {
     fn new(session: Session) -> Transport {
-        let (counted, fits) = Counted::new();
+        let (place, fits) = SessionPlace::of_session();
         let session = if fits { session } else { session.refused_to_begin() };
-        Transport {
-            session,
-            wire: Vec::new(),
-            tickets: Vec::new(),
-            heard: false,
-            usual: None,
-            _counted: counted,
-        }
+        Transport { session, wire: Vec::new(), tickets: Vec::new(), heard: false, usual: None, _place: place }
     }
 
     fn holds_input(&self) -> bool {
