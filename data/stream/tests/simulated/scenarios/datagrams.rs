@@ -15,39 +15,27 @@ pub const HTTP_2: Scenario =
 pub const FILTERED: Scenario =
     Scenario { name: "filtered datagrams", defaults: HTTP, text: THROUGH_A_FILTER, play };
 
-const TEXT: &str = "
-listen front
- bind 127.0.0.1:1
- timeout client 1m
- stats enable
+/// The configuration, with more words of `bind` and more lines before those of the answer.
+macro_rules! configuration {
+    ($bind:literal, $lines:literal) => {
+        concat!(
+            "\nlisten front\n bind 127.0.0.1:1",
+            $bind,
+            "\n timeout client 1m\n",
+            $lines,
+            " stats enable
  stats uri /
  http-request set-var(txn.id) req.hdr(x-id)
  http-after-response set-header x-from service if { status 200 }
  http-after-response set-header x-id %[var(txn.id)] if { status 200 }
-";
+"
+        )
+    };
+}
 
-const TO_HTTP_2: &str = "
-listen front
- bind 127.0.0.1:1 proto h2
- timeout client 1m
- stats enable
- stats uri /
- http-request set-var(txn.id) req.hdr(x-id)
- http-after-response set-header x-from service if { status 200 }
- http-after-response set-header x-id %[var(txn.id)] if { status 200 }
-";
-
-const THROUGH_A_FILTER: &str = "
-listen front
- bind 127.0.0.1:1
- timeout client 1m
- filter trace quiet max-fwd 700
- stats enable
- stats uri /
- http-request set-var(txn.id) req.hdr(x-id)
- http-after-response set-header x-from service if { status 200 }
- http-after-response set-header x-id %[var(txn.id)] if { status 200 }
-";
+const TEXT: &str = configuration!("", "");
+const TO_HTTP_2: &str = configuration!(" proto h2", "");
+const THROUGH_A_FILTER: &str = configuration!("", " filter trace quiet max-fwd 700\n");
 
 static MENU: Menu = Menu {
     hows: &[How::Datagrams],
