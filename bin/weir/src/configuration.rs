@@ -2,7 +2,7 @@
 
 mod check;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
@@ -118,8 +118,7 @@ pub fn load(
     let environment = environment(arguments, sources, master);
     if let Some(dump) = arguments.dump.filter(|_| !arguments.quiet) {
         let text = reports::configuration(&lines(sources, arguments), dump);
-        // Nobody is left to be told that standard output is closed.
-        let _ = io::stdout().write_all(text.as_bytes());
+        crate::say(&text);
     }
     if is_shown_to_people(arguments) {
         messages.show_lines_of(sources.clone(), is_colored());
@@ -263,8 +262,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
     // A dump is a configuration, and nothing else.
     if !arguments.quiet && arguments.dump.is_none() {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
-        // Nobody is left to be told that standard output is closed.
-        let _ = write!(io::stdout(), "{found}{text}");
+        crate::say(&format!("{found}{text}"));
     }
     if listens { ReadOutcome::Valid } else { ReadOutcome::Idle }
 }

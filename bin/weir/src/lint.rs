@@ -15,8 +15,6 @@ mod secrets;
 mod servers;
 mod timeouts;
 
-use std::io::Write;
-
 use weir_config::model::{Config, Location};
 use weir_syntax::{Line, Severity, SourceMap, Span};
 
@@ -38,8 +36,7 @@ pub fn lint(arguments: &Arguments) -> u8 {
         true => findings::json(valid, &findings),
         false => findings.iter().map(Finding::line).collect(),
     };
-    // Nobody is left to be told that standard output is closed.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    crate::say(&text);
     match (valid, findings.is_empty()) {
         (false, _) => 2,
         (true, false) => 1,

@@ -105,8 +105,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
     // which distributions ship, does not send it to the background. `-D` does, as the reference does.
     let daemon = arguments.daemon || (!arguments.notify && global.is_some_and(|global| global.daemon));
     let pid_file = arguments.pid_file.clone().or_else(|| global.and_then(|global| global.pidfile.clone()));
-    let foreground = arguments.foreground;
-    let mut master = Start { arguments, messages, carried, daemon: daemon && !foreground };
+    let mut master = Start { arguments, messages, carried, daemon: daemon && !arguments.foreground };
     let Some((master_sockets, first)) = master.prepare(pid_file.as_deref()) else { return Role::End(1) };
     let own = |(name, value): (&str, &str)| format!("{name}={value}");
     setup.shown_environment.extend(configuration::of_a_master(&master_sockets.spelling()).map(own));

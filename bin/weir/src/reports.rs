@@ -81,8 +81,7 @@ pub fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> boo
             Err(error) => messages.warning(format!("'-dL': cannot see what the process runs: {error}.")),
         }
     }
-    // Nobody is left to be told that standard output is closed.
-    let _ = io::stdout().write_all(text.as_bytes());
+    crate::say(&text);
     let Some(path) = &arguments.archive else { return true };
     let written = write_archive(path, messages);
     if let Err(error) = &written {

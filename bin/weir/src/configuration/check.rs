@@ -1,7 +1,5 @@
 //! A configuration that is looked at and not served: `-c --format json`, `weir lint`, `weir explain -f`.
 
-use std::io::{self, Write};
-
 use weir_config::Outcome;
 use weir_config::files::load_sources;
 use weir_config::model::Config;
@@ -63,8 +61,7 @@ pub fn check_as_json(arguments: &Arguments) -> u8 {
     let listens = listens(&checked.config);
     let shown = |finding: &&Finding| finding.severity != Severity::Diag || arguments.diagnose;
     let findings: Vec<Finding> = checked.findings.iter().filter(shown).cloned().collect();
-    // Nobody is left to be told that standard output is closed.
-    let _ = io::stdout().write_all(findings::json(valid && listens, &findings).as_bytes());
+    crate::say(&findings::json(valid && listens, &findings));
     match valid {
         true if listens => 0,
         true => 2,
