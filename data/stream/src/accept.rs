@@ -50,7 +50,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     };
     if expects_header && let Err(what) = read_header(&mut client, &session).await {
         reset_if_it_spoke(&client);
-        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(what);
+        Stream::new(session, client, weir_sched::now_us()).log_line().log_refused_handshake(what);
         return None;
     }
     drop(place);
@@ -58,7 +58,7 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
         && let Err(failure) = shake_hands(&mut client, &session, Arc::clone(chooser)).await
     {
         let what = openssl::in_words(failure);
-        Stream::new(session, client, weir_sched::now_us()).log_refused_handshake(&what);
+        Stream::new(session, client, weir_sched::now_us()).log_line().log_refused_handshake(&what);
         return None;
     }
     if session.speaks_http() && session.is_http2(&client) {

@@ -24,6 +24,7 @@ use crate::fetch::auth::is_for_proxy;
 use crate::reply::{Body, Reply};
 use crate::rules::RulesetResult;
 use crate::stream::Stream;
+use crate::stream::phases::ReplyPhase;
 use crate::stream::response::ResponseProgress;
 
 /// The text of a format, unless it was cut: half a body is not an answer.
@@ -40,10 +41,10 @@ enum Fallback {
     BuiltIn,
 }
 
-impl Stream {
+impl ReplyPhase {
     /// Prepares the error message for `status`: the one that the backend or frontend configures, else the built-in one.
     pub(crate) fn prepare_error(&mut self, status: u16) {
-        let (frontend, backend) = (self.frontend.clone(), self.backend.proxy().clone());
+        let (frontend, backend) = (self.stream.frontend.clone(), self.stream.backend.proxy().clone());
         let own = backend.config.settings.errors.get(status);
         let own = own.or_else(|| frontend.config.settings.errors.get(status));
         let prepared = match own {
@@ -51,7 +52,7 @@ impl Stream {
             Some(config::ErrorReply::Message(message)) => self.prepare_message(message, status),
             Some(config::ErrorReply::Redirect { status: code, url }) => {
                 let prepared = self.prepare_location(*code, url.as_bytes());
-                if let Some(reply) = &mut self.response.reply {
+                if let Some(reply) = &mut self.stream.response.reply {
                     reply.logged_as = status;
                 }
                 prepared
@@ -63,8 +64,8 @@ impl Stream {
             let _ = self.prepare_built_in(500);
         }
         // After a request that could not be parsed, the connection ends.
-        if !self.request.is_known()
-            && let Some(reply) = &mut self.response.reply
+        if !self.stream.request.is_known()
+            && let Some(reply) = &mut self.stream.response.reply
         {
             reply.closes = true;
         }
@@ -86,25 +87,25 @@ impl Stream {
             page.write_body(&mut body);
         }
         self.start(status, reason)?;
-        let head = &mut self.response.message.head;
+        let head = &mut self.stream.response.message.head;
         head.add(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes())?;
         head.add(b"cache-control", b"no-cache")?;
         if closes {
             head.add(b"connection", b"close")?;
         }
         head.add(b"content-type", b"text/html")?;
-        self.response.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
+        self.stream.response.reply = Some(Reply { body: Body::Made(body), closes, logged_as: 0 });
         Ok(())
     }
 
     /// An error file: a whole message. `status` is the status for which it is used; logs and counters show it, even if the client gets
     /// nothing or the file has another one.
     fn prepare_message(&mut self, message: &config::ErrorMessage, status: u16) -> Result<(), NoRoom> {
-        self.response.message.clear();
-        self.response.status = status;
+        self.stream.response.message.clear();
+        self.stream.response.status = status;
         let Some(response) = &message.response else {
             // An empty file means silence (manual, "errorfile").
-            self.response.reply = None;
+            self.stream.response.reply = None;
             return Ok(());
         };
         let version = if response.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 };
@@ -112,12 +113,12 @@ impl Stream {
             b"" => status::reason(response.status).as_bytes(),
             reason => reason,
         };
-        let head = &mut self.response.message.head;
+        let head = &mut self.stream.response.message.head;
         head.start_response(version, response.status, reason)?;
         response.fields.iter().try_for_each(|field| head.add(&field.name, &field.value))?;
         head.add(b"content-length", itoa::Buffer::new().format(response.body.len()).as_bytes())?;
         let body = Body::Shared(Arc::clone(&response.body));
-        self.response.reply = Some(Reply { body, closes: false, logged_as: status });
+        self.stream.response.reply = Some(Reply { body, closes: false, logged_as: status });
         Ok(())
     }
 
@@ -153,11 +154,11 @@ impl Stream {
             }
             config::ReplyContent::Empty => Body::Empty,
             config::ReplyContent::Body(body) => Body::Shared(Arc::clone(body)),
-            config::ReplyContent::Format(format) => Body::Made(whole(self.format(format))?),
+            config::ReplyContent::Format(format) => Body::Made(whole(self.stream.format(format))?),
         };
         self.start(status, status::reason(status))?;
         self.add_reply_headers(made)?;
-        let head = &mut self.response.message.head;
+        let head = &mut self.stream.response.message.head;
         // A 204 has no content, not even an empty one (RFC 9110, 8.6).
         if status != 204 {
             head.add(b"content-length", itoa::Buffer::new().format(body.bytes().len()).as_bytes())?;
@@ -165,17 +166,17 @@ impl Stream {
         if let Some(kind) = made.content_type.as_ref().filter(|_| !body.bytes().is_empty()) {
             head.add(b"content-type", kind.as_bytes())?;
         }
-        self.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        self.stream.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
         Ok(())
     }
 
     /// Adds its `hdr` fields first; a message from a file has none (reading the configuration warned about them).
     fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
         for header in &made.headers {
-            let value = self.format(&header.value);
+            let value = self.stream.format(&header.value);
             // A field without a value is omitted, unlike fields that header rules set.
             if !value.is_empty() {
-                self.response.message.head.add(header.name.as_bytes(), &value)?;
+                self.stream.response.message.head.add(header.name.as_bytes(), &value)?;
             }
         }
         Ok(())
@@ -183,18 +184,18 @@ impl Stream {
 
     /// Prepares a redirection; false when `ignore-empty` says to do nothing.
     pub(crate) fn prepare_redirect(&mut self, redirect: &Redirect) -> bool {
-        let value = self.format(&redirect.value);
+        let value = self.stream.format(&redirect.value);
         if redirect.ignore_empty && value.is_empty() {
             return false;
         }
         let location = self.redirect_location(redirect, value);
         let cookie = redirect.cookie.as_ref().map(|cookie| {
-            let mut value = self.format(&cookie.format);
+            let mut value = self.stream.format(&cookie.format);
             value.extend_from_slice(cookie.attributes.as_bytes());
             value
         });
         let prepared = self.prepare_location(redirect.status, &location).and_then(|()| match &cookie {
-            Some(cookie) => self.response.message.head.add(b"set-cookie", cookie),
+            Some(cookie) => self.stream.response.message.head.add(b"set-cookie", cookie),
             None => Ok(()),
         });
         if prepared.is_err() {
@@ -211,7 +212,7 @@ impl Stream {
     }
 
     fn redirect_location(&self, redirect: &Redirect, value: Scratch) -> Scratch {
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let mut location = value;
         match redirect.kind {
             RedirectKind::Location => {
@@ -246,21 +247,21 @@ impl Stream {
 
     fn prepare_location(&mut self, status: u16, location: &[u8]) -> Result<(), NoRoom> {
         self.start(status, status::redirect_reason(status))?;
-        let head = &mut self.response.message.head;
+        let head = &mut self.stream.response.message.head;
         head.add(b"content-length", b"0")?;
         head.add(b"location", location)?;
         // Responses that caches store by default need no `no-cache` (RFC 9110, 15.4).
         if !matches!(status, 301 | 308) {
             head.add(b"cache-control", b"no-cache")?;
         }
-        self.response.reply = Some(Reply::default());
+        self.stream.response.reply = Some(Reply::default());
         Ok(())
     }
 
     /// Prepares a 401 or 407 response that asks for credentials.
     pub(crate) fn prepare_authentication(&mut self, realm: &str) {
-        let message = &self.request.message;
-        let proxied = is_for_proxy(self, message.head.uri(message.bytes()));
+        let message = &self.stream.request.message;
+        let proxied = is_for_proxy(&self.stream, message.head.uri(message.bytes()));
         let (status, field): (u16, &[u8]) =
             if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
         self.prepare_error(status);
@@ -268,7 +269,7 @@ impl Stream {
         value.extend_from_slice(b"Basic realm=\"");
         value.extend_from_slice(realm.as_bytes());
         value.push(b'"');
-        let _ = self.response.message.head.add(field, &value);
+        let _ = self.stream.response.message.head.add(field, &value);
     }
 
     /// Prepares a page: `headers`, then the output of `service`.
@@ -279,61 +280,63 @@ impl Stream {
         service: Option<Box<dyn Service>>,
     ) {
         let made = self.start(status, status::reason(status)).and_then(|()| {
-            let head = &mut self.response.message.head;
+            let head = &mut self.stream.response.message.head;
             headers.iter().try_for_each(|(name, value)| head.add(name, value))?;
             if service.is_none() { head.add(b"content-length", b"0") } else { Ok(()) }
         });
         let body =
             service.map_or(Body::Empty, |service| Body::Streamed(Box::new(LocalService::new(service))));
-        self.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
+        self.stream.response.reply = Some(Reply { body, closes: false, logged_as: 0 });
         if made.is_err() {
             self.prepare_error(500);
         }
     }
 
     fn start(&mut self, status: u16, reason: &str) -> Result<(), NoRoom> {
-        self.response.message.clear();
-        self.response.status = status;
-        self.response.message.head.start_response(Version::HTTP_11, status, reason.as_bytes())
+        self.stream.response.message.clear();
+        self.stream.response.status = status;
+        self.stream.response.message.head.start_response(Version::HTTP_11, status, reason.as_bytes())
     }
 
     /// Sends the prepared reply: head, after-response rules, body.
     pub(crate) async fn send_reply(&mut self) -> Result<(), Ending> {
-        let Some(reply) = self.response.reply.take() else {
-            return Err(self.ending);
+        let Some(reply) = self.stream.response.reply.take() else {
+            return Err(self.stream.ending);
         };
-        self.response.progress = ResponseProgress::Known;
+        self.stream.response.progress = ResponseProgress::Known;
         // Rules are for exchanges; a reply to something that was never a request skips them.
-        if self.request.is_known() {
-            self.begin_response_rules();
-            if self.has_response_rules(RulesetKind::HttpAfterResponse) {
+        if self.stream.request.is_known() {
+            self.stream.response_phase().begin_response_rules();
+            if self.stream.as_response_phase().has_response_rules(RulesetKind::HttpAfterResponse) {
                 PooledFuture::new(self.after_response_rules()).await;
             }
         }
-        self.response.status =
-            if reply.logged_as > 0 { reply.logged_as } else { self.response.message.head.status() };
+        self.stream.response.status =
+            if reply.logged_as > 0 { reply.logged_as } else { self.stream.response.message.head.status() };
         // Bytes of a reply without a request do not count for the stream: HAProxy logs none of them.
-        if self.request.is_known() {
-            self.note_head_size(false);
+        if self.stream.request.is_known() {
+            self.stream.note_head_size(false);
         }
-        let bodiless = self.request.head_only() || status::is_bodyless(self.response.message.head.status());
+        let bodiless = self.stream.request.head_only()
+            || status::is_bodyless(self.stream.response.message.head.status());
         let size = match &reply.body {
             // A client that takes this for a tunnel reads until the end, whatever the fields say.
-            _ if self.promises_tunnel() => BodySize::Tunnel,
+            _ if self.stream.as_exchange_phase().promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
             Body::Streamed(_) => BodySize::Unknown,
             body => BodySize::of_length(body.bytes().len() as u64),
         };
         // For an HTTP/1.0 client the body ends with the connection.
-        if size == BodySize::Unknown && self.request.message.head.version() >= Version::HTTP_11 {
-            self.response.message.head.note(Flags::CHUNKED);
+        if size == BodySize::Unknown && self.stream.request.message.head.version() >= Version::HTTP_11 {
+            self.stream.response.message.head.note(Flags::CHUNKED);
         }
         self.settle_reply(&reply, size);
-        let _ = self.restate_response(size);
+        let _ = self.stream.exchange_phase().restate_response(size);
         let whole = if bodiless { &b""[..] } else { reply.body.bytes() };
-        self.response.logged.reply = if self.request.is_known() { whole.len() as u32 } else { 0 };
-        self.log_the_beginning();
-        self.response.progress = ResponseProgress::Leaving;
+        self.stream.response.logged.reply =
+            if self.stream.request.is_known() { whole.len() as u32 } else { 0 };
+        self.stream.log_the_beginning();
+        self.stream.response.progress = ResponseProgress::Leaving;
         match reply.body {
             Body::Streamed(service) if !bodiless => PooledFuture::new(self.send_streamed(service)).await,
             _ => self.send_whole(whole).await,
@@ -341,9 +344,9 @@ impl Stream {
     }
 
     async fn after_response_rules(&mut self) {
-        for side in self.sides_backend_first() {
+        for side in self.stream.as_response_phase().sides_backend_first() {
             if !matches!(
-                self.run_rules(side, RulesetKind::HttpAfterResponse).await,
+                self.stream.run_rules(side, RulesetKind::HttpAfterResponse).await,
                 Ok(RulesetResult::Continue | RulesetResult::Accept)
             ) {
                 break;
@@ -355,70 +358,80 @@ impl Stream {
     fn settle_reply(&mut self, reply: &Reply, size: BodySize) {
         // The rest of the request's body would be parsed as the next request. The head is removed first: counted as body, it
         // would make an incomplete body look complete.
-        self.request.message.detach(&mut self.client);
-        if !self.request.body.is_done() {
-            let right = self.request.body.inspect(&mut self.client);
-            self.trace_coding(Direction::Request, right);
-            if self.request.body.is_complete() {
-                self.client.consume(self.request.body.ready());
-                self.request.body.begin(BodyFlow::done());
+        self.stream.request.message.detach(&mut self.stream.client);
+        if !self.stream.request.body.is_done() {
+            let right = self.stream.request.body.inspect(&mut self.stream.client);
+            self.stream.trace_mut().trace_coding(Direction::Request, right);
+            if self.stream.request.body.is_complete() {
+                self.stream.client.consume(self.stream.request.body.ready());
+                self.stream.request.body.begin(BodyFlow::done());
             }
         }
         // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
-        let last = self.response.message.head.status() >= 200;
-        self.reusable.client &= last
+        let last = self.stream.response.message.head.status() >= 200;
+        self.stream.reusable.client &= last
             && !reply.closes
-            && self.request.is_known()
-            && self.request.body.is_done()
-            && self.response.message.client_persists(&self.request.message, size, self.client_mode())
-            && !self.session.closes();
-        let _ = self.response.message.announce_to_client(&self.request.message, self.reusable.client);
-        self.adjust_response_case();
+            && self.stream.request.is_known()
+            && self.stream.request.body.is_done()
+            && self.stream.response.message.client_persists(
+                &self.stream.request.message,
+                size,
+                self.stream.as_exchange_phase().client_mode(),
+            )
+            && !self.stream.session.closes();
+        let _ = self
+            .stream
+            .response
+            .message
+            .announce_to_client(&self.stream.request.message, self.stream.reusable.client);
+        self.stream.exchange_phase().adjust_response_case();
     }
 
     /// Sends the head, then the output of a service, as fast as the client takes it.
     async fn send_streamed(&mut self, service: Box<LocalService>) -> Result<(), Ending> {
         let mut source = StreamConnector::from(*service);
-        self.response.body.begin(BodyFlow::made());
-        if self.response.body.is_filtered() {
-            let (message, request) = (&mut self.response.message, &self.request.message);
-            if self.response.body.head(message, Some(request)).is_err() {
+        self.stream.response.body.begin(BodyFlow::made());
+        if self.stream.response.body.is_filtered() {
+            let (message, request) = (&mut self.stream.response.message, &self.stream.request.message);
+            if self.stream.response.body.head(message, Some(request)).is_err() {
                 return Err(Ending::new(By::Internal, During::Headers));
             }
         }
-        self.response.body.aim(&self.client, &self.response.message.head);
-        self.response.message.send(&mut self.client, &mut self.scratch, true);
-        self.drive(
-            While::Bodies,
-            |stream, _| {
-                let flow = stream.response.body.advance(&mut source, &mut stream.client);
-                stream.trace_body(Direction::Response, flow);
-                match flow {
-                    Flow::Done => return Ok(Step::Done(())),
-                    Flow::Refused => return Err(Ending::new(By::Internal, During::Data)),
-                    Flow::Yield | Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld
-                        if !stream.client.is_broken() => {}
-                    _ => return Err(ABORTED),
-                }
-                let waits_for_service = flow == Flow::AwaitSource;
-                stream.response.body.resume_at(waits_for_service.then(|| source.resumes_at()));
-                Ok(Step::Wait(Waits {
-                    client_takes: flow == Flow::AwaitSink,
-                    withheld: matches!(flow, Flow::Withheld | Flow::AwaitSource),
-                    yields: flow == Flow::Yield,
-                    ..Waits::default()
-                }))
-            },
-            |_, by, _| Err(Ending::new(by, During::Data)),
-        )
-        .await
+        self.stream.response.body.aim(&self.stream.client, &self.stream.response.message.head);
+        self.stream.response.message.send(&mut self.stream.client, &mut self.stream.scratch, true);
+        self.stream
+            .drive(
+                While::Bodies,
+                |stream, _| {
+                    let flow = stream.response.body.advance(&mut source, &mut stream.client);
+                    stream.trace_mut().trace_body(Direction::Response, flow);
+                    match flow {
+                        Flow::Done => return Ok(Step::Done(())),
+                        Flow::Refused => return Err(Ending::new(By::Internal, During::Data)),
+                        Flow::Yield | Flow::AwaitSource | Flow::AwaitSink | Flow::Withheld
+                            if !stream.client.is_broken() => {}
+                        _ => return Err(ABORTED),
+                    }
+                    let waits_for_service = flow == Flow::AwaitSource;
+                    stream.response.body.resume_at(waits_for_service.then(|| source.resumes_at()));
+                    Ok(Step::Wait(Waits {
+                        client_takes: flow == Flow::AwaitSink,
+                        withheld: matches!(flow, Flow::Withheld | Flow::AwaitSource),
+                        yields: flow == Flow::Yield,
+                        ..Waits::default()
+                    }))
+                },
+                |_, by, _| Err(Ending::new(by, During::Data)),
+            )
+            .await
     }
 
     async fn send_whole(&mut self, body: &[u8]) -> Result<(), Ending> {
-        let Stream { response, scratch, client, .. } = self;
+        let Stream { response, scratch, client, reusable, .. } = &mut self.stream;
         // A FIN that follows at once is sent in the same segment.
-        let sent = response.message.send_whole(client, body, scratch, !self.reusable.client);
-        self.trace_sent(Direction::Response, body.len(), !self.reusable.client);
+        let last = !reusable.client;
+        let sent = response.message.send_whole(client, body, scratch, last);
+        self.stream.trace().trace_sent(Direction::Response, body.len(), last);
         match sent {
             Sent::All => Ok(()),
             Sent::Failed(_) => Err(ABORTED),
@@ -427,16 +440,17 @@ impl Stream {
     }
 
     async fn send_rest(&mut self) -> Result<(), Ending> {
-        self.drive(
-            While::Bodies,
-            |stream, _| match stream.client.flush(false) {
-                Sent::All => Ok(Step::Done(())),
-                Sent::Failed(_) => Err(ABORTED),
-                Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
-            },
-            |_, by, _| Err(Ending::new(by, During::Data)),
-        )
-        .await
+        self.stream
+            .drive(
+                While::Bodies,
+                |stream, _| match stream.client.flush(false) {
+                    Sent::All => Ok(Step::Done(())),
+                    Sent::Failed(_) => Err(ABORTED),
+                    Sent::Part(_) => Ok(Step::Wait(Waits { client_takes: true, ..Waits::default() })),
+                },
+                |_, by, _| Err(Ending::new(by, During::Data)),
+            )
+            .await
     }
 }
 

@@ -4,52 +4,58 @@ use weir_config::model::{CaptureSlot, CookieCapture};
 use weir_expr::context::CaptureSide;
 use weir_http::Head;
 
-use crate::stream::Stream;
 use crate::stream::captures::Captures;
+use crate::stream::phases::StreamLog;
 
-impl Stream {
+impl StreamLog {
     /// Captures headers of the request as the frontend configures: as they came, before any rule.
     pub(crate) fn capture_request(&mut self) {
         self.keep_request_line();
-        self.trace_request();
-        let config = &self.frontend.config;
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
-        capture_headers(&config.captures.request, head, raw, &mut self.captures, CaptureSide::Request);
+        self.stream.trace().trace_request();
+        let config = &self.stream.frontend.config;
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
+        capture_headers(&config.captures.request, head, raw, &mut self.stream.captures, CaptureSide::Request);
     }
 
     /// Captures the request's cookie (`capture cookie`). As in HAProxy that is later than the headers: in a request that
     /// passed the rules, or that one denies, as the rules left it. What a rule answers or redirects has none.
     pub(crate) fn capture_request_cookie(&mut self) {
-        let Some(cookie) = &self.frontend.config.captures.cookie else { return };
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let Some(cookie) = &self.stream.frontend.config.captures.cookie else { return };
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let pairs = head.values(raw, b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-        self.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
+        self.stream.captures.keep_cookie(CaptureSide::Request, capture_cookie(cookie, pairs));
     }
 
     /// Captures headers and cookies of the response as the frontend configures.
     pub(crate) fn capture_response(&mut self) {
-        self.trace_response();
-        let config = &self.frontend.config;
-        let (head, raw) = (&self.response.message.head, self.response.message.bytes());
-        capture_headers(&config.captures.response, head, raw, &mut self.captures, CaptureSide::Response);
+        self.stream.trace().trace_response();
+        let config = &self.stream.frontend.config;
+        let (head, raw) = (&self.stream.response.message.head, self.stream.response.message.bytes());
+        capture_headers(
+            &config.captures.response,
+            head,
+            raw,
+            &mut self.stream.captures,
+            CaptureSide::Response,
+        );
         if let Some(cookie) = &config.captures.cookie {
             let lines = head.lines(raw, b"set-cookie");
             let pairs = lines.filter_map(|value| value.split(|byte| *byte == b';').next());
-            self.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
+            self.stream.captures.keep_cookie(CaptureSide::Response, capture_cookie(cookie, pairs));
         }
     }
 
     /// Keeps the request line after its message, but only if a log format uses it.
     fn keep_request_line(&self) {
-        if self.frontend.log_sinks.is_empty() && !self.frontend.uses_request_line {
+        if self.stream.frontend.log_sinks.is_empty() && !self.stream.frontend.uses_request_line {
             return;
         }
-        self.entry.keep_request_line(|line| self.write_request_line(line));
+        self.stream.entry.keep_request_line(|line| self.write_request_line(line));
     }
 
     /// Appends the current request line.
     pub(crate) fn write_request_line(&self, line: &mut Vec<u8>) {
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let (method, uri, version) = (head.method_text(raw), head.uri(raw), head.version().wire());
         // A stream may hold it for long, and the next one on this entry is not much longer.
         let length = method.len() + uri.len() + version.len() + 2;
@@ -61,13 +67,13 @@ impl Stream {
 
     /// Stores a value in a capture slot; false if there is no such slot.
     pub(crate) fn store_capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
-        let declared = &self.frontend.config.captures;
+        let declared = &self.stream.frontend.config.captures;
         let declared = match side {
             CaptureSide::Request => &declared.request,
             CaptureSide::Response => &declared.response,
         };
         let Some(declaration) = declared.get(slot) else { return false };
-        self.captures.slots_mut(side, declared.len())[slot] =
+        self.stream.captures.slots_mut(side, declared.len())[slot] =
             Some(value[..value.len().min(declaration.length_max as usize)].into());
         true
     }
@@ -75,15 +81,15 @@ impl Stream {
     /// The unique identifier. The first use generates it, and every later one sees the same value: rules that run before the first
     /// use decide about it.
     pub(crate) fn unique_id(&mut self) -> Option<&[u8]> {
-        self.frontend.config.settings.unique_id_format.as_ref()?;
-        if self.captures.unique_id().is_none() {
+        self.stream.frontend.config.settings.unique_id_format.as_ref()?;
+        if self.stream.captures.unique_id().is_none() {
             // A format that reads `unique-id` itself finds this value, not itself again.
-            self.captures.keep_unique_id(b"");
-            let frontend = self.frontend.clone();
-            let id = self.format(frontend.config.settings.unique_id_format.as_ref()?);
-            self.captures.keep_unique_id(&id);
+            self.stream.captures.keep_unique_id(b"");
+            let frontend = self.stream.frontend.clone();
+            let id = self.stream.format(frontend.config.settings.unique_id_format.as_ref()?);
+            self.stream.captures.keep_unique_id(&id);
         }
-        self.captures.unique_id()
+        self.stream.captures.unique_id()
     }
 }
 

@@ -84,12 +84,12 @@ impl Context for Stream {
     }
 
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
-        let table = self.table_named(lookup.table)?;
-        self.ask_table(table, lookup.key, lookup.question, lookup.default)
+        let table = self.tracking().table_named(lookup.table)?;
+        self.tracking().ask_table(table, lookup.key, lookup.question, lookup.default)
     }
 
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
-        self.store_capture(side, slot, value)
+        self.log_line().store_capture(side, slot, value)
     }
 
     fn log_alias(&mut self, alias: Alias, out: &mut LogWriter<'_>) {

@@ -61,7 +61,7 @@ pub(crate) fn lose_server(stream: &mut Stream) {
 
 /// Examines the cookies of a refused request, for the log.
 pub(crate) fn on_refused(stream: &mut Stream) {
-    stream.capture_request_cookie();
+    stream.log_line().capture_request_cookie();
     if stream.backend.backend.as_ref().is_some_and(|backend| backend.settings().cookie.is_some()) {
         (stream.choice.last, _) = designated(stream);
     }

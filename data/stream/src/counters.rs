@@ -11,7 +11,7 @@ use weir_tls::Facts;
 use crate::ending::By;
 use crate::instance::{Listener, Proxy};
 use crate::session::Session;
-use crate::stream::Stream;
+use crate::stream::phases::StreamCounts;
 use crate::upstream::Upstream;
 
 /// An event that several objects count, each under its own name.
@@ -78,7 +78,7 @@ impl Upstream {
     }
 }
 
-impl Stream {
+impl StreamCounts {
     /// Counts an event for all its objects.
     // Each caller passes a constant, so the compiler folds the match.
     #[inline(always)]
@@ -110,19 +110,19 @@ impl Stream {
             Event::TlsFailure => (None, None, Some(B::TlsFailures), Some(S::TlsFailures)),
         };
         if event == Event::FailedResponse {
-            self.count_tracked_failure();
+            self.stream.tracking().count_tracked_failure();
         }
         let worker = weir_sched::worker_index();
         if let Some(counter) = frontend {
-            self.frontend.frontend_figures.increment(worker, counter);
+            self.stream.frontend.frontend_figures.increment(worker, counter);
         }
         if let Some(counter) = listener {
-            self.session.listener().figures.increment(worker, counter);
+            self.stream.session.listener().figures.increment(worker, counter);
         }
-        if let Some(counter) = backend.filter(|_| self.backend.has_begun()) {
-            self.backend.backend_figures.increment(worker, counter);
+        if let Some(counter) = backend.filter(|_| self.stream.backend.has_begun()) {
+            self.stream.backend.backend_figures.increment(worker, counter);
         }
-        if let (Some(counter), Some(lease)) = (server, &self.server.lease) {
+        if let (Some(counter), Some(lease)) = (server, &self.stream.server.lease) {
             lease.server().figures().increment(worker, counter);
         }
     }
@@ -135,7 +135,7 @@ impl Stream {
             Some(_) => {
                 self.count(Event::TlsSession);
                 let worker = weir_sched::worker_index();
-                self.frontend.instance().rates.event(
+                self.stream.frontend.instance().rates.event(
                     worker,
                     ProcessRate::TlsServerKeys,
                     weir_sched::now().as_ms(),
@@ -152,7 +152,7 @@ impl Stream {
     /// Counts a request that got no slot, for the server whose queue it was in or for the backend.
     pub(crate) fn count_failed_in_queue(&self) {
         self.count_without_slot(
-            self.choice.last,
+            self.stream.choice.last,
             BackendCounter::FailedConnections,
             ServerCounter::FailedConnections,
         );
@@ -160,8 +160,8 @@ impl Stream {
 
     fn count_without_slot(&self, key: Option<ServerKey>, backend: BackendCounter, server: ServerCounter) {
         let worker = weir_sched::worker_index();
-        self.backend.backend_figures.increment(worker, backend);
-        if let Some(known) = key.and_then(|key| self.backend.servers().server(key)) {
+        self.stream.backend.backend_figures.increment(worker, backend);
+        if let Some(known) = key.and_then(|key| self.stream.backend.servers().server(key)) {
             known.figures().increment(worker, server);
         }
     }
@@ -169,19 +169,19 @@ impl Stream {
     /// Counts an invalid, aborted or late request.
     pub(crate) fn count_bad_request(&self) {
         let worker = weir_sched::worker_index();
-        self.frontend.frontend_figures.increment(worker, FrontendCounter::BadRequests);
-        self.session.listener().figures.increment(worker, ListenerCounter::BadRequests);
-        self.count_tracked_error();
+        self.stream.frontend.frontend_figures.increment(worker, FrontendCounter::BadRequests);
+        self.stream.session.listener().figures.increment(worker, ListenerCounter::BadRequests);
+        self.stream.tracking().count_tracked_error();
     }
 
     /// Counts a request whose head was received, valid or not.
     pub(crate) fn count_request(&self) {
         let worker = weir_sched::worker_index();
-        let figures = &self.frontend.frontend_figures;
+        let figures = &self.stream.frontend.frontend_figures;
         figures.increment(worker, FrontendCounter::Requests);
         figures.increment(
             worker,
-            match self.client.shared() {
+            match self.stream.client.shared() {
                 None => FrontendCounter::RequestsHttp1,
                 Some(_) => FrontendCounter::RequestsHttp2,
             },
@@ -193,40 +193,46 @@ impl Stream {
     /// Counts the status sent to the client, once, at the end of a stream that had a request or the beginning of
     /// one.
     pub(crate) fn count_status(&self) {
-        if !self.request.counts() {
+        if !self.stream.request.counts() {
             return;
         }
         let worker = weir_sched::worker_index();
-        self.frontend.frontend_figures.increment(worker, FrontendCounter::of_status(self.response.status));
-        if self.backend.has_begun() {
-            self.backend.backend_figures.increment(worker, BackendCounter::of_status(self.response.status));
+        self.stream
+            .frontend
+            .frontend_figures
+            .increment(worker, FrontendCounter::of_status(self.stream.response.status));
+        if self.stream.backend.has_begun() {
+            self.stream
+                .backend
+                .backend_figures
+                .increment(worker, BackendCounter::of_status(self.stream.response.status));
         }
     }
 
     /// Counts a request that the server answered, and the server's status, before rules change it.
     pub(crate) fn count_server_status(&self) {
-        self.count_tracked_status(self.response.server_status);
-        if let Some(lease) = &self.server.lease {
+        self.stream.tracking().count_tracked_status(self.stream.response.server_status);
+        if let Some(lease) = &self.stream.server.lease {
             let (worker, figures) = (weir_sched::worker_index(), lease.server().figures());
             figures.increment(worker, ServerCounter::Requests);
-            figures.increment(worker, ServerCounter::of_status(self.response.server_status));
+            figures.increment(worker, ServerCounter::of_status(self.stream.response.server_status));
         }
     }
 
     /// A server with these counters was chosen; counts it for balancing unless something designated it.
     #[inline]
     pub(crate) fn count_balanced(&self, chosen: &ServerFigures) {
-        if !self.choice.designation.is_free() {
+        if !self.stream.choice.designation.is_free() {
             return;
         }
         let worker = weir_sched::worker_index();
         chosen.increment(worker, ServerCounter::Balanced);
-        self.backend.backend_figures.increment(worker, BackendCounter::Balanced);
+        self.stream.backend.backend_figures.increment(worker, BackendCounter::Balanced);
     }
 
     /// Counts an attempt to use a server.
     pub(crate) fn count_server_session(&self) {
-        let Some(lease) = &self.server.lease else { return };
+        let Some(lease) = &self.stream.server.lease else { return };
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
         let figures = lease.server().figures();
@@ -239,33 +245,34 @@ impl Stream {
     /// closed.
     pub(crate) fn count_bytes(&mut self) {
         // The end of the request may be known only after its bytes were counted (`option contstats`).
-        let (total_in, total_out) = (self.bytes_in().max(self.counted.0), self.bytes_out());
+        let (total_in, total_out) =
+            (self.stream.bytes_in().max(self.stream.counted.0), self.stream.bytes_out());
         let bytes = Bytes {
-            client: (total_in - self.counted.0, total_out - self.counted.1),
-            server: self.server.upstream.as_mut().map_or((0, 0), Upstream::take_uncounted),
+            client: (total_in - self.stream.counted.0, total_out - self.stream.counted.1),
+            server: self.stream.server.upstream.as_mut().map_or((0, 0), Upstream::take_uncounted),
         };
         if bytes == Bytes::default() {
             return;
         }
-        self.counted = (total_in, total_out);
+        self.stream.counted = (total_in, total_out);
         let worker = weir_sched::worker_index();
-        count_bytes!(self.frontend.frontend_figures, FrontendCounter, worker, bytes);
-        count_bytes!(self.session.listener().figures, ListenerCounter, worker, bytes);
+        count_bytes!(self.stream.frontend.frontend_figures, FrontendCounter, worker, bytes);
+        count_bytes!(self.stream.session.listener().figures, ListenerCounter, worker, bytes);
         // A `listen` section counts them for both its sides, even when no server was used.
-        if self.backend.has_begun() || self.backend.config.is_backend() {
-            count_bytes!(self.backend.backend_figures, BackendCounter, worker, bytes);
+        if self.stream.backend.has_begun() || self.stream.backend.config.is_backend() {
+            count_bytes!(self.stream.backend.backend_figures, BackendCounter, worker, bytes);
         }
-        if let Some(lease) = &self.server.lease {
+        if let Some(lease) = &self.stream.server.lease {
             count_bytes!(lease.server().figures(), ServerCounter, worker, bytes);
         }
-        self.count_tracked_bytes(bytes.client.0, bytes.client.1);
+        self.stream.tracking().count_tracked_bytes(bytes.client.0, bytes.client.1);
         crate::figures::count_bytes_out(bytes.client.1);
     }
 
     /// Counts what passed through pipes.
     #[inline]
     pub(crate) fn count_spliced(&self) {
-        let [up, down] = [&self.request.body, &self.response.body].map(|body| body.piped());
+        let [up, down] = [&self.stream.request.body, &self.stream.response.body].map(|body| body.piped());
         if up + down > 0 {
             self.count_piped(up, down);
         }
@@ -275,33 +282,33 @@ impl Stream {
     fn count_piped(&self, up: u64, down: u64) {
         let worker = weir_sched::worker_index();
         crate::figures::count(|figures| figures.bytes_spliced.add(up + down));
-        if self.frontend.is_http() {
-            self.frontend.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
-            self.frontend.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
-            self.backend.backend_figures.add(worker, BackendCounter::SplicedIn, down);
-            self.backend.backend_figures.add(worker, BackendCounter::SplicedOut, up);
+        if self.stream.frontend.is_http() {
+            self.stream.frontend.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
+            self.stream.frontend.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
+            self.stream.backend.backend_figures.add(worker, BackendCounter::SplicedIn, down);
+            self.stream.backend.backend_figures.add(worker, BackendCounter::SplicedOut, up);
         }
     }
 
     /// `option contstats`: counts while bytes flow.
     pub(crate) fn count_bytes_if_continuous(&mut self) {
-        if self.frontend.config.settings.options.continuous_statistics {
+        if self.stream.frontend.config.settings.options.continuous_statistics {
             self.count_bytes();
         }
     }
 
     /// Counts a stream that ended because of an internal error.
     pub(crate) fn count_fault(&self) {
-        if !matches!(self.ending.by, By::Internal | By::Resource) {
+        if !matches!(self.stream.ending.by, By::Internal | By::Resource) {
             return;
         }
         let worker = weir_sched::worker_index();
-        self.frontend.frontend_figures.increment(worker, FrontendCounter::InternalErrors);
-        self.session.listener().figures.increment(worker, ListenerCounter::InternalErrors);
-        if self.backend.has_begun() {
-            self.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
+        self.stream.frontend.frontend_figures.increment(worker, FrontendCounter::InternalErrors);
+        self.stream.session.listener().figures.increment(worker, ListenerCounter::InternalErrors);
+        if self.stream.backend.has_begun() {
+            self.stream.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
         }
-        if let Some(lease) = &self.server.lease {
+        if let Some(lease) = &self.stream.server.lease {
             lease.server().figures().increment(worker, ServerCounter::InternalErrors);
         }
     }
@@ -310,24 +317,24 @@ impl Stream {
     pub(crate) fn count_phases(&self) {
         let worker = weir_sched::worker_index();
         // A client that leaves between two requests has no request that took any time.
-        let is_request = !self.speaks_http() || self.timers.first_byte.is_some();
-        let of_frontend = &self.frontend.frontend_figures;
-        if !self.backend.has_begun() {
+        let is_request = !self.stream.speaks_http() || self.stream.timers.first_byte.is_some();
+        let of_frontend = &self.stream.frontend.frontend_figures;
+        if !self.stream.backend.has_begun() {
             if is_request {
-                of_frontend.latency_histograms(worker).record_local(self.timers.total_latency());
+                of_frontend.latency_histograms(worker).record_local(self.stream.timers.total_latency());
             }
             return;
         }
-        let latencies = self.timers.latencies();
-        let phases = self.timers.averaged(latencies);
-        self.backend.backend_figures.record(worker, phases);
-        let others = match &self.server.lease {
+        let latencies = self.stream.timers.latencies();
+        let phases = self.stream.timers.averaged(latencies);
+        self.stream.backend.backend_figures.record(worker, phases);
+        let others = match &self.stream.server.lease {
             Some(lease) => {
                 let figures = lease.server().figures();
                 figures.record(worker, phases);
                 figures.latency_histograms(worker)
             }
-            None => self.backend.backend_figures.latency_histograms(worker),
+            None => self.stream.backend.backend_figures.latency_histograms(worker),
         };
         if is_request {
             LatencyHistograms::record_in_both(of_frontend.latency_histograms(worker), others, &latencies);

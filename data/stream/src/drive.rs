@@ -63,7 +63,7 @@ impl Stream {
                 }
                 let now = weir_sched::now();
                 if deadlines.advance(self.progress(), now) {
-                    self.count_bytes_if_continuous();
+                    self.counts_mut().count_bytes_if_continuous();
                 }
                 let mut wake = Tick::NEVER;
                 if std::mem::replace(&mut withheld, waits.withheld) || waits.withheld {

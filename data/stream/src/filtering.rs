@@ -111,7 +111,7 @@ impl Stream {
                 // Without a key there is no limit.
                 let table = position.and_then(|position| self.frontend.instance().table(position));
                 if let Some(table) = table.cloned()
-                    && let Ok(key) = self.table_key(&table, &said.key)
+                    && let Ok(key) = self.tracking_mut().table_key(&table, &said.key)
                 {
                     entry.set(&table, &key);
                 }

@@ -51,7 +51,7 @@ impl Stream {
                     stream.ending = ending;
                 }
             }
-            let again = stream.finish().await;
+            let again = stream.end_phase().finish().await;
             if again { stream.take_client() } else { None }
         }
     }
@@ -59,11 +59,11 @@ impl Stream {
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     fn process(&mut self, waited: Waited) -> impl Future<Output = Phase> {
         async move {
-            self.read_request(waited).await?;
-            self.frontend_phase().await?;
-            self.route()?;
-            self.backend_phase().await?;
-            self.forward().await
+            self.request_phase().read_request(waited).await?;
+            self.request_phase().frontend_phase().await?;
+            self.request_phase().route()?;
+            self.request_phase().backend_phase().await?;
+            self.exchange_phase().forward().await
         }
     }
 
@@ -86,13 +86,13 @@ impl Stream {
         self.reusable.server = false;
         match stop {
             StreamError::Close(_) => return Err(ending),
-            StreamError::Error(status, _) => self.prepare_error(status),
+            StreamError::Error(status, _) => self.reply_phase().prepare_error(status),
             StreamError::Reply(_) => {}
         }
         self.ending = ending;
         if self.response.is_leaving() {
             return Err(ending);
         }
-        self.send_reply().await
+        self.reply_phase().send_reply().await
     }
 }

@@ -11,6 +11,7 @@ use crate::ending::{By, During};
 use crate::recycle::Lent;
 use crate::stream::Stream;
 use crate::stream::log_record::LogState;
+use crate::stream::phases::StreamLog;
 
 mod alias;
 
@@ -31,7 +32,7 @@ pub fn level(severity: Severity) -> Level {
     Level::ALL[severity as usize]
 }
 
-impl Stream {
+impl StreamLog {
     /// Writes the line of a stream that ended, unless an option prevents it.
     pub(crate) fn log_end(&mut self) {
         if self.has_line() && !self.has_nothing_to_tell() {
@@ -42,57 +43,59 @@ impl Stream {
     /// Writes the default line, which is due as soon as a connection (TCP) or a request (HTTP) is there (manual, section 8.2.1).
     #[inline]
     pub(crate) fn log_arrival(&mut self) {
-        if self.frontend.log_timing.on_arrival && self.has_line() {
+        if self.stream.frontend.log_timing.on_arrival && self.has_line() {
             self.write_log_line();
-            self.log.state = LogState::Written;
+            self.stream.log.state = LogState::Written;
         }
     }
 
     /// Whether the line would be the default one of a request that never came.
     fn has_nothing_to_tell(&self) -> bool {
-        let logging = &self.frontend.config.settings.logging;
+        let logging = &self.stream.frontend.config.settings.logging;
         matches!(logging.line, LogLine::Connect)
             && logging.error_line.is_none()
-            && self.speaks_http()
-            && !self.request.is_known()
+            && self.stream.speaks_http()
+            && !self.stream.request.is_known()
     }
 
     /// Writes the line when the response begins: with `option logasap`, or because all values are known by then.
     pub(crate) fn log_early(&mut self) {
-        if (self.frontend.config.settings.options.log_asap || self.frontend.log_timing.early)
+        if (self.stream.frontend.config.settings.options.log_asap || self.stream.frontend.log_timing.early)
             && self.has_line()
         {
             self.write_log_line();
-            self.log.state = LogState::Written;
+            self.stream.log.state = LogState::Written;
         }
     }
 
     /// Whether a line is due with what is known now: a normal stream of `option dontlog-normal` may still fail.
     fn has_line(&self) -> bool {
-        self.log.is_due()
-            && !self.frontend.log_sinks.is_empty()
-            && (!self.frontend.config.settings.options.dont_log_normal || self.is_worth_logging())
+        self.stream.log.is_due()
+            && !self.stream.frontend.log_sinks.is_empty()
+            && (!self.stream.frontend.config.settings.options.dont_log_normal || self.is_worth_logging())
     }
 
     /// `do-log`: writes an additional line now.
     pub(crate) fn log_now(&mut self) {
-        if !self.frontend.log_sinks.is_empty() {
+        if !self.stream.frontend.log_sinks.is_empty() {
             self.write_log_line();
         }
     }
 
     /// Whether the line is written despite `option dontlog-normal`: errors, retries, redispatches, server errors.
     fn is_worth_logging(&self) -> bool {
-        self.ending.is_error()
-            || self.attempts.retries > 0
-            || self.choice.redispatched
-            || self.response.status >= 500
+        self.stream.ending.is_error()
+            || self.stream.attempts.retries > 0
+            || self.stream.choice.redispatched
+            || self.stream.response.status >= 500
     }
 
     fn level(&self) -> Option<Level> {
-        match self.log.level {
+        match self.stream.log.level {
             Some(chosen) => chosen,
-            None if self.frontend.config.settings.options.log_separate_errors && self.is_worth_logging() => {
+            None if self.stream.frontend.config.settings.options.log_separate_errors
+                && self.is_worth_logging() =>
+            {
                 Some(Level::Error)
             }
             None => Some(Level::Info),
@@ -103,15 +106,16 @@ impl Stream {
     /// costs nothing.
     fn write_log_line(&mut self) {
         let Some(level) = self.level() else { return };
-        let frontend = self.frontend.clone();
+        let frontend = self.stream.frontend.clone();
         let mut rendered = None;
         for sink in frontend.log_sinks.iter().filter(|sink| sink.admits(level)) {
-            let Rendered { text, structured_data, time } = rendered.get_or_insert_with(|| Rendered::of(self));
+            let Rendered { text, structured_data, time } =
+                rendered.get_or_insert_with(|| Rendered::of(&mut self.stream));
             let message = LogMessage { level, tag: &frontend.log_tag, structured_data, text };
             with_logger(|logger| logger.send_admitted(sink, *time, &message));
         }
         if rendered.is_none() && frontend.log_timing.has_effects {
-            Rendered::of(self);
+            Rendered::of(&mut self.stream);
         }
         frontend.frontend_figures.log_line(weir_sched::worker_index());
     }
@@ -119,15 +123,15 @@ impl Stream {
     /// Logs a connection that ended before its first stream, with the error `what` of its PROXY header. The format is
     /// `error-log-format`, else that of the manual, section 8.2.5. `option dontlognull` omits connections that sent nothing.
     pub(crate) fn log_refused_handshake(&mut self, what: &str) {
-        let frontend = self.frontend.clone();
-        let sent_nothing = !self.client.connection().is_some_and(weir_net::Connection::was_heard);
+        let frontend = self.stream.frontend.clone();
+        let sent_nothing = !self.stream.client.connection().is_some_and(weir_net::Connection::was_heard);
         if frontend.log_sinks.is_empty() || frontend.config.settings.options.dont_log_null && sent_nothing {
             return;
         }
         let logging = &frontend.config.settings.logging;
         let mut line = crate::recycle::bytes();
         match &logging.error_line {
-            Some(format) => format.render_within(LONGEST_LENGTH, self, &mut line),
+            Some(format) => format.render_within(LONGEST_LENGTH, &mut self.stream, &mut line),
             None => self.render_refusal(what, &mut line),
         }
         let separate = frontend.config.settings.options.log_separate_errors;
@@ -138,17 +142,17 @@ impl Stream {
     fn render_refusal(&self, what: &str, line: &mut Vec<u8>) {
         use std::io::Write as _;
         let mut date = weir_expr::scratch::take();
-        let time = crate::clock::wall_time(self.session.accepted.wall_us);
+        let time = crate::clock::wall_time(self.stream.session.accepted.wall_us);
         weir_expr::time::format(
             b"%d/%b/%Y:%H:%M:%S",
             time,
-            &self.frontend.instance().identity.time_zone,
+            &self.stream.frontend.instance().identity.time_zone,
             &mut date,
         );
         let date = String::from_utf8_lossy(&date);
-        let (source, listener) = (self.source(), self.session.listener());
+        let (source, listener) = (self.stream.source(), self.stream.session.listener());
         let millis = time.micros / 1000;
-        let frontend = self.frontend.name();
+        let frontend = self.stream.frontend.name();
         // Writing to memory does not fail.
         let _ = match &listener.bind.name {
             Some(name) => write!(line, "{source} [{date}.{millis:03}] {frontend}/{name}: {what}"),
@@ -158,11 +162,12 @@ impl Stream {
 
     fn render_connect_line(&mut self, line: &mut Vec<u8>) {
         use std::io::Write as _;
-        let source = self.source();
-        let destination = self.destination();
-        let mode = if self.speaks_http() { "HTTP" } else { "TCP" };
+        let source = self.stream.source();
+        let destination = self.stream.destination();
+        let mode = if self.stream.speaks_http() { "HTTP" } else { "TCP" };
         // Writing to memory does not fail.
-        let _ = write!(line, "Connect from {source} to {destination} ({}/{mode})", self.frontend.name());
+        let _ =
+            write!(line, "Connect from {source} to {destination} ({}/{mode})", self.stream.frontend.name());
     }
 }
 
@@ -185,7 +190,7 @@ impl Rendered {
                 format.render_within(LONGEST_LENGTH, stream, &mut text)
             }
             (LogLine::Format { format, .. }, _) => format.render_within(LONGEST_LENGTH, stream, &mut text),
-            (LogLine::Connect, _) => stream.render_connect_line(&mut text),
+            (LogLine::Connect, _) => stream.log_line().render_connect_line(&mut text),
         }
         let mut structured_data = crate::recycle::bytes();
         if let Some(format) = &logging.structured_data {

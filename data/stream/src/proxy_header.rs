@@ -28,7 +28,7 @@ pub(crate) fn write_v1(stream: &Stream, out: &mut Vec<u8>) {
 
 /// Writes a header of version 2.
 pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
-    let known = stream.known_server();
+    let known = stream.as_server_phase().known_server();
     let fields = known.as_ref().and_then(|known| known.settings.proxy_v2.clone()).unwrap_or_default();
     let mut values: Vec<(u8, Vec<u8>)> = Vec::new();
     let client = stream.client.tls();
@@ -42,7 +42,7 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         values.extend(authority.map(|authority| (tlv::AUTHORITY, authority)));
     }
     if fields.unique_id
-        && let Some(id) = stream.unique_id()
+        && let Some(id) = stream.log_line().unique_id()
     {
         values.push((tlv::UNIQUE_ID, id[..id.len().min(tlv::MAX_UNIQUE_ID)].to_vec()));
     }

@@ -8,49 +8,53 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::instance::Proxy;
+use crate::stream::phases::RelayPhase;
 use crate::stream::{Phase, Stream, StreamError};
 use crate::trace::body::{Layer, OF_H1, OF_PT};
 
-impl Stream {
+impl RelayPhase {
     /// Relays until both directions have ended. The end of one direction is forwarded as a half-close.
     pub(crate) async fn relay(&mut self) -> Phase {
-        self.enter(During::Data);
-        let during = match self.backend.config.settings.options.independent_streams {
+        self.stream.enter(During::Data);
+        let during = match self.stream.backend.config.settings.options.independent_streams {
             true => While::IndependentTunnel,
             false => While::Tunnel,
         };
         self.allow_pipe(Direction::Request);
         self.allow_pipe(Direction::Response);
-        self.drive(during, Stream::relay_both, |stream, by, _| {
-            let client = by == By::ClientTimeout;
-            stream.count(if client { Event::ClientAbort } else { Event::ServerAbort });
-            Err(StreamError::close(by, During::Data))
-        })
-        .await
+        let step =
+            |stream: &mut Stream, deadlines: &mut Deadlines| stream.relay_phase().relay_both(deadlines);
+        self.stream
+            .drive(during, step, |stream, by, _| {
+                let client = by == By::ClientTimeout;
+                stream.counts().count(if client { Event::ClientAbort } else { Event::ServerAbort });
+                Err(StreamError::close(by, During::Data))
+            })
+            .await
     }
 
     /// Lets what is still to come in one direction pass through a pipe, where `option splice-*` says so (manual, 4.2).
     #[cold]
     pub(crate) fn allow_pipe(&mut self, direction: Direction) {
         let of = |proxy: &Proxy| proxy.config.settings.options.splice;
-        let (frontend, backend) = (of(&self.frontend), of(&self.backend));
+        let (frontend, backend) = (of(&self.stream.frontend), of(&self.stream.backend));
         let (body, allowed) = match direction {
-            Direction::Request => (&mut self.request.body, frontend.request || backend.request),
-            Direction::Response => (&mut self.response.body, frontend.response || backend.response),
+            Direction::Request => (&mut self.stream.request.body, frontend.request || backend.request),
+            Direction::Response => (&mut self.stream.response.body, frontend.response || backend.response),
         };
         if allowed || frontend.auto || backend.auto {
-            body.allow_pipe(&self.frontend.instance().pipes);
+            body.allow_pipe(&self.stream.frontend.instance().pipes);
         }
     }
 
     /// Moves what can be moved now.
     fn relay_both(&mut self, deadlines: &mut Deadlines) -> Phase<Step<()>> {
-        let Some(upstream) = &mut self.server.upstream else {
+        let Some(upstream) = &mut self.stream.server.upstream else {
             return Err(StreamError::close(By::Internal, During::Data));
         };
-        let up = self.request.body.advance(&mut self.client, &mut upstream.connector);
-        let down = self.response.body.advance(&mut upstream.connector, &mut self.client);
-        let layer = if self.response.is_tunnel { &OF_H1 } else { &OF_PT };
+        let up = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
+        let down = self.stream.response.body.advance(&mut upstream.connector, &mut self.stream.client);
+        let layer = if self.stream.response.is_tunnel { &OF_H1 } else { &OF_PT };
         if layer.source.is_active() {
             self.emit_relayed(layer);
         }
@@ -85,20 +89,20 @@ impl Stream {
     #[cold]
     fn emit_relayed(&mut self, layer: &Layer) {
         for direction in [Direction::Request, Direction::Response] {
-            self.emit_moved(layer, direction);
+            self.stream.trace_mut().emit_moved(layer, direction);
         }
     }
 
     /// Starts both directions of a connection in TCP mode, with the bytes received so far.
     pub(crate) fn begin_relay(&mut self) {
-        self.request.body.begin(BodyFlow::tunnel());
-        self.response.body.begin(BodyFlow::tunnel());
+        self.stream.request.body.begin(BodyFlow::tunnel());
+        self.stream.response.body.begin(BodyFlow::tunnel());
     }
 
     /// Forwards the client's bytes while the response is inspected, because a server only answers what it got.
     pub(crate) fn relay_upwards(&mut self) -> Phase<Flow> {
-        let Some(upstream) = &mut self.server.upstream else { return Ok(Flow::Done) };
-        let up = self.request.body.advance(&mut self.client, &mut upstream.connector);
+        let Some(upstream) = &mut self.stream.server.upstream else { return Ok(Flow::Done) };
+        let up = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
         }
@@ -118,25 +122,25 @@ impl Stream {
         };
         let by = broken(down, Side::Sink).or(broken(up, Side::Source))?;
         match by {
-            By::Client => self.count(Event::ClientAbort),
+            By::Client => self.stream.counts().count(Event::ClientAbort),
             By::Server => {
-                self.count(Event::FailedResponse);
-                self.count(Event::ServerAbort);
+                self.stream.counts().count(Event::FailedResponse);
+                self.stream.counts().count(Event::ServerAbort);
             }
-            _ => self.count(Event::FailedResponse),
+            _ => self.stream.counts().count(Event::FailedResponse),
         }
         Some(Ending::new(by, During::Data))
     }
 
     fn pass_on_endings(&mut self, up: Flow, down: Flow, deadlines: &mut Deadlines) {
-        let Some(upstream) = &mut self.server.upstream else { return };
+        let Some(upstream) = &mut self.stream.server.upstream else { return };
         if up == Flow::Done && !upstream.connector.shut() {
             upstream.connector.shut_write();
-            deadlines.half_closed(&self.timeouts, weir_sched::now());
+            deadlines.half_closed(&self.stream.timeouts, weir_sched::now());
         }
-        if down == Flow::Done && !self.client.shut() {
-            self.client.shut_write();
-            deadlines.half_closed(&self.timeouts, weir_sched::now());
+        if down == Flow::Done && !self.stream.client.shut() {
+            self.stream.client.shut_write();
+            deadlines.half_closed(&self.stream.timeouts, weir_sched::now());
         }
     }
 }

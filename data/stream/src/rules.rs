@@ -170,16 +170,16 @@ impl Stream {
                 let pause = While::pause(time, weir_sched::now());
                 self.pause(pause, During::Request).await.map(|()| None)
             }),
-            Awaited::Body(time, at_least) if kind == RulesetKind::HttpResponse => PooledFuture::new(
-                async move { self.wait_for_response_body(at_least, time).await.map(|()| None) },
-            ),
-            Awaited::Body(time, at_least) => {
-                PooledFuture::new(
-                    async move { self.wait_for_body(at_least, Some(time)).await.map(|()| None) },
-                )
+            Awaited::Body(time, at_least) if kind == RulesetKind::HttpResponse => {
+                PooledFuture::new(async move {
+                    self.inspection().wait_for_response_body(at_least, time).await.map(|()| None)
+                })
             }
+            Awaited::Body(time, at_least) => PooledFuture::new(async move {
+                self.inspection().wait_for_body(at_least, Some(time)).await.map(|()| None)
+            }),
             Awaited::Handshake => {
-                PooledFuture::new(async move { self.wait_for_handshake().await.map(|()| None) })
+                PooledFuture::new(async move { self.inspection().wait_for_handshake().await.map(|()| None) })
             }
             Awaited::Address(asking, variable) => PooledFuture::new(async move {
                 if let Some(address) = self.await_address(asking).await? {
@@ -208,7 +208,7 @@ impl Stream {
             }
             self.timers.queue = Some(self.elapsed());
             held?;
-            self.prepare_reply(reply, 500);
+            self.reply_phase().prepare_reply(reply, 500);
             let ending = Ending::new(By::Proxy, During::Tarpit);
             Ok(Some(RulesetResult::Stop(StreamError::Reply(ending))))
         }
@@ -234,14 +234,16 @@ impl Stream {
     fn count_denied(&mut self, kind: RulesetKind, proxy: &Proxy) {
         self.rules.denied = true;
         if kind == RulesetKind::HttpRequest {
-            self.count_tracked_error();
+            self.tracking().count_tracked_error();
         }
         match kind {
             RulesetKind::TcpRequestConnection => proxy.count_denied_connection(self.session.listener()),
             RulesetKind::TcpRequestSession => proxy.count_denied_session(self.session.listener()),
-            RulesetKind::TcpRequestContent | RulesetKind::HttpRequest => self.count(Event::DeniedRequest),
+            RulesetKind::TcpRequestContent | RulesetKind::HttpRequest => {
+                self.counts().count(Event::DeniedRequest)
+            }
             RulesetKind::TcpResponseContent | RulesetKind::HttpResponse | RulesetKind::HttpAfterResponse => {
-                self.count(Event::DeniedResponse);
+                self.counts().count(Event::DeniedResponse);
             }
         }
     }
@@ -277,7 +279,7 @@ impl Stream {
                 if kind == RulesetKind::HttpRequest {
                     crate::cookie::on_refused(self);
                 }
-                self.prepare_reply(reply, if request { 403 } else { 502 });
+                self.reply_phase().prepare_reply(reply, if request { 403 } else { 502 });
                 return ActionResult::Stop(StreamError::Reply(Ending::new(By::Proxy, during)));
             }
             Action::Tarpit(reply) => {
@@ -287,14 +289,14 @@ impl Stream {
             }
             Action::Return(reply) => {
                 proxy.count_intercepted();
-                self.prepare_reply(reply, 200);
+                self.reply_phase().prepare_reply(reply, 200);
                 return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, during)));
             }
             Action::UseService(Service::PrometheusExporter) => {
-                return ActionResult::Stop(self.serve_metrics(proxy));
+                return ActionResult::Stop(self.reply_phase().serve_metrics(proxy));
             }
             Action::Redirect(redirect) => {
-                if !self.prepare_redirect(redirect) {
+                if !self.reply_phase().prepare_redirect(redirect) {
                     return ActionResult::Next;
                 }
                 proxy.count_intercepted();
@@ -302,8 +304,8 @@ impl Stream {
             }
             Action::Auth { realm } => {
                 let realm = realm.as_deref().unwrap_or(&proxy.config.name);
-                self.count_tracked_error();
-                self.prepare_authentication(realm);
+                self.tracking().count_tracked_error();
+                self.reply_phase().prepare_authentication(realm);
                 return ActionResult::Stop(StreamError::Reply(Ending::new(By::Local, During::Request)));
             }
             Action::Header(edit) => return self.edit_header(edit, request),
@@ -381,7 +383,7 @@ impl Stream {
                     } else {
                         weir_expr::context::CaptureSide::Response
                     };
-                    self.store_capture(side, capture.slot as usize, &value);
+                    self.log_line().store_capture(side, capture.slot as usize, &value);
                 }
             }
             Action::SetLogLevel(level) => self.log.level = Some(level.map(crate::log::level)),
@@ -428,7 +430,7 @@ impl Stream {
             Action::WaitForBody { time, at_least } => {
                 return ActionResult::Await(Awaited::Body(*time, *at_least));
             }
-            Action::WaitForHandshake if self.is_early() => {
+            Action::WaitForHandshake if self.as_inspection().is_early() => {
                 return ActionResult::Await(Awaited::Handshake);
             }
             Action::WaitForHandshake => {}
@@ -438,13 +440,13 @@ impl Stream {
                 }
             }
             Action::StrictMode(on) => self.rules.is_strict = *on,
-            Action::DoLog => self.log_now(),
+            Action::DoLog => self.log_line().log_now(),
             Action::Track(track) => {
-                if self.track(kind, proxy, track) == Tracking::Later {
+                if self.tracking_mut().track(kind, proxy, track) == Tracking::Later {
                     return ActionResult::NeedsMore;
                 }
             }
-            Action::ChangeCounter(change) => self.change_counter(change),
+            Action::ChangeCounter(change) => self.tracking_mut().change_counter(change),
             // Evaluated before the other rules of its kind: see `accept.rs`.
             Action::ExpectProxy => {}
         }

@@ -19,30 +19,31 @@ use weir_containers::PooledFuture;
 
 use crate::ending::During;
 use crate::entry::Carried;
-use crate::stream::{Phase, Stream};
+use crate::stream::Phase;
+use crate::stream::phases::ServerPhase;
 
-impl Stream {
+impl ServerPhase {
     /// Returns once there is a server, a slot on it and a connection to it.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     pub(crate) fn reach_server(&mut self) -> impl Future<Output = Phase> {
         async move {
             loop {
-                if self.server.lease.is_none() && !self.backend.is_transparent() {
-                    self.assign().await?;
+                if self.stream.server.lease.is_none() && !self.stream.backend.is_transparent() {
+                    self.stream.choice_phase().assign().await?;
                 }
-                self.enter(During::Connect);
+                self.stream.enter(During::Connect);
                 // The result of an earlier attempt does not count for this one.
-                self.timers.connect = None;
-                self.timers.response = None;
+                self.stream.timers.connect = None;
+                self.stream.timers.response = None;
                 match self.connect().await {
                     Ok(()) => {
-                        self.entry.server_descriptor.set(self.server.descriptor());
-                        if let Some(upstream) = &self.server.upstream {
-                            self.entry.note_carrier(Carried::Server, &upstream.connector);
+                        self.stream.entry.server_descriptor.set(self.stream.server.descriptor());
+                        if let Some(upstream) = &self.stream.server.upstream {
+                            self.stream.entry.note_carrier(Carried::Server, &upstream.connector);
                         }
-                        self.remember_server();
+                        self.stream.tracking_mut().remember_server();
                         self.observe(Some(Observation::Connected));
-                        self.timers.connect = Some(self.elapsed());
+                        self.stream.timers.connect = Some(self.stream.elapsed());
                         return Ok(());
                     }
                     Err(connect::ConnectError::Stop(stop)) => return Err(stop),
@@ -58,7 +59,7 @@ impl Stream {
     #[inline]
     pub(crate) fn observe(&self, observation: Option<Observation>) {
         let is_observed = |lease: &Lease| lease.server().is_observed();
-        if self.server.lease.as_ref().is_some_and(is_observed)
+        if self.stream.server.lease.as_ref().is_some_and(is_observed)
             && let Some(observation) = observation
         {
             self.tell_of_server(observation);
@@ -67,26 +68,28 @@ impl Stream {
 
     #[cold]
     fn tell_of_server(&self, observation: Observation) {
-        let (Some(lease), Some(backend)) = (&self.server.lease, &self.backend.backend) else { return };
+        let (Some(lease), Some(backend)) = (&self.stream.server.lease, &self.stream.backend.backend) else {
+            return;
+        };
         // The start of the measured time: of the attempt to connect, or of the wait for the response.
         let began = match observation {
-            Observation::Connected => self.timers.queue,
-            _ => self.timers.connect,
+            Observation::Connected => self.stream.timers.queue,
+            _ => self.stream.timers.connect,
         };
-        let took_ms = began.map_or(0, |began| self.elapsed().ms().saturating_sub(began.ms()));
+        let took_ms = began.map_or(0, |began| self.stream.elapsed().ms().saturating_sub(began.ms()));
         let seen = Seen { observation, worker: weir_sched::worker_index(), took_ms };
         let news = backend.observe(lease.server(), seen, weir_sched::now().as_ms());
-        if let (Some(news), Some(listener)) = (news, self.frontend.instance().news.get()) {
+        if let (Some(news), Some(listener)) = (news, self.stream.frontend.instance().news.get()) {
             listener(news);
         }
     }
 
     /// Closes the connection to the server, so that no other stream uses it.
     pub(crate) fn close_server(&mut self) {
-        if self.server.upstream.is_some() {
-            self.count_bytes();
-            self.server.close();
-            self.entry.server_descriptor.set(-1);
+        if self.stream.server.upstream.is_some() {
+            self.stream.counts_mut().count_bytes();
+            self.stream.server.close();
+            self.stream.entry.server_descriptor.set(-1);
         }
     }
 }

@@ -11,27 +11,28 @@ use crate::fetch::body::request_body;
 use crate::http::request::target_as;
 use crate::instance::Proxy;
 use crate::instance::service::{Page, PageRequest};
+use crate::stream::phases::ReplyPhase;
 use crate::stream::response::LocalName;
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, StreamError};
 
-impl Stream {
+impl ReplyPhase {
     /// Answers with the statistics page.
     pub(crate) async fn serve_statistics(&mut self, side: ProxySide) -> Phase {
-        let proxy = self.proxy(side).clone();
+        let proxy = self.stream.proxy(side).clone();
         let Some(stats) = &proxy.config.settings.stats else { return Ok(()) };
         let uri = stats.uri().as_bytes();
-        let method = self.request.message.head.method();
-        self.response.service = LocalName::Statistics;
+        let method = self.stream.request.message.head.method();
+        self.stream.response.service = LocalName::Statistics;
         self.judge_statistics(stats)?;
-        let admin = stats.admin.iter().any(|line| self.holds(&line.condition));
+        let admin = stats.admin.iter().any(|line| self.stream.holds(&line.condition));
         let form = match method {
             Method::Post => {
-                self.wait_for_body(0, None).await?;
-                Some(request_body(self).map_or(Vec::new(), |body| body.bytes.to_vec()))
+                self.stream.inspection().wait_for_body(0, None).await?;
+                Some(request_body(&mut self.stream).map_or(Vec::new(), |body| body.bytes.to_vec()))
             }
             _ => None,
         };
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let target = target_as(uri, head, raw);
         let request = PageRequest {
             proxy: proxy.index,
@@ -39,9 +40,14 @@ impl Stream {
             target,
             form: form.as_deref(),
             admin,
-            sender: sender::of_request(head, raw, self.client.tls().is_some()),
+            sender: sender::of_request(head, raw, self.stream.client.tls().is_some()),
         };
-        let page = self.frontend.instance().statistics.page(self.frontend.instance().shared(), &request);
+        let page = self
+            .stream
+            .frontend
+            .instance()
+            .statistics
+            .page(self.stream.frontend.instance().shared(), &request);
         self.prepare_statistics(page);
         Err(self.served(&proxy))
     }
@@ -49,12 +55,16 @@ impl Stream {
     /// `use-service prometheus-exporter`: answers any method.
     #[cold]
     pub(crate) fn serve_metrics(&mut self, proxy: &Proxy) -> StreamError {
-        self.response.service = LocalName::Metrics;
-        let head = &self.request.message.head;
-        let raw = self.request.message.bytes();
+        self.stream.response.service = LocalName::Metrics;
+        let head = &self.stream.request.message.head;
+        let raw = self.stream.request.message.bytes();
         let query = head.query(raw).unwrap_or_default();
         let accept = head.lines(raw, b"accept").next().unwrap_or_default();
-        match self.frontend.instance().statistics.metrics(self.frontend.instance().shared(), query, accept) {
+        match self.stream.frontend.instance().statistics.metrics(
+            self.stream.frontend.instance().shared(),
+            query,
+            accept,
+        ) {
             Some(page) => self.prepare_statistics(page),
             None => self.prepare_error(400),
         }
@@ -65,21 +75,21 @@ impl Stream {
     fn served(&mut self, proxy: &Proxy) -> StreamError {
         proxy.count_intercepted();
         // For the log, the service counts as a server that connects and answers at once.
-        let now = Some(self.elapsed());
-        (self.timers.queue, self.timers.connect, self.timers.response) = (now, now, now);
+        let now = Some(self.stream.elapsed());
+        (self.stream.timers.queue, self.stream.timers.connect, self.stream.timers.response) = (now, now, now);
         StreamError::Reply(Ending::new(By::Local, During::Request))
     }
 
     /// `stats http-request` rules, then `stats auth`.
     fn judge_statistics(&mut self, stats: &weir_config::model::Stats) -> Phase {
         for rule in &stats.http_request {
-            if rule.condition.as_ref().is_some_and(|condition| !self.holds(condition)) {
+            if rule.condition.as_ref().is_some_and(|condition| !self.stream.holds(condition)) {
                 continue;
             }
             match &rule.verdict {
                 StatsVerdict::Allow => return Ok(()),
                 StatsVerdict::Deny => {
-                    self.count(Event::DeniedRequest);
+                    self.stream.counts().count(Event::DeniedRequest);
                     self.prepare_error(403);
                     return Err(StreamError::Reply(Ending::new(By::Proxy, During::Request)));
                 }
@@ -105,7 +115,7 @@ impl Stream {
     }
 
     fn statistics_user_known(&self, stats: &weir_config::model::Stats) -> bool {
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let Some(credentials) = head.find_known(raw, weir_http::KnownName::Authorization) else {
             return false;
         };

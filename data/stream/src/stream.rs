@@ -5,9 +5,8 @@
 //! the [`server_side`], the results of rules ([`rule_state`]), its variables ([`stream_variables`]), the state of the log line
 //! ([`log_record`]) and what is kept for it ([`captures`]). A part knows its own states and not the stream.
 //!
-//! The phases are methods in the files beside this one, in the order of the manual's life of a request. They work on the whole
-//! stream, because nearly every step counts, traces or evaluates an expression, which need all parts: expressions by
-//! `context.rs`, the log by `log.rs`.
+//! [`phases`] has a type for each phase, and draws how one follows another. Their methods are in the files beside this one, in the order of the
+//! manual's life of a request.
 
 pub mod attempts;
 pub mod captures;
@@ -15,6 +14,7 @@ pub mod choice;
 pub mod log_record;
 pub mod logged_size;
 pub(crate) mod password_verdicts;
+pub mod phases;
 pub mod request;
 pub mod response;
 pub mod reusable;
@@ -235,7 +235,7 @@ impl Stream {
     pub fn enter(&mut self, phase: During) {
         self.phase = phase;
         self.entry.phase.set(phase);
-        self.trace_phase(phase);
+        self.trace().trace_phase(phase);
     }
 
     /// Whether the client has left: its connection broke, or it closed its side and nothing that it sent before is still

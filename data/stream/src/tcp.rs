@@ -13,6 +13,7 @@ use crate::instance::Proxy;
 use crate::multiplexed;
 use crate::passwords;
 use crate::stream::log_record::LogState;
+use crate::stream::phases::TcpPhase;
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
@@ -20,13 +21,13 @@ impl Stream {
     /// `switch-mode`). Nothing was taken of its bytes then: this stream serves the first request of HTTP/1. Returns the connection if it
     /// can carry another stream.
     pub(crate) async fn run_tcp(mut stream: PoolBox<Stream>) -> Option<Connection> {
-        if !stream.run_session().await {
+        if !stream.tcp_phase().run_session().await {
             return None;
         }
         if !stream.speaks_http() {
             stream.session.upgrade(None);
         }
-        let waited = stream.first_bytes().await;
+        let waited = stream.tcp_phase().first_bytes().await;
         let client = stream.take_client()?;
         if stream.session.is_http2(&client) || multiplexed::is_upgrade(&stream.session, &client) {
             stream.end_view();
@@ -36,13 +37,18 @@ impl Stream {
         stream.began_in_tcp = true;
         Stream::run(stream, waited).await
     }
+}
 
+impl TcpPhase {
     /// Waits for the first byte of a request.
     async fn first_bytes(&mut self) -> Waited {
-        let end = clock::after_some(deadlines::next_request(&self.frontend.config.settings.timeouts, 0));
+        let end =
+            clock::after_some(deadlines::next_request(&self.stream.frontend.config.settings.timeouts, 0));
         loop {
-            let head_limit = self.frontend.instance().limits.head_limit();
-            if !self.client.input().is_empty() || self.client.receive(head_limit) != Received::Nothing {
+            let head_limit = self.stream.frontend.instance().limits.head_limit();
+            if !self.stream.client.input().is_empty()
+                || self.stream.client.receive(head_limit) != Received::Nothing
+            {
                 return Waited::Bytes;
             }
             if clock::passed(end) {
@@ -54,43 +60,43 @@ impl Stream {
 
     /// Returns whether the connection goes on in HTTP.
     async fn run_session(&mut self) -> bool {
-        self.session.requests.set(1);
+        self.stream.session.requests.set(1);
         Proxy::count_connection_request();
-        self.begin_view();
-        self.attach_filters(ProxySide::Frontend);
+        self.stream.begin_view();
+        self.stream.attach_filters(ProxySide::Frontend);
         match self.process_tcp().await {
             Ok(Served::Wholly) => {}
             Ok(Served::UntilHttp) => return true,
             Err(stop) => {
-                self.ending = stop.ending();
+                self.stream.ending = stop.ending();
                 self.spare_reset();
             }
         }
-        self.timers.close = Some(self.elapsed());
-        self.count_end();
-        if self.frontend.config.settings.options.dont_log_null && self.bytes_in() == 0 {
-            self.log.state = LogState::Unwanted;
+        self.stream.timers.close = Some(self.stream.elapsed());
+        self.stream.count_end();
+        if self.stream.frontend.config.settings.options.dont_log_null && self.stream.bytes_in() == 0 {
+            self.stream.log.state = LogState::Unwanted;
         }
-        self.log_end();
-        self.note_on_timeline();
-        self.server.upstream = None;
-        self.end_view();
+        self.stream.log_line().log_end();
+        self.stream.log_line().note_on_timeline();
+        self.stream.server.upstream = None;
+        self.stream.end_view();
         false
     }
 
     /// Takes what the client has sent already. Otherwise the kernel resets its connection instead of closing it, and the client reports an
     /// error of the network.
     fn spare_reset(&mut self) {
-        if !self.client.is_broken() && !self.entry.is_killed() {
-            let held = self.client.input().len();
-            self.client.consume(held);
-            let _ = self.client.receive(usize::MAX);
+        if !self.stream.client.is_broken() && !self.stream.entry.is_killed() {
+            let held = self.stream.client.input().len();
+            self.stream.client.consume(held);
+            let _ = self.stream.client.receive(usize::MAX);
         }
     }
 
     /// A listener with `proto none` says that its connections never go on in HTTP.
     fn until_http(&self) -> Phase<Served> {
-        match self.session.listener().bind.options.protocol {
+        match self.stream.session.listener().bind.options.protocol {
             Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
             _ => Ok(Served::UntilHttp),
         }
@@ -98,36 +104,40 @@ impl Stream {
 
     async fn process_tcp(&mut self) -> Phase<Served> {
         // Whether the client sends anything is known later.
-        if !self.frontend.config.settings.options.dont_log_null {
-            self.log_arrival();
+        if !self.stream.frontend.config.settings.options.dont_log_null {
+            self.stream.log_line().log_arrival();
         }
-        self.content_rules(ProxySide::Frontend).await?;
-        if self.speaks_http() {
+        self.stream.inspection().content_rules(ProxySide::Frontend).await?;
+        if self.stream.speaks_http() {
             return self.until_http();
         }
-        if !self.frontend.asked_userlists.outside_of_rules.is_empty() {
-            passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.outside_of_rules).await?;
+        if !self.stream.frontend.asked_userlists.outside_of_rules.is_empty() {
+            passwords::verify_ahead(&mut self.stream, ProxySide::Frontend, |lists| &lists.outside_of_rules)
+                .await?;
         }
-        let backend = self.choose_backend()?;
+        let backend = self.stream.request_phase().choose_backend()?;
         if backend.is_http() {
             return self.until_http();
         }
-        self.enter_backend(backend);
-        if self.has_other_backend() {
-            self.content_rules(ProxySide::Backend).await?;
-            if !self.backend.asked_userlists.outside_of_rules.is_empty() {
-                passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.outside_of_rules).await?;
+        self.stream.request_phase().enter_backend(backend);
+        if self.stream.has_other_backend() {
+            self.stream.inspection().content_rules(ProxySide::Backend).await?;
+            if !self.stream.backend.asked_userlists.outside_of_rules.is_empty() {
+                passwords::verify_ahead(&mut self.stream, ProxySide::Backend, |lists| {
+                    &lists.outside_of_rules
+                })
+                .await?;
             }
         }
-        self.reach_server().await?;
-        self.log_the_beginning();
-        self.begin_relay();
-        if self.backend.has_rules(RulesetKind::TcpResponseContent) {
-            self.begin_response_rules();
-            self.response_content_rules().await?;
+        self.stream.server_phase().reach_server().await?;
+        self.stream.log_the_beginning();
+        self.stream.relay_phase().begin_relay();
+        if self.stream.backend.has_rules(RulesetKind::TcpResponseContent) {
+            self.stream.response_phase().begin_response_rules();
+            self.stream.inspection().response_content_rules().await?;
         }
-        self.remember_server_by_response();
-        self.relay().await.map(|()| Served::Wholly)
+        self.stream.tracking_mut().remember_server_by_response();
+        self.stream.relay_phase().relay().await.map(|()| Served::Wholly)
     }
 }
 

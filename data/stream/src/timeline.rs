@@ -11,7 +11,7 @@ use weir_events::timeline::{Entry, Word};
 use weir_sync::Ring;
 
 use crate::ending::By;
-use crate::stream::Stream;
+use crate::stream::phases::StreamLog;
 use crate::stream::rule_state::{StoppedBy, decided_at};
 use crate::timers::Elapsed;
 use sentence::Ended;
@@ -30,13 +30,13 @@ pub fn install(ring: Arc<Ring>, slow_ms: u32) {
     SLOW_MS.set(slow_ms);
 }
 
-impl Stream {
+impl StreamLog {
     /// Records a stream at its end if it ended badly or was slow.
     #[inline]
     pub(crate) fn note_on_timeline(&mut self) {
         let at_ms = |moment: Option<Elapsed>| moment.map_or(0, Elapsed::ms);
-        let slow = at_ms(self.timers.close).saturating_sub(at_ms(self.timers.first_byte));
-        if self.ending.is_error() || self.response.status >= 500 || slow >= SLOW_MS.get() {
+        let slow = at_ms(self.stream.timers.close).saturating_sub(at_ms(self.stream.timers.first_byte));
+        if self.stream.ending.is_error() || self.stream.response.status >= 500 || slow >= SLOW_MS.get() {
             self.keep_on_timeline();
         }
     }
@@ -44,9 +44,10 @@ impl Stream {
     #[cold]
     fn keep_on_timeline(&mut self) {
         // A client that leaves without sending anything is not an error; a tunnel is not slow because it lasts.
-        let silent = self.bytes_in() == 0;
-        let lasting = (self.response.is_tunnel || !self.speaks_http()) && !self.ending.is_error();
-        if (silent && matches!(self.ending.by, By::Client | By::ClientTimeout)) || lasting {
+        let silent = self.stream.bytes_in() == 0;
+        let lasting =
+            (self.stream.response.is_tunnel || !self.stream.speaks_http()) && !self.stream.ending.is_error();
+        if (silent && matches!(self.stream.ending.by, By::Client | By::ClientTimeout)) || lasting {
             return;
         }
         let entry = self.entry();
@@ -59,20 +60,20 @@ impl Stream {
     }
 
     fn entry(&mut self) -> Entry {
-        let timers = &self.timers;
-        let [by, during] = self.ending.letters();
-        let [cookie, set_cookie] = crate::cookie::logged_letters(self);
+        let timers = &self.stream.timers;
+        let [by, during] = self.stream.ending.letters();
+        let [cookie, set_cookie] = crate::cookie::logged_letters(&self.stream);
         let age_us = weir_sched::now_us().saturating_sub(timers.began_us);
         let mut entry = Entry {
             began_us: weir_sched::wall_us().saturating_sub(age_us),
-            number: self.serial,
+            number: self.stream.serial,
             worker: weir_sched::worker_index() as u32 + 1,
-            status: u32::from(self.response.status),
-            retries: self.attempts.retries,
-            queued: self.choice.queued.server.saturating_add(self.choice.queued.backend),
-            bytes: [self.bytes_in(), self.bytes_out()],
+            status: u32::from(self.stream.response.status),
+            retries: self.stream.attempts.retries,
+            queued: self.stream.choice.queued.server.saturating_add(self.stream.choice.queued.backend),
+            bytes: [self.stream.bytes_in(), self.stream.bytes_out()],
             code: [by, during, cookie, set_cookie],
-            redispatched: self.choice.redispatched,
+            redispatched: self.stream.choice.redispatched,
             moments: [
                 timers.first_byte,
                 timers.request,
@@ -84,16 +85,16 @@ impl Stream {
             .map(|moment| moment.map(Elapsed::ms)),
             words: Default::default(),
         };
-        entry.set_word(Word::Source, &self.source().to_string());
-        entry.set_word(Word::Frontend, self.frontend.name());
-        if self.backend.has_begun() || self.backend.backend.is_some() {
-            entry.set_word(Word::Backend, self.backend.name());
+        entry.set_word(Word::Source, &self.stream.source().to_string());
+        entry.set_word(Word::Frontend, self.stream.frontend.name());
+        if self.stream.backend.has_begun() || self.stream.backend.backend.is_some() {
+            entry.set_word(Word::Backend, self.stream.backend.name());
         }
-        if let Some(server) = self.chosen_server() {
+        if let Some(server) = self.stream.chosen_server() {
             entry.set_word(Word::Server, server.name());
             entry.set_word(Word::Chosen, self.how_chosen());
         }
-        if let Some(at) = decided_at(self) {
+        if let Some(at) = decided_at(&self.stream) {
             entry.set_word(Word::Rule, &at.to_string());
         }
         entry.set_word(Word::Ending, &self.ended().sentence());
@@ -104,31 +105,31 @@ impl Stream {
 
     fn ended(&self) -> Ended {
         Ended {
-            ending: self.ending,
-            status: self.response.status,
-            http: self.speaks_http(),
-            has_request: self.request.is_known(),
-            by_rule: self.rules.stopped_by == StoppedBy::Rule,
-            option: self.rules.stopped_by.option(),
-            has_backend: self.backend.has_begun() || self.backend.backend.is_some(),
-            has_server: self.chosen_server().is_some(),
+            ending: self.stream.ending,
+            status: self.stream.response.status,
+            http: self.stream.speaks_http(),
+            has_request: self.stream.request.is_known(),
+            by_rule: self.stream.rules.stopped_by == StoppedBy::Rule,
+            option: self.stream.rules.stopped_by.option(),
+            has_backend: self.stream.backend.has_begun() || self.stream.backend.backend.is_some(),
+            has_server: self.stream.chosen_server().is_some(),
         }
     }
 
     fn how_chosen(&self) -> &'static str {
-        self.choice.word(self.backend.config.settings.balance.algorithm().name())
+        self.stream.choice.word(self.stream.backend.config.settings.balance.algorithm().name())
     }
 
     /// The original request line, as far as it is still available.
     fn line_of_request(&self) -> String {
-        if !self.request.is_known() {
+        if !self.stream.request.is_known() {
             return String::new();
         }
-        let kept = self.entry.request_line();
+        let kept = self.stream.entry.request_line();
         if !kept.is_empty() {
             return String::from_utf8_lossy(&kept).into_owned();
         }
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let (method, target) = (head.method_text(raw), head.uri(raw));
         if target.is_empty() {
             return String::new();

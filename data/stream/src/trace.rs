@@ -16,8 +16,8 @@ use weir_mux::{ReadHead, StreamConnector};
 use crate::ending::During;
 use crate::errors::Direction;
 use crate::session::Session;
-use crate::stream::Stream;
 use crate::stream::log_record::LogState;
+use crate::stream::phases::StreamTrace;
 use crate::stream::response::LocalName;
 
 /// Clients' connections.
@@ -147,13 +147,13 @@ fn emit_session(session: &Rc<Session>, event: usize) {
     });
 }
 
-impl Stream {
+impl StreamTrace {
     fn about(&self) -> About {
         About {
-            backend: self.backend.index as u64 + 1,
-            server: self.chosen_server().map_or(0, |server| Arc::as_ptr(&server) as u64),
-            stream: self.serial + 1,
-            ..about_session(&self.session)
+            backend: self.stream.backend.index as u64 + 1,
+            server: self.stream.chosen_server().map_or(0, |server| Arc::as_ptr(&server) as u64),
+            stream: self.stream.serial + 1,
+            ..about_session(&self.stream.session)
         }
     }
 
@@ -161,7 +161,7 @@ impl Stream {
     pub(crate) fn server_identity(&self) -> Identity {
         let about = self.about();
         let about = About { backend: about.backend, server: about.server, ..About::default() };
-        Identity { about, proxy: Arc::clone(&self.backend.name) }
+        Identity { about, proxy: Arc::clone(&self.stream.backend.name) }
     }
 
     #[inline]
@@ -174,9 +174,9 @@ impl Stream {
     #[inline]
     pub(crate) fn trace_end(&self) {
         if STREAM.is_active() {
-            let code = self.ending.letters().map(char::from);
-            let text = format!(" status={} code={}{}", self.response.status, code[0], code[1]);
-            if self.ending.is_error() {
+            let code = self.stream.ending.letters().map(char::from);
+            let text = format!(" status={} code={}{}", self.stream.response.status, code[0], code[1]);
+            if self.stream.ending.is_error() {
                 self.tell(STRM_ERR, Level::Error, &text);
             }
             self.tell(STRM_END, Level::User, &text);
@@ -203,7 +203,7 @@ impl Stream {
             self.tell(
                 STRM_RETRY,
                 Level::User,
-                &format!(" failed={failure:?} retries={}", self.attempts.retries),
+                &format!(" failed={failure:?} retries={}", self.stream.attempts.retries),
             );
         }
     }
@@ -212,8 +212,14 @@ impl Stream {
     fn tell(&self, event: usize, level: Level, text: &str) {
         STREAM.tell(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
-            let _ = write!(line, "#{} fe={} be={}", self.serial, self.frontend.name(), self.backend.name());
-            if let Some(server) = self.chosen_server() {
+            let _ = write!(
+                line,
+                "#{} fe={} be={}",
+                self.stream.serial,
+                self.stream.frontend.name(),
+                self.stream.backend.name()
+            );
+            if let Some(server) = self.stream.chosen_server() {
                 let _ = write!(line, " srv={}", server.name());
             }
             let _ = write!(line, "{text}");
@@ -226,23 +232,23 @@ impl Stream {
 
     /// The stream's state in words.
     fn words(&self) -> impl Iterator<Item = &'static str> {
-        let designation = self.choice.designation;
+        let designation = self.stream.choice.designation;
         [
-            ("request", self.request.is_known()),
-            ("response", self.response.is_known()),
-            ("keep-client", self.reusable.client),
-            ("keep-server", self.reusable.server),
-            ("reused-server", self.attempts.on_reused_connection),
+            ("request", self.stream.request.is_known()),
+            ("response", self.stream.response.is_known()),
+            ("keep-client", self.stream.reusable.client),
+            ("keep-server", self.stream.reusable.server),
+            ("reused-server", self.stream.attempts.on_reused_connection),
             ("persistent", designation.is_persistent()),
             ("forced", designation.is_forced()),
-            ("expects-continue", self.request.expects_continue),
-            ("head-only", self.request.head_only()),
-            ("upload-refused", self.request.upload_refused),
-            ("response-started", self.response.is_leaving()),
-            ("tunnel", self.response.is_tunnel),
-            ("denied", self.rules.denied),
-            ("local", self.response.service != LocalName::None),
-            ("logged", self.log.state == LogState::Written),
+            ("expects-continue", self.stream.request.expects_continue),
+            ("head-only", self.stream.request.head_only()),
+            ("upload-refused", self.stream.request.upload_refused),
+            ("response-started", self.stream.response.is_leaving()),
+            ("tunnel", self.stream.response.is_tunnel),
+            ("denied", self.stream.rules.denied),
+            ("local", self.stream.response.service != LocalName::None),
+            ("logged", self.stream.log.state == LogState::Written),
         ]
         .into_iter()
         .filter_map(|(word, holds)| holds.then_some(word))
@@ -250,8 +256,8 @@ impl Stream {
 
     /// Both connections: their states in words, and how full their buffers are.
     fn emit_connections(&self, verbosity: u8, line: &mut Vec<u8>) {
-        emit_connection("front", &self.client, verbosity, line);
-        if let Some(server) = &self.server.upstream {
+        emit_connection("front", &self.stream.client, verbosity, line);
+        if let Some(server) = &self.stream.server.upstream {
             emit_connection("back", &server.connector, verbosity, line);
         }
     }
@@ -295,8 +301,8 @@ impl Stream {
     #[cold]
     fn emit_head(&self, event: usize) {
         let (direction, message) = match event {
-            RX_REQ => (Direction::Request, &self.request.message),
-            _ => (Direction::Response, &self.response.message),
+            RX_REQ => (Direction::Request, &self.stream.request.message),
+            _ => (Direction::Response, &self.stream.response.message),
         };
         let (head, raw) = (&message.head, message.bytes());
         self.emit_h1(event, Level::User, direction, |verbosity, line| {
@@ -337,8 +343,8 @@ impl Stream {
         tell: impl FnOnce(u8, &mut Vec<u8>),
     ) {
         let (proxy, side) = match side {
-            Side::Front => (&self.frontend, "front"),
-            Side::Back => (self.backend.proxy(), "back"),
+            Side::Front => (&self.stream.frontend, "front"),
+            Side::Back => (self.stream.backend.proxy(), "back"),
         };
         let what = match direction {
             Direction::Request => "request",
@@ -346,7 +352,7 @@ impl Stream {
         };
         source.tell(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
-            let _ = write!(line, "#{} {what} of {} side={side}", self.serial, proxy.name());
+            let _ = write!(line, "#{} {what} of {} side={side}", self.stream.serial, proxy.name());
             tell(verbosity, line);
             self.emit_connections(verbosity, line);
         });

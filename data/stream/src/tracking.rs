@@ -16,7 +16,7 @@ use weir_tables::{Answer, Key, Table};
 
 use crate::instance::Proxy;
 use crate::session::Session;
-use crate::stream::Stream;
+use crate::stream::phases::StreamTables;
 use crate::tracked::{Event, TableUse, TrackedEntry, now_ms};
 
 /// The result of a rule that tracks.
@@ -45,7 +45,7 @@ impl Session {
     }
 }
 
-impl Stream {
+impl StreamTables {
     /// `track-sc`: tracks the entry of a key from now on. Only the first rule of a counter that finds a key has an effect, be it the
     /// stream's or its session's.
     pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &Proxy, track: &Track) -> Tracking {
@@ -55,7 +55,8 @@ impl Stream {
             return Tracking::Done;
         }
         let position = track.table.target().map(|(table, _)| table).or(proxy.config.table);
-        let Some(table) = position.and_then(|position| self.frontend.instance().table(position)).cloned()
+        let Some(table) =
+            position.and_then(|position| self.stream.frontend.instance().table(position)).cloned()
         else {
             return Tracking::Done;
         };
@@ -64,8 +65,9 @@ impl Stream {
             Err(tracking) => return tracking,
         };
         // Content rules of a frontend come before the request counts, in everything that is tracked by then.
-        let is_early = kind == RulesetKind::TcpRequestContent && self.frontend.is(proxy);
-        let is_request = !of_session && !is_early && self.speaks_http() && self.request.is_known();
+        let is_early = kind == RulesetKind::TcpRequestContent && self.stream.frontend.is(proxy);
+        let is_request =
+            !of_session && !is_early && self.stream.speaks_http() && self.stream.request.is_known();
         let tracked = table.track(&key, now_ms(), |row| {
             row.count(DataType::ConnectionCount, DataType::ConnectionRate, 1);
             row.add(DataType::ConnectionsCurrent, 0, 1);
@@ -76,7 +78,7 @@ impl Stream {
         let Some((entry, ())) = tracked else { return Tracking::Done };
         let entry = TrackedEntry { table, entry };
         match of_session {
-            true => self.session.with_tracked(|tracked| tracked.set(counter, entry)),
+            true => self.stream.session.with_tracked(|tracked| tracked.set(counter, entry)),
             false => self.use_tables().tracked.set(counter, entry),
         }
         Tracking::Done
@@ -85,7 +87,7 @@ impl Stream {
     /// The table key from the value of an expression.
     pub(crate) fn table_key(&mut self, table: &Table, expression: &weir_expr::Expr) -> Result<Key, Tracking> {
         let kind = table.declaration().key;
-        match expression.evaluate_as(self, kind.sample_type()) {
+        match expression.evaluate_as(&mut self.stream, kind.sample_type()) {
             Fetched::Sample(sample) => Key::of(sample.value, kind).ok_or(Tracking::Done),
             Fetched::Missing => Err(Tracking::Done),
             Fetched::Later => Err(Tracking::Later),
@@ -95,7 +97,9 @@ impl Stream {
     /// `sc-inc-gpc` and similar. Without a tracked entry, or without the data type in its table, nothing is changed (manual, "sc-inc-gpc").
     pub(crate) fn change_counter(&mut self, change: &CounterChange) {
         let (Change::Add(number) | Change::Set(number)) = &change.change;
-        let Some(value) = self.number(number).and_then(|value| u32::try_from(value).ok()) else { return };
+        let Some(value) = self.stream.number(number).and_then(|value| u32::try_from(value).ok()) else {
+            return;
+        };
         let Some(tracked) = self.counter(usize::from(change.counter)) else { return };
         tracked.look(|row| match change.change {
             Change::Add(_) => _ = row.grow(change.data, change.element, value),
@@ -105,13 +109,13 @@ impl Stream {
 
     /// What the stream uses of tables, from now on.
     pub(crate) fn use_tables(&mut self) -> &mut TableUse {
-        self.tables.get_or_insert_with(|| PoolBox::new(TableUse::default()))
+        self.stream.tables.get_or_insert_with(|| PoolBox::new(TableUse::default()))
     }
 
     fn tracked(&self, counter: usize, of_session: bool) -> Option<TrackedEntry> {
         match of_session {
-            true => self.session.look_at_tracked(|tracked| tracked.get(counter).cloned()).flatten(),
-            false => self.tables.as_ref()?.tracked.get(counter).cloned(),
+            true => self.stream.session.look_at_tracked(|tracked| tracked.get(counter).cloned()).flatten(),
+            false => self.stream.tables.as_ref()?.tracked.get(counter).cloned(),
         }
     }
 
@@ -180,23 +184,23 @@ impl Stream {
     /// The table that an expression names, or the current proxy's.
     pub(crate) fn table_named(&self, position: Option<u32>) -> Option<&LocalArc<Table>> {
         let of = |proxy: &Proxy| proxy.config.table;
-        let position = position.or_else(|| of(&self.backend)).or_else(|| of(&self.frontend))?;
-        self.frontend.instance().table(position)
+        let position = position.or_else(|| of(&self.stream.backend)).or_else(|| of(&self.stream.frontend))?;
+        self.stream.frontend.instance().table(position)
     }
 
     /// Whether any entry is tracked.
     #[inline]
     fn tracks(&self) -> bool {
-        self.tables.is_some() || self.session.may_track()
+        self.stream.tables.is_some() || self.stream.session.may_track()
     }
 
     /// Counts events of this stream in all tracked entries: its own and its session's.
     #[cold]
     fn count_tracked(&self, events: &[Event]) {
-        if let Some(tables) = &self.tables {
+        if let Some(tables) = &self.stream.tables {
             tables.tracked.count(events);
         }
-        self.session.look_at_tracked(|tracked| tracked.count(events));
+        self.stream.session.look_at_tracked(|tracked| tracked.count(events));
     }
 
     /// Counts a request, valid or not, in the session's tracked entries.
@@ -210,7 +214,7 @@ impl Stream {
     /// Counts a client error: an invalid, refused or unanswerable request.
     #[inline]
     pub(crate) fn count_tracked_error(&self) {
-        if self.tracks() && self.speaks_http() {
+        if self.tracks() && self.stream.speaks_http() {
             self.count_tracked(&[(DataType::ErrorCount, DataType::ErrorRate, 1)]);
         }
     }
@@ -218,7 +222,7 @@ impl Stream {
     /// Counts a server failure: an invalid response or none.
     #[inline]
     pub(crate) fn count_tracked_failure(&self) {
-        if self.tracks() && self.speaks_http() {
+        if self.tracks() && self.stream.speaks_http() {
             self.count_tracked(&[(DataType::FailureCount, DataType::FailureRate, 1)]);
         }
     }
@@ -227,10 +231,10 @@ impl Stream {
     #[inline]
     pub(crate) fn count_tracked_status(&self, status: u16) {
         if self.tracks() {
-            if self.frontend.instance().limits.error_codes.contains(status) {
+            if self.stream.frontend.instance().limits.error_codes.contains(status) {
                 self.count_tracked_error();
             }
-            if self.frontend.instance().limits.failure_codes.contains(status) {
+            if self.stream.frontend.instance().limits.failure_codes.contains(status) {
                 self.count_tracked_failure();
             }
         }

@@ -14,12 +14,12 @@ impl Stream {
     pub(crate) fn begin_view(&mut self) {
         self.entry.begin(self.serial);
         self.entry.note_carrier(Carried::Client, &self.client);
-        self.trace_begin();
+        self.trace().trace_begin();
     }
 
     /// Removes the stream from the list.
     pub(crate) fn end_view(&mut self) {
-        self.trace_end();
+        self.trace().trace_end();
         self.entry.end();
     }
 
@@ -42,11 +42,11 @@ impl Stream {
     /// Updates the counters that are known only at the end, gives the server's slot back and leaves the backend.
     /// The log still knows which ones they were.
     pub(crate) fn count_end(&mut self) {
-        self.count_bytes();
-        self.count_spliced();
-        self.count_status();
-        self.count_phases();
-        self.count_fault();
+        self.counts_mut().count_bytes();
+        self.counts().count_spliced();
+        self.counts().count_status();
+        self.counts().count_phases();
+        self.counts().count_fault();
         if let Some(lease) = &mut self.server.lease {
             lease.give_back();
         }
@@ -57,7 +57,7 @@ impl Stream {
     pub(crate) fn log_the_beginning(&mut self) {
         self.log.begin();
         self.timers.close = Some(self.elapsed());
-        self.log_early();
+        self.log_line().log_early();
         self.timers.close = None;
         self.log.begun();
     }

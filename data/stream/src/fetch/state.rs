@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
         }
     }),
     row(FetchDecl::new("unique-id", Str, "The unique identifier of the request"), |stream, _, _| {
-        text_if(stream.unique_id())
+        text_if(stream.log_line().unique_id())
     }),
     row(
         FetchDecl::new("fe_name", Str, "The name of the frontend")

@@ -124,7 +124,7 @@ macro_rules! counters {
             }),
             row(counter(concat!($name, "_tracked"), $args, Bool, "Whether the counter tracks"), |stream, args, _| {
                 let table = stream.table_argument(args, $table);
-                truth(stream.counter_tracks($counter(args), table.0.and_then(|table| stream.frontend.instance().table(table))))
+                truth(stream.tracking().counter_tracks($counter(args), table.0.and_then(|table| stream.frontend.instance().table(table))))
             }),
         )*]
     };
@@ -140,16 +140,16 @@ pub(super) const COUNTERS: &[Row] = counters! {
 
 pub(super) const ROWS: &[Row] = &[
     row(counter("sc_key", COUNTER_ONLY, Any, "The key that a counter tracks"), |stream, args, _| {
-        stream.counter_key(number(args, 0)).into()
+        stream.tracking().counter_key(number(args, 0)).into()
     }),
     row(counter("sc0_key", ArgSpec::NONE, Any, "The key that counter 0 tracks"), |stream, _, _| {
-        stream.counter_key(0).into()
+        stream.tracking().counter_key(0).into()
     }),
     row(counter("sc1_key", ArgSpec::NONE, Any, "The key that counter 1 tracks"), |stream, _, _| {
-        stream.counter_key(1).into()
+        stream.tracking().counter_key(1).into()
     }),
     row(counter("sc2_key", ArgSpec::NONE, Any, "The key that counter 2 tracks"), |stream, _, _| {
-        stream.counter_key(2).into()
+        stream.tracking().counter_key(2).into()
     }),
     row(
         counter(
@@ -218,17 +218,20 @@ impl Stream {
 
 fn of_counter<'c>(stream: &Stream, counter: usize, table: TableArgument, question: Q) -> Fetched<'c> {
     let other = table.0.and_then(|table| stream.frontend.instance().table(table));
-    stream.ask_counter(counter, other, question).map_or(Fetched::Missing, |value| gauge(amount(value)))
+    stream
+        .tracking()
+        .ask_counter(counter, other, question)
+        .map_or(Fetched::Missing, |value| gauge(amount(value)))
 }
 
 fn of_source<'c>(stream: &Stream, table: TableArgument, question: Q) -> Fetched<'c> {
-    let (Some(table), Some(ip)) = (stream.table_named(table.0), stream.source().ip()) else {
+    let (Some(table), Some(ip)) = (stream.tracking().table_named(table.0), stream.source().ip()) else {
         return Fetched::Missing;
     };
-    stream.ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+    stream.tracking().ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
 }
 
 fn of_table<'c>(stream: &Stream, args: &Args, figure: fn(&Table) -> u32) -> Fetched<'c> {
-    let table = stream.table_named(stream.table_argument(args, 0).0);
+    let table = stream.tracking().table_named(stream.table_argument(args, 0).0);
     table.map_or(Fetched::Missing, |table| gauge(figure(table)))
 }

@@ -9,66 +9,67 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::errors::Direction;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::phases::BodyPhase;
+use crate::stream::{Phase, StreamError};
 
 /// How many bytes of a body that no client gets are read for the sake of a connection. Reading more costs more than another connection.
 pub(super) const MAX_UNWANTED: u64 = 1024 * 1024;
 
-impl Stream {
+impl BodyPhase {
     /// Moves both bodies to their ends. The response's may end first: the server gets the rest of the request as long as it takes it.
     pub(super) async fn exchange_bodies(&mut self) -> Phase {
         // Most bodies are complete and leave at once, without waiting.
         let Step::Wait(waits) = self.move_bodies()? else { return Ok(()) };
-        PooledFuture::new(self.drive_on(
+        PooledFuture::new(self.stream.drive_on(
             While::Bodies,
             Some(waits),
-            |stream, _| stream.move_bodies(),
-            Stream::body_is_late,
+            |stream, _| stream.body_phase().move_bodies(),
+            |stream, by, waits| stream.body_phase().body_is_late(by, waits),
         ))
         .await
     }
 
     /// Moves what can be moved now.
     fn move_bodies(&mut self) -> Phase<Step<()>> {
-        let unwanted = self.response.unwanted.is_some();
+        let unwanted = self.stream.response.unwanted.is_some();
         let down = if unwanted { self.move_without_body() } else { self.move_response_body() };
         let Some(down) = down else { return Err(no_server()) };
         match down {
-            Flow::Done if self.request.body.is_done() => return Ok(Step::Done(())),
-            Flow::Done if self.request.upload_refused => {
-                self.count(Event::FailedResponse);
-                self.count_server_abort();
+            Flow::Done if self.stream.request.body.is_done() => return Ok(Step::Done(())),
+            Flow::Done if self.stream.request.upload_refused => {
+                self.stream.counts().count(Event::FailedResponse);
+                self.stream.counts().count(Event::ServerAbort);
                 return Err(StreamError::close(By::Server, During::Data));
             }
             Flow::Done => self.response_left(),
             Flow::AwaitSource | Flow::AwaitSink | Flow::Yield | Flow::Withheld => {}
             Flow::Failed(_, Fault::Shortage) => return Err(StreamError::close(By::Resource, During::Data)),
             Flow::Malformed => {
-                self.count(Event::FailedResponse);
+                self.stream.counts().count(Event::FailedResponse);
                 return Err(StreamError::close(By::Proxy, During::Data));
             }
             Flow::Refused => {
-                self.count(Event::FailedResponse);
+                self.stream.counts().count(Event::FailedResponse);
                 return Err(StreamError::close(By::Internal, During::Data));
             }
             Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                self.count(Event::FailedResponse);
-                self.count_server_abort();
+                self.stream.counts().count(Event::FailedResponse);
+                self.stream.counts().count(Event::ServerAbort);
                 return Err(StreamError::close(By::Server, During::Data));
             }
             Flow::Failed(Side::Sink, _) => {
-                self.count_client_abort();
+                self.stream.counts().count(Event::ClientAbort);
                 return Err(StreamError::close(By::Client, During::Data));
             }
         }
-        let during = self.phase;
+        let during = self.stream.phase;
         let mut waits = Waits {
             client_takes: down == Flow::AwaitSink,
             withheld: down == Flow::Withheld,
             yields: down == Flow::Yield,
             ..Waits::default()
         };
-        if self.request.flows() {
+        if self.stream.request.flows() {
             match self.move_request_body().ok_or_else(no_server)? {
                 Flow::AwaitSource => waits.client_sends = true,
                 Flow::AwaitSink => waits.server_takes = true,
@@ -78,11 +79,11 @@ impl Stream {
                     return Err(StreamError::close(By::Resource, During::Data));
                 }
                 Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                    self.count_client_abort();
+                    self.stream.counts().count(Event::ClientAbort);
                     return Err(StreamError::close(By::Client, during));
                 }
                 Flow::Malformed => {
-                    self.count_bad_request();
+                    self.stream.counts().count_bad_request();
                     return Err(StreamError::close(By::Proxy, during));
                 }
                 Flow::Refused => return Err(StreamError::close(By::Internal, during)),
@@ -95,13 +96,13 @@ impl Stream {
         // A server that does not have the whole request may wait for it, as we do.
         waits.server_sends = down == Flow::AwaitSource && !waits.client_sends;
         // A server that closed takes no more of the request.
-        if down == Flow::Done && self.server.is_broken() {
+        if down == Flow::Done && self.stream.server.is_broken() {
             return self.bodies_without_upload();
         }
         // A client that resets while its body is slow is noticed here; a half-closed client still receives. Once both sides
         // are closed, there may still be bytes to read: the end is noticed after them.
-        if self.client.is_broken() && !self.client.shut() {
-            self.count_client_abort();
+        if self.stream.client.is_broken() && !self.stream.client.shut() {
+            self.stream.counts().count(Event::ClientAbort);
             return Err(StreamError::close(By::Client, during));
         }
         Ok(Step::Wait(waits))
@@ -118,7 +119,7 @@ impl Stream {
     /// and the head may still be in front of the body.
     #[cold]
     fn move_without_body(&mut self) -> Option<Flow> {
-        if self.client.shared().is_some() {
+        if self.stream.client.shared().is_some() {
             return self.drop_unwanted_body().or_else(|| self.move_response_body());
         }
         match self.move_response_body()? {
@@ -132,83 +133,76 @@ impl Stream {
     #[cold]
     fn drop_unwanted_body(&mut self) -> Option<Flow> {
         // A client whose connection ends with this response does not wait.
-        let client_stays = self.client.shared().is_some() || self.reusable.client;
+        let client_stays = self.stream.client.shared().is_some() || self.stream.reusable.client;
         if client_stays
-            && self.reusable.server
-            && !self.client.is_broken()
-            && let (Some(unwanted), Some(upstream)) = (&mut self.response.unwanted, &mut self.server.upstream)
+            && self.stream.reusable.server
+            && !self.stream.client.is_broken()
+            && let (Some(unwanted), Some(upstream)) =
+                (&mut self.stream.response.unwanted, &mut self.stream.server.upstream)
         {
             let flow = unwanted.discard(&mut upstream.connector);
             if matches!(flow, Flow::AwaitSource | Flow::Yield) && unwanted.payload() <= MAX_UNWANTED {
                 return Some(flow);
             }
-            self.reusable.server = flow == Flow::Done;
+            self.stream.reusable.server = flow == Flow::Done;
         } else {
-            self.reusable.server = false;
+            self.stream.reusable.server = false;
         }
-        self.response.unwanted = None;
+        self.stream.response.unwanted = None;
         None
     }
 
     fn body_is_late(&mut self, by: By, _: &Waits) -> Phase {
-        if self.response.unwanted.take().is_some() && self.request.body.is_done() {
-            self.reusable.server = false;
+        if self.stream.response.unwanted.take().is_some() && self.stream.request.body.is_done() {
+            self.stream.reusable.server = false;
             return self.move_bodies().map(|_| ());
         }
         if by == By::ClientTimeout {
-            self.count_client_abort();
-            return Err(StreamError::close(by, self.phase));
+            self.stream.counts().count(Event::ClientAbort);
+            return Err(StreamError::close(by, self.stream.phase));
         }
-        self.count_server_abort();
+        self.stream.counts().count(Event::ServerAbort);
         Err(StreamError::close(by, During::Data))
     }
 
     /// The response was sent completely, the request not yet.
     fn response_left(&mut self) {
-        if self.phase == During::Last {
+        if self.stream.phase == During::Last {
             return;
         }
-        self.enter(During::Last);
+        self.stream.enter(During::Last);
         // The client knows the end of this body only by the connection's end.
-        if self.response.body.ends_by_closing() {
-            self.client.shut_write();
+        if self.stream.response.body.ends_by_closing() {
+            self.stream.client.shut_write();
         }
     }
 
     /// The server takes no more of the request. The rest that the client sends must not be parsed as the next request.
     pub(super) fn refuse_upload(&mut self) {
-        self.request.upload_refused = true;
-        self.reusable.give_up();
+        self.stream.request.upload_refused = true;
+        self.stream.reusable.give_up();
     }
 
     /// Moves what can be moved of the request's body; none without a server.
     pub(super) fn move_request_body(&mut self) -> Option<Flow> {
-        let upstream = self.server.upstream.as_mut()?;
-        let flow = self.request.body.advance(&mut self.client, &mut upstream.connector);
-        self.trace_body(Direction::Request, flow);
+        let upstream = self.stream.server.upstream.as_mut()?;
+        let flow = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
+        self.stream.trace_mut().trace_body(Direction::Request, flow);
         if !flow.is_over() {
-            self.allow_pipe(Direction::Request);
+            self.stream.relay_phase().allow_pipe(Direction::Request);
         }
         Some(flow)
     }
 
     /// The same for the response's.
     fn move_response_body(&mut self) -> Option<Flow> {
-        let upstream = self.server.upstream.as_mut()?;
-        let flow = self.response.body.advance(&mut upstream.connector, &mut self.client);
-        self.trace_body(Direction::Response, flow);
+        let upstream = self.stream.server.upstream.as_mut()?;
+        let flow = self.stream.response.body.advance(&mut upstream.connector, &mut self.stream.client);
+        self.stream.trace_mut().trace_body(Direction::Response, flow);
         if !flow.is_over() {
-            self.allow_pipe(Direction::Response);
+            self.stream.relay_phase().allow_pipe(Direction::Response);
         }
         Some(flow)
-    }
-
-    pub(super) fn count_client_abort(&self) {
-        self.count(Event::ClientAbort);
-    }
-
-    pub(super) fn count_server_abort(&self) {
-        self.count(Event::ServerAbort);
     }
 }
 

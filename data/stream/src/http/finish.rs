@@ -7,26 +7,27 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::During;
 use crate::server::idle;
-use crate::stream::{Stream, StreamError};
+use crate::stream::StreamError;
+use crate::stream::phases::EndPhase;
 
-impl Stream {
+impl EndPhase {
     /// Ends the stream; returns whether the client's connection can carry another one.
     pub(super) async fn finish(&mut self) -> bool {
-        self.timers.close = Some(self.elapsed());
-        self.count_end();
+        self.stream.timers.close = Some(self.stream.elapsed());
+        self.stream.count_end();
         // The line may contain facts about the server's connection, which another stream may use afterwards.
-        self.log_end();
-        self.note_on_timeline();
+        self.stream.log_line().log_end();
+        self.stream.log_line().note_on_timeline();
         self.settle_server();
-        self.end_view();
-        if self.reusable.client
-            && !self.response.is_tunnel
-            && self.request.body.is_done()
-            && !self.entry.is_killed()
+        self.stream.end_view();
+        if self.stream.reusable.client
+            && !self.stream.response.is_tunnel
+            && self.stream.request.body.is_done()
+            && !self.stream.entry.is_killed()
         {
             return true;
         }
-        if self.client.shared().is_none() && self.is_read_from() {
+        if self.stream.client.shared().is_none() && self.is_read_from() {
             PooledFuture::new(self.linger()).await;
         }
         false
@@ -34,15 +35,15 @@ impl Stream {
 
     /// Makes the server's connection available to other streams, or closes it.
     pub(crate) fn settle_server(&mut self) {
-        if let Some(upstream) = self.server.upstream.take() {
-            let usable = self.reusable.server
-                && self.response.is_known()
-                && self.response.body.is_done()
-                && self.request.body.is_done()
-                && self.ending.is_normal()
+        if let Some(upstream) = self.stream.server.upstream.take() {
+            let usable = self.stream.reusable.server
+                && self.stream.response.is_known()
+                && self.stream.response.body.is_done()
+                && self.stream.request.body.is_done()
+                && self.stream.ending.is_normal()
                 && upstream.connector.input().is_empty();
             if usable {
-                idle::give(self, upstream);
+                idle::give(&self.stream, upstream);
             }
         }
     }
@@ -50,21 +51,25 @@ impl Stream {
     /// Whether the client has something to read that it may lose if its connection closes at once.
     fn is_read_from(&mut self) -> bool {
         // A stream ended by an administrator closes at once.
-        if !self.response.is_leaving() || self.client.is_broken() || self.entry.is_killed() {
+        if !self.stream.response.is_leaving()
+            || self.stream.client.is_broken()
+            || self.stream.entry.is_killed()
+        {
             return false;
         }
-        self.client.has_pending() || !self.say_goodbye()
+        self.stream.client.has_pending() || !self.say_goodbye()
     }
 
     /// Lets a client that still sends read the last bytes: closing at once would reset its connection and discard
     /// the response (RFC 9112, 9.6).
     async fn linger(&mut self) {
-        let mut lingering = Lingering { said_goodbye: !self.client.has_pending(), drained: 0 };
+        let mut lingering = Lingering { said_goodbye: !self.stream.client.has_pending(), drained: 0 };
         // The stream is over, so it cannot be killed here: lingering ends by itself or by its deadline.
         let _ = self
+            .stream
             .drive(
                 While::pause(LINGER, weir_sched::now()),
-                |stream, _| Ok::<_, StreamError>(stream.linger_on(&mut lingering)),
+                |stream, _| Ok::<_, StreamError>(stream.end_phase().linger_on(&mut lingering)),
                 |_, _, _| Ok(()),
             )
             .await;
@@ -72,18 +77,18 @@ impl Stream {
 
     /// Closing alone would discard the last bytes if the client sent something that was not read. True if it did not.
     fn say_goodbye(&mut self) -> bool {
-        self.client.shut_write();
-        if self.request.body.is_done() && self.client.input().is_empty() {
+        self.stream.client.shut_write();
+        if self.stream.request.body.is_done() && self.stream.client.input().is_empty() {
             return true;
         }
-        self.enter(During::End);
+        self.stream.enter(During::End);
         false
     }
 
     /// Sends the last bytes, then reads what the client still sends.
     fn linger_on(&mut self, lingering: &mut Lingering) -> Step<()> {
         if !lingering.said_goodbye {
-            if self.client.has_pending() && matches!(self.client.flush(false), Sent::Part(_)) {
+            if self.stream.client.has_pending() && matches!(self.stream.client.flush(false), Sent::Part(_)) {
                 return Step::Wait(Waits::ONCE);
             }
             lingering.said_goodbye = true;
@@ -92,9 +97,9 @@ impl Stream {
             }
         }
         while lingering.drained < LINGER_BYTES {
-            let held = self.client.input().len();
-            self.client.consume(held);
-            match self.client.receive(usize::MAX) {
+            let held = self.stream.client.input().len();
+            self.stream.client.consume(held);
+            match self.stream.client.receive(usize::MAX) {
                 Received::Bytes(count) => lingering.drained += count,
                 Received::Nothing => return Step::Wait(Waits::ONCE),
                 _ => break,

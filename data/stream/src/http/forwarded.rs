@@ -1,14 +1,87 @@
-//! `option forwarded`: the field of RFC 7239, with what servers would know from a direct connection.
+//! The fields that a proxy adds to requests, among them `option forwarded`: the field of RFC 7239, with what servers would know from a
+//! direct connection.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use weir_config::model::{Forwarded, ForwardedValue};
 use weir_expr::{Expr, Value};
+use weir_http::NoRoom;
 
-use crate::stream::Stream;
+use crate::ending::{By, During, Ending};
+use crate::instance::Proxy;
+use crate::stream::phases::ExchangePhase;
+use crate::stream::{Phase, Stream, StreamError};
 
-impl Stream {
+impl ExchangePhase {
+    /// `unique-id-header`, `Early-Data` (RFC 8470, 5.1), `option forwardfor`, `option originalto`, `option forwarded`, in the order
+    /// in which HAProxy adds them.
+    pub(super) fn add_forwarding_fields(&mut self) -> Phase {
+        self.try_add_forwarding_fields()
+            .map_err(|NoRoom| StreamError::Error(400, Ending::new(By::Proxy, During::Request)))
+    }
+
+    fn try_add_forwarding_fields(&mut self) -> Result<(), NoRoom> {
+        // At the latest here: the rules of the response and the log find an identifier that was made of the request.
+        if self.stream.log_line().unique_id().is_some()
+            && let Some(name) = &self.stream.frontend.config.settings.unique_id_header
+        {
+            let id = self.stream.captures.unique_id().unwrap_or_default();
+            self.stream.request.message.head.add(name.as_bytes(), id)?;
+        }
+        if self.stream.as_inspection().is_early() {
+            self.stream.request.message.head.add(b"early-data", b"1")?;
+        }
+        let (frontend, backend): (&Proxy, &Proxy) = (&self.stream.frontend, &self.stream.backend);
+        fn of(proxy: &Proxy) -> &weir_config::model::Options {
+            &proxy.config.settings.options
+        }
+        if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {
+            let name = option.header.as_bytes();
+            let source = self.stream.source().ip();
+            // If only one of both has `if-none`, the field is added: a client's own could pass for ours.
+            let options =
+                || [backend, frontend].into_iter().filter_map(|proxy| of(proxy).forward_for.as_ref());
+            let if_none = options().all(|option| option.if_none);
+            let present =
+                if_none && self.stream.request.message.head.has(self.stream.request.message.bytes(), name);
+            // An address that either of both excepts is excepted: such a client sends the field itself.
+            let excepted = |source: &IpAddr| {
+                options().any(|option| option.except.is_some_and(|network| network.contains(*source)))
+            };
+            if let Some(source) = source.filter(|source| !excepted(source))
+                && !present
+            {
+                add_displayed(&mut self.stream.request.message.head, name, &source)?;
+            }
+        }
+        if let Some(option) = of(backend).original_to.as_ref().or(of(frontend).original_to.as_ref()) {
+            let destination = self.stream.destination().ip();
+            let mut options =
+                [backend, frontend].into_iter().filter_map(|proxy| of(proxy).original_to.as_ref());
+            if let Some(destination) = destination.filter(|address| {
+                !options.any(|option| option.except.is_some_and(|network| network.contains(*address)))
+            }) {
+                add_displayed(&mut self.stream.request.message.head, option.header.as_bytes(), &destination)?;
+            }
+        }
+        if self.stream.backend.config.settings.options.forwarded.is_some() {
+            add_forwarded(&mut self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// `http-send-name-header`: needs the chosen server.
+    pub(super) fn add_server_name(&mut self) -> Result<(), NoRoom> {
+        let (Some(name), Some(lease)) =
+            (&self.stream.backend.config.settings.send_name_header, &self.stream.server.lease)
+        else {
+            return Ok(());
+        };
+        let (head, raw) = self.stream.request.message.edit();
+        head.set(raw, name.as_bytes(), lease.server().name().as_bytes())
+    }
+
     /// The field's value: the configured parts, in the order of the manual.
     pub(super) fn forwarded_value(&mut self, option: &Forwarded) -> Vec<u8> {
         let mut out = Vec::new();
@@ -20,7 +93,7 @@ impl Stream {
             out.extend_from_slice(b"host=");
             quote(&mut out, &host);
         }
-        let (source, destination) = (self.source().inet(), self.destination().inet());
+        let (source, destination) = (self.stream.source().inet(), self.stream.destination().inet());
         let by = (option.by.as_ref(), option.by_port.as_ref(), destination);
         let of_client = (option.source.as_ref(), option.source_port.as_ref(), source);
         for (name, (node, port, address)) in [(&b"by="[..], by), (b"for=", of_client)] {
@@ -53,18 +126,22 @@ impl Stream {
 
     fn forwarded_host(&mut self, value: &ForwardedValue) -> Option<Vec<u8>> {
         match value {
-            ForwardedValue::Own => {
-                self.request.message.head.find(self.request.message.bytes(), b"host", 1).map(<[u8]>::to_vec)
-            }
+            ForwardedValue::Own => self
+                .stream
+                .request
+                .message
+                .head
+                .find(self.stream.request.message.bytes(), b"host", 1)
+                .map(<[u8]>::to_vec),
             ForwardedValue::Expression(expression) => {
-                self.evaluate_string(expression).map(|text| text.as_slice().to_vec())
+                self.stream.evaluate_string(expression).map(|text| text.as_slice().to_vec())
             }
         }
     }
 
     /// A node's name: an address, or an obfuscated identifier.
     fn forwarded_node(&mut self, expression: &Expr) -> Vec<u8> {
-        let value = expression.evaluate(self).sample().map(|sample| sample.value);
+        let value = expression.evaluate(&mut self.stream).sample().map(|sample| sample.value);
         match value {
             Some(Value::Ipv4(ip)) => node_name(Some(IpAddr::V4(ip))),
             Some(Value::Ipv6(ip)) => node_name(Some(IpAddr::V6(ip))),
@@ -83,12 +160,33 @@ impl Stream {
 
     /// A node's port: a number, or an obfuscated identifier.
     fn forwarded_port(&mut self, expression: &Expr) -> Option<Vec<u8>> {
-        match expression.evaluate(self).sample()?.value {
+        match expression.evaluate(&mut self.stream).sample()?.value {
             Value::Int(port) => u16::try_from(port).ok().map(|port| port.to_string().into_bytes()),
             Value::Str(text) => obfuscated(&text),
             _ => None,
         }
     }
+}
+
+fn add_forwarded(stream: &mut Stream) -> Result<(), NoRoom> {
+    let backend = stream.backend.proxy().clone();
+    if let Some(option) = &backend.config.settings.options.forwarded {
+        let value = stream.exchange_phase().forwarded_value(option);
+        stream.request.message.head.add(b"forwarded", &value)?;
+    }
+    Ok(())
+}
+
+/// Adds a field with a short displayed value.
+fn add_displayed(head: &mut weir_http::Head, name: &[u8], value: &IpAddr) -> Result<(), NoRoom> {
+    use std::io::Write as _;
+    let mut room = [0; 48];
+    let mut rest = &mut room[..];
+    // An address has at most 45 characters.
+    let _ = write!(rest, "{value}");
+    let left = rest.len();
+    let length = room.len() - left;
+    head.add(name, &room[..length])
 }
 
 fn separate(out: &mut Vec<u8>) {

@@ -6,25 +6,26 @@ use weir_http::{Flags, KnownName};
 use crate::caching::Caching;
 use crate::counters::Event;
 use crate::ending::{By, During};
+use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RefusingOption, StoppedBy};
-use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use crate::stream::{Phase, ProxySide, StreamError};
 
-impl Stream {
+impl RequestPhase {
     /// `option http-restrict-req-hdr-names` of one proxy, after its `http-request` rules (manual, "option http-restrict-req-hdr-names").
     pub(super) fn restrict_header_names(&mut self, side: ProxySide) -> Phase {
-        match self.proxy(side).config.settings.options.restrict_header_names {
+        match self.stream.proxy(side).config.settings.options.restrict_header_names {
             None | Some(RestrictHeaderNames::Preserve) => {}
             Some(RestrictHeaderNames::Delete) => {
-                let (head, raw) = self.request.message.edit();
+                let (head, raw) = self.stream.request.message.edit();
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
                     head.remove_matching(raw, |name| !is_plain(name));
                 }
             }
             Some(RestrictHeaderNames::Reject) => {
-                let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+                let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
                 if head.fields(raw).any(|(name, _)| !is_plain(name)) {
-                    self.count(Event::DeniedRequest);
-                    self.rules.stopped_by = StoppedBy::Option(RefusingOption::HeaderNames);
+                    self.stream.counts().count(Event::DeniedRequest);
+                    self.stream.rules.stopped_by = StoppedBy::Option(RefusingOption::HeaderNames);
                     return Err(StreamError::error(403, By::Proxy, During::Request));
                 }
             }
@@ -34,7 +35,7 @@ impl Stream {
 
     /// Reduces `TE` to `trailers`, the only value that concerns more than one hop (RFC 9110, 10.1.4).
     pub(super) fn narrow_te(&mut self) -> Phase {
-        let (head, raw) = self.request.message.edit();
+        let (head, raw) = self.stream.request.message.edit();
         if !head.index().iter().any(|field| field.known == KnownName::Te) {
             return Ok(());
         }
@@ -48,17 +49,17 @@ impl Stream {
 
     /// `option checkcache`: a response that a cache may store must not set a cookie.
     pub(super) fn check_cacheable_cookies(&mut self) -> Phase {
-        let checks = self.backend.config.settings.options.check_cache;
-        let head = &self.response.message.head;
+        let checks = self.stream.backend.config.settings.options.check_cache;
+        let head = &self.stream.response.message.head;
         if !checks || !head.flags().contains(Flags::HAS_COOKIE) {
             return Ok(());
         }
-        let method = self.request.message.head.method();
-        if !Caching::of(method, head, self.response.message.bytes()).may_keep_cookies() {
+        let method = self.stream.request.message.head.method();
+        if !Caching::of(method, head, self.stream.response.message.bytes()).may_keep_cookies() {
             return Ok(());
         }
-        self.count(Event::DeniedResponse);
-        self.rules.stopped_by = StoppedBy::Option(RefusingOption::CheckCache);
+        self.stream.counts().count(Event::DeniedResponse);
+        self.stream.rules.stopped_by = StoppedBy::Option(RefusingOption::CheckCache);
         Err(StreamError::error(502, By::Proxy, During::Headers))
     }
 }

@@ -16,24 +16,25 @@ use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::server::{Failure, retry};
 use crate::stream::attempts::Replay;
+use crate::stream::phases::ExchangePhase;
 use crate::stream::response::ResponseProgress;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, StreamError};
 
-impl Stream {
+impl ExchangePhase {
     /// Reaches a server and exchanges the messages, with retries.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     pub(super) fn forward(&mut self) -> impl Future<Output = Phase> {
         async move {
-            if self.client.ended() && !self.request.body.is_complete() {
-                self.count(Event::ClientAbort);
+            if self.stream.client.ended() && !self.stream.request.body.is_complete() {
+                self.stream.counts().count(Event::ClientAbort);
                 return Err(StreamError::error(400, By::Client, During::Request));
             }
-            if self.client.shared().is_some() && self.client.is_broken() {
+            if self.stream.client.shared().is_some() && self.stream.client.is_broken() {
                 return Err(self.given_up());
             }
             self.prepare_request()?;
             loop {
-                self.reach_server().await?;
+                self.stream.server_phase().reach_server().await?;
                 match self.converse().await {
                     Ok(()) => break,
                     Err(UpstreamError::Stop(stop)) => return Err(stop),
@@ -47,10 +48,10 @@ impl Stream {
     /// The client reset its request before a server was chosen. As in HAProxy 3.2, the log has no status for a complete one.
     #[cold]
     fn given_up(&mut self) -> StreamError {
-        self.count(Event::ClientAbort);
+        self.stream.counts().count(Event::ClientAbort);
         // A body that came whole is still at the connection.
-        self.client.receive(self.frontend.instance().limits.head_limit());
-        match self.client.ended() || self.request.body.is_complete() {
+        self.stream.client.receive(self.stream.frontend.instance().limits.head_limit());
+        match self.stream.client.ended() || self.stream.request.body.is_complete() {
             true => StreamError::close(By::Client, During::Request),
             false => StreamError::error(400, By::Client, During::Request),
         }
@@ -58,25 +59,29 @@ impl Stream {
 
     /// Adds the proxy's own fields to the request.
     fn prepare_request(&mut self) -> Phase {
-        self.narrow_te()?;
+        self.stream.request_phase().narrow_te()?;
         self.add_forwarding_fields()?;
         self.add_websocket_key()?;
-        let pretends = self.backend.config.settings.options.http_pretend_keep_alive;
+        let pretends = self.stream.backend.config.settings.options.http_pretend_keep_alive;
         let mode = self.connection_mode();
-        self.reusable.server = self.request.message.settle_request(mode, pretends).map_err(|_| no_room())?;
-        let wanted = self.backend.config.settings.options.adjust_case_for_server;
+        self.stream.reusable.server =
+            self.stream.request.message.settle_request(mode, pretends).map_err(|_| no_room())?;
+        let wanted = self.stream.backend.config.settings.options.adjust_case_for_server;
         if wanted {
-            self.request.message.adjust_case(self.frontend.instance().header_case.clone());
+            self.stream.request.message.adjust_case(self.stream.frontend.instance().header_case.clone());
         }
-        if self.backend.config.settings.options.http_drop_request_trailers {
-            self.request.body.drop_trailers();
+        if self.stream.backend.config.settings.options.http_drop_request_trailers {
+            self.stream.request.body.drop_trailers();
         }
-        if self.request.body.is_filtered() {
+        if self.stream.request.body.is_filtered() {
             self.filter_request()?;
         }
-        if self.attempts.replay != Replay::Forbidden {
-            self.attempts.replay = if self.request.body.is_done() { Replay::Head } else { Replay::No };
-            if self.attempts.replay == Replay::No && self.backend.config.settings.retry_on.needs_replay() {
+        if self.stream.attempts.replay != Replay::Forbidden {
+            self.stream.attempts.replay =
+                if self.stream.request.body.is_done() { Replay::Head } else { Replay::No };
+            if self.stream.attempts.replay == Replay::No
+                && self.stream.backend.config.settings.retry_on.needs_replay()
+            {
                 self.keep_body();
             }
         }
@@ -88,59 +93,62 @@ impl Stream {
         if weir_net::shortage::is_short() {
             return;
         }
-        self.request.message.detach(&mut self.client);
-        let limit = self.frontend.instance().limits.body_limit(&self.request.message.head);
+        self.stream.request.message.detach(&mut self.stream.client);
+        let limit = self.stream.frontend.instance().limits.body_limit(&self.stream.request.message.head);
         loop {
-            if !self.request.body.inspect(&mut self.client) {
+            if !self.stream.request.body.inspect(&mut self.stream.client) {
                 return;
             }
-            if self.request.body.is_complete() {
+            if self.stream.request.body.is_complete() {
                 break;
             }
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
-            match self.client.receive(limit) {
+            match self.stream.client.receive(limit) {
                 Received::Bytes(_) => {}
                 // An end that came alone.
                 Received::End
-                    if self.request.body.inspect(&mut self.client) && self.request.body.is_complete() =>
+                    if self.stream.request.body.inspect(&mut self.stream.client)
+                        && self.stream.request.body.is_complete() =>
                 {
                     break;
                 }
                 _ => return,
             }
         }
-        self.trace_coding(Direction::Request, true);
-        let body = KeptBody::of(&self.request.body, &self.client);
-        self.client.consume(self.request.body.ready());
-        self.request.body.begin(BodyFlow::done());
-        self.attempts.keep(body);
+        self.stream.trace_mut().trace_coding(Direction::Request, true);
+        let body = KeptBody::of(&self.stream.request.body, &self.stream.client);
+        self.stream.client.consume(self.stream.request.body.ready());
+        self.stream.request.body.begin(BodyFlow::done());
+        self.stream.attempts.keep(body);
     }
 
     /// Sends the request and waits for the head of the response.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
     fn converse(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
         async move {
-            self.enter(During::Headers);
+            self.stream.enter(During::Headers);
             self.send_request_head()?;
             self.await_response().await?;
-            self.response.server_status = self.response.message.head.status();
-            if self.response.message.head.flags().contains(Flags::VIOLATION) {
-                crate::refusals::keep_tolerated_response(self);
+            self.stream.response.server_status = self.stream.response.message.head.status();
+            if self.stream.response.message.head.flags().contains(Flags::VIOLATION) {
+                crate::refusals::keep_tolerated_response(&self.stream);
             }
             // The request did not ask for another protocol, so what would follow is not a response.
-            if self.response.server_status == 101 && !self.request.message.may_switch_protocols() {
+            if self.stream.response.server_status == 101
+                && !self.stream.request.message.may_switch_protocols()
+            {
                 return Err(UpstreamError::Failed(Failure::Junk));
             }
-            if websocket::is_upgrade_ignored(self) {
+            if websocket::is_upgrade_ignored(&self.stream) {
                 return Err(StreamError::error(500, By::Proxy, During::Headers).into());
             }
-            self.timers.response = Some(self.elapsed());
-            self.response.status = self.response.server_status;
-            if retry::was_too_early(self, self.response.server_status) {
+            self.stream.timers.response = Some(self.stream.elapsed());
+            self.stream.response.status = self.stream.response.server_status;
+            if retry::was_too_early(&self.stream, self.stream.response.server_status) {
                 return Err(UpstreamError::Failed(Failure::TooEarly));
             }
-            if retry::status_retries(self, self.response.server_status) {
-                return Err(UpstreamError::Failed(Failure::Status(self.response.server_status)));
+            if retry::status_retries(&self.stream, self.stream.response.server_status) {
+                return Err(UpstreamError::Failed(Failure::Status(self.stream.response.server_status)));
             }
             Ok(())
         }
@@ -150,66 +158,75 @@ impl Stream {
     /// that is there already is kept, if it fits a buffer.
     #[cold]
     fn keep_body_for_refusal(&mut self) {
-        let head = &self.request.message.head;
-        let limit = self.frontend.instance().limits.body_limit(head);
+        let head = &self.stream.request.message.head;
+        let limit = self.stream.frontend.instance().limits.body_limit(head);
         let fits = head.content_length().is_none_or(|length| length <= limit as u64);
-        if fits && self.attempts.replay == Replay::No {
+        if fits && self.stream.attempts.replay == Replay::No {
             self.keep_body();
         }
     }
 
     fn send_request_head(&mut self) -> Result<(), UpstreamError> {
         self.add_server_name().map_err(|_| no_room())?;
-        self.request.body.rewind();
-        if !self.request.body.is_done() && self.server.is_shared() {
+        self.stream.request.body.rewind();
+        if !self.stream.request.body.is_done() && self.stream.server.is_shared() {
             self.keep_body_for_refusal();
         }
-        let kept = self.attempts.kept_body();
+        let kept = self.stream.attempts.kept_body();
         if let Some(kept) = kept
-            && self.request.body.is_filtered()
+            && self.stream.request.body.is_filtered()
         {
-            self.request.body.repeat(kept);
+            self.stream.request.body.repeat(kept);
         }
-        let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
-        let bodiless = self.request.body.is_done();
+        let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
+        let bodiless = self.stream.request.body.is_done();
         if bodiless {
-            self.request.message.detach(&mut self.client);
+            self.stream.request.message.detach(&mut self.stream.client);
         } else {
-            self.request.body.aim(&upstream.connector, &self.request.message.head);
-            let verbatim = match self.request.body.ready() {
-                0 => self.request.message.verbatim(&upstream.connector),
+            self.stream.request.body.aim(&upstream.connector, &self.stream.request.message.head);
+            let verbatim = match self.stream.request.body.ready() {
+                0 => self.stream.request.message.verbatim(&upstream.connector),
                 _ => 0,
             };
             // The head is sent together with the part of the body that was received with it.
             match verbatim {
-                0 => self.request.message.detach(&mut self.client),
-                verbatim => self.request.body.lead_with(verbatim),
+                0 => self.stream.request.message.detach(&mut self.stream.client),
+                verbatim => self.stream.request.body.lead_with(verbatim),
             }
-            if !self.request.body.is_filtered() && !self.request.body.inspect(&mut self.client) {
-                self.trace_coding(Direction::Request, false);
+            if !self.stream.request.body.is_filtered()
+                && !self.stream.request.body.inspect(&mut self.stream.client)
+            {
+                self.stream.trace_mut().trace_coding(Direction::Request, false);
                 return Err(self.malformed_request_body().into());
             }
             if verbatim > 0 {
                 return Ok(());
             }
         }
-        let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
+        let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
         // `waits` is only announced if more follows at once, because the kernel then holds the bytes back.
         let options = |proxy: &crate::instance::Proxy| proxy.config.settings.options.http_no_delay;
-        let no_delay = options(&self.frontend) || options(&self.backend);
-        let waits = !no_delay && !bodiless && self.client.input().len() > self.request.body.ready();
+        let no_delay = options(&self.stream.frontend) || options(&self.stream.backend);
+        let waits =
+            !no_delay && !bodiless && self.stream.client.input().len() > self.stream.request.body.ready();
         let before = upstream.connector.sent();
-        let kept = kept.filter(|_| !self.request.body.is_filtered());
+        let kept = kept.filter(|_| !self.stream.request.body.is_filtered());
         let (message, sink, scratch) =
-            (&mut self.request.message, &mut upstream.connector, &mut self.scratch);
+            (&mut self.stream.request.message, &mut upstream.connector, &mut self.stream.scratch);
         let sent = match kept {
             Some(body) => body.send_behind(message, sink, scratch),
             None if bodiless => message.send(sink, scratch, false),
-            None => self.request.body.send_behind(message, (&mut self.client, sink), scratch, false, waits),
+            None => self.stream.request.body.send_behind(
+                message,
+                (&mut self.stream.client, sink),
+                scratch,
+                false,
+                waits,
+            ),
         };
         let nothing_left = upstream.connector.sent() == before;
         if let Some(body) = kept {
-            self.trace_sent(Direction::Request, body.payload().len(), false);
+            self.stream.trace().trace_sent(Direction::Request, body.payload().len(), false);
         }
         match sent {
             Sent::Failed(fault) if nothing_left => Err(UpstreamError::Failed(Failure::Unsent(fault))),
@@ -221,10 +238,10 @@ impl Stream {
     /// Not an async function: this is where most streams wait, and it would store the future of the wait in its own.
     fn await_response(&mut self) -> impl Future<Output = Result<(), UpstreamError>> {
         let mut interim = Interim::default();
-        self.drive(
+        self.stream.drive(
             While::Response,
-            move |stream, deadlines| stream.advance_to_response(&mut interim, deadlines),
-            Stream::response_is_late,
+            move |stream, deadlines| stream.exchange_phase().advance_to_response(&mut interim, deadlines),
+            |stream, by, waits| stream.exchange_phase().response_is_late(by, waits),
         )
     }
 
@@ -235,12 +252,13 @@ impl Stream {
         deadlines: &mut Deadlines,
     ) -> Result<Step<()>, UpstreamError> {
         let mut waits = Waits::default();
-        if self.request.flows() {
-            match self.move_request_body().ok_or_else(UpstreamError::internal)? {
+        if self.stream.request.flows() {
+            match self.stream.body_phase().move_request_body().ok_or_else(UpstreamError::internal)? {
                 Flow::Done => deadlines.server_begins(weir_sched::now()),
                 // The server's time begins when it has the request, or when the client waits for its consent.
                 Flow::AwaitSource => {
-                    waits.client_sends = !self.request.expects_continue || self.request.body.payload() > 0;
+                    waits.client_sends =
+                        !self.stream.request.expects_continue || self.stream.request.body.payload() > 0;
                 }
                 Flow::AwaitSink => {}
                 Flow::Withheld => waits.withheld = true,
@@ -248,39 +266,39 @@ impl Stream {
                 Flow::Failed(Side::Source, Fault::Shortage) => return Err(out_of_buffers().into()),
                 // A client that leaves in the middle of its own request does not wait for a response.
                 Flow::Truncated | Flow::Failed(Side::Source, _) => {
-                    self.count_client_abort();
+                    self.stream.counts().count(Event::ClientAbort);
                     return Err(StreamError::error(400, By::Client, During::Headers).into());
                 }
                 Flow::Malformed => return Err(self.malformed_request_body().into()),
                 Flow::Refused => return Err(UpstreamError::internal()),
                 // The server may have answered before it stopped reading: its answer decides.
-                Flow::Failed(Side::Sink, _) => self.refuse_upload(),
+                Flow::Failed(Side::Sink, _) => self.stream.body_phase().refuse_upload(),
             }
-        } else if let Some(upstream) = &mut self.server.upstream
+        } else if let Some(upstream) = &mut self.stream.server.upstream
             && upstream.connector.has_pending()
             && let Sent::Failed(fault) = upstream.connector.flush(false)
         {
             return Err(UpstreamError::Failed(Failure::Aborted(fault)));
         }
-        if self.client.has_pending() {
+        if self.stream.client.has_pending() {
             // An interim response that did not fit; a broken client connection is noticed below.
-            let _ = self.client.flush(false);
+            let _ = self.stream.client.flush(false);
         }
         // A client that does not read gets no more: nothing accumulates here, whatever the server sends.
-        waits.client_takes = self.client.has_pending();
+        waits.client_takes = self.stream.client.has_pending();
         if !waits.client_takes && self.read_response()? {
             if !self.is_interim() {
                 return Ok(Step::Done(()));
             }
-            if !interim.admits(self.response.message.head.end()) {
+            if !interim.admits(self.stream.response.message.head.end()) {
                 return Err(UpstreamError::Failed(Failure::Junk));
             }
             // The server's time continues: it is for the whole wait for a final response. Other tasks run in between.
             self.forward_interim()?;
             waits.yields = true;
         }
-        if self.client.is_broken() || (!waits.client_sends && self.client_left()) {
-            self.count_client_abort();
+        if self.stream.client.is_broken() || (!waits.client_sends && self.stream.client_left()) {
+            self.stream.counts().count(Event::ClientAbort);
             return Err(StreamError::error(400, By::Client, During::Headers).into());
         }
         waits.server_sends = !waits.client_sends;
@@ -290,42 +308,43 @@ impl Stream {
     /// Whether the head of a response has arrived.
     fn read_response(&mut self) -> Result<bool, UpstreamError> {
         let options = self
+            .stream
             .frontend
             .instance()
             .limits
-            .h1_options(self.backend.config.settings.options.accept_unsafe_response);
-        let limit = self.frontend.instance().limits.head_limit();
-        let Some(upstream) = &mut self.server.upstream else { return Err(UpstreamError::internal()) };
+            .h1_options(self.stream.backend.config.settings.options.accept_unsafe_response);
+        let limit = self.stream.frontend.instance().limits.head_limit();
+        let Some(upstream) = &mut self.stream.server.upstream else { return Err(UpstreamError::internal()) };
         // A stream that waits borrows no memory for a head that is not there.
         if upstream.connector.is_quiet() {
-            self.trace_wait(Direction::Response);
+            self.stream.trace().trace_wait(Direction::Response);
             return Ok(false);
         }
-        match self.response.message.read_response(&mut upstream.connector, &options, limit) {
+        match self.stream.response.message.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => {
-                if self.response.message.head.status() == 101 {
+                if self.stream.response.message.head.status() == 101 {
                     return self.read_switch();
                 }
                 Ok(true)
             }
             ReadHead::Incomplete => {
-                self.trace_wait(Direction::Response);
+                self.stream.trace().trace_wait(Direction::Response);
                 Ok(false)
             }
             ReadHead::Failed(Fault::Shortage) => Err(out_of_buffers().into()),
             ReadHead::Failed(Fault::Refused) => Err(UpstreamError::Failed(Failure::Unprocessed)),
             ReadHead::Failed(Fault::Protocol) => Err(UpstreamError::Failed(Failure::Junk)),
-            ReadHead::Ended | ReadHead::Failed(_) if !self.response.message.has_begun() => {
+            ReadHead::Ended | ReadHead::Failed(_) if !self.stream.response.message.has_begun() => {
                 Err(UpstreamError::Failed(Failure::Empty))
             }
             ReadHead::Ended | ReadHead::Failed(_) => Err(UpstreamError::Failed(Failure::Cut)),
             ReadHead::TooLarge | ReadHead::StartLineTooLarge => {
-                crate::refusals::keep_long_response(self);
+                crate::refusals::keep_long_response(&self.stream);
                 Err(UpstreamError::Failed(Failure::TooLarge))
             }
             ReadHead::Invalid(error) => {
-                crate::refusals::keep_response(self, error);
-                self.trace_refusal(Direction::Response, ReadHead::Invalid(error));
+                crate::refusals::keep_response(&self.stream, error);
+                self.stream.trace().trace_refusal(Direction::Response, ReadHead::Invalid(error));
                 Err(UpstreamError::Failed(Failure::Junk))
             }
         }
@@ -335,7 +354,8 @@ impl Stream {
     #[cold]
     fn read_switch(&mut self) -> Result<bool, UpstreamError> {
         // In HTTP/2 the server's status is the agreement, and there is nothing to prove (RFC 8441, 5).
-        if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some()) {
+        if self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
+        {
             self.accept_switch();
             return Ok(true);
         }
@@ -348,14 +368,14 @@ impl Stream {
     fn response_is_late(&mut self, by: By, waits: &Waits) -> Result<(), UpstreamError> {
         if by == By::ServerTimeout {
             let starved =
-                self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
+                self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.is_starved());
             return Err(if starved {
                 out_of_buffers().into()
             } else {
                 UpstreamError::Failed(Failure::TimedOut)
             });
         }
-        self.count_client_abort();
+        self.stream.counts().count(Event::ClientAbort);
         if waits.client_sends {
             return Err(StreamError::error(408, by, During::Headers).into());
         }
@@ -364,33 +384,33 @@ impl Stream {
 
     /// Whether another response follows this one.
     fn is_interim(&self) -> bool {
-        let status = self.response.message.head.status();
+        let status = self.stream.response.message.head.status();
         (100..200).contains(&status) && status != 101
     }
 
     /// Forwards a 1xx response.
     fn forward_interim(&mut self) -> Result<(), UpstreamError> {
-        if let Some(upstream) = &mut self.server.upstream {
-            self.response.message.detach(&mut upstream.connector);
+        if let Some(upstream) = &mut self.stream.server.upstream {
+            self.stream.response.message.detach(&mut upstream.connector);
         }
-        self.note_head_size(true);
+        self.stream.note_head_size(true);
         // Proxies count final responses only.
-        if let Some(lease) = &self.server.lease {
+        if let Some(lease) = &self.stream.server.lease {
             lease.server().figures().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
         }
         // The server has read this request: a failure from now on is not the race with an idle connection's end.
-        self.attempts.on_reused_connection = false;
+        self.stream.attempts.on_reused_connection = false;
         // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
-        let sent = if self.request.message.head.version() == Version::HTTP_10 {
+        let sent = if self.stream.request.message.head.version() == Version::HTTP_10 {
             Sent::All
         } else {
-            self.request.expects_continue = false;
+            self.stream.request.expects_continue = false;
             // The client has seen the beginning of this response, so no other server may be tried.
-            self.attempts.interim_forwarded = true;
+            self.stream.attempts.interim_forwarded = true;
             self.adjust_response_case();
-            self.response.message.send(&mut self.client, &mut self.scratch, false)
+            self.stream.response.message.send(&mut self.stream.client, &mut self.stream.scratch, false)
         };
-        self.response.message.clear();
+        self.stream.response.message.clear();
         match sent {
             Sent::Failed(_) => Err(StreamError::close(By::Client, During::Headers).into()),
             _ => Ok(()),
@@ -399,79 +419,84 @@ impl Stream {
 
     /// Sends the response's head, then moves both bodies to their ends.
     async fn respond(&mut self) -> Phase {
-        self.response.progress = ResponseProgress::Known;
-        self.count_server_status();
-        self.observe(Some(Observation::of_status(self.response.server_status)));
-        self.response.size =
-            BodySize::of_response(&self.response.message.head, self.request.message.head.method());
+        self.stream.response.progress = ResponseProgress::Known;
+        self.stream.counts().count_server_status();
+        self.stream
+            .as_server_phase()
+            .observe(Some(Observation::of_status(self.stream.response.server_status)));
+        self.stream.response.size = BodySize::of_response(
+            &self.stream.response.message.head,
+            self.stream.request.message.head.method(),
+        );
         // A connection on which a tunnel was requested carries no other request, even if a rule refuses the tunnel.
-        self.reusable.client &= self.response.size != BodySize::Tunnel;
-        self.note_head_size(true);
-        self.bound_response_head();
-        if let Err(stop) = self.response_phase().await {
+        self.stream.reusable.client &= self.stream.response.size != BodySize::Tunnel;
+        self.stream.note_head_size(true);
+        self.stream.inspection().bound_response_head();
+        if let Err(stop) = self.stream.response_phase().examine().await {
             // The client gets another response. The server's time still counts (manual, 8.4, "Tr").
-            self.response.logged.heads = 0;
+            self.stream.response.logged.heads = 0;
             return Err(stop);
         }
         let size = self.settle_response_body()?;
-        self.response.is_tunnel = size == BodySize::Tunnel;
-        let size = if self.response.body.is_filtered() { self.filter_response(size)? } else { size };
+        self.stream.response.is_tunnel = size == BodySize::Tunnel;
+        let size = if self.stream.response.body.is_filtered() { self.filter_response(size)? } else { size };
         self.settle_connections(size)?;
-        let verbatim = self.response.message.verbatim(&self.client);
-        let Some(upstream) = &self.server.upstream else { return Err(no_server()) };
-        self.response.begin_body(&upstream.connector, size);
+        let verbatim = self.stream.response.message.verbatim(&self.stream.client);
+        let Some(upstream) = &self.stream.server.upstream else { return Err(no_server()) };
+        self.stream.response.begin_body(&upstream.connector, size);
         if !matches!(size, BodySize::None | BodySize::Tunnel) {
-            self.response.body.aim(&self.client, &self.response.message.head);
+            self.stream.response.body.aim(&self.stream.client, &self.stream.response.message.head);
         }
         if verbatim > 0 {
-            self.response.body.lead_with(verbatim);
+            self.stream.response.body.lead_with(verbatim);
         }
-        if self.frontend.config.settings.options.http_drop_response_trailers {
-            self.response.body.drop_trailers();
+        if self.stream.frontend.config.settings.options.http_drop_response_trailers {
+            self.stream.response.body.drop_trailers();
         }
         // While the request is still being sent, the connection does not close after the response.
-        let closes = !self.reusable.client && !self.request.flows();
+        let closes = !self.stream.reusable.client && !self.stream.request.flows();
         if closes {
-            self.response.body.end_sink();
+            self.stream.response.body.end_sink();
         }
-        let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
+        let Some(upstream) = &mut self.stream.server.upstream else { return Err(no_server()) };
         if verbatim == 0 {
-            self.response.message.detach(&mut upstream.connector);
+            self.stream.response.message.detach(&mut upstream.connector);
         }
-        if !self.response.body.inspect(&mut upstream.connector) {
-            self.trace_coding(Direction::Response, false);
+        if !self.stream.response.body.inspect(&mut upstream.connector) {
+            self.stream.trace_mut().trace_coding(Direction::Response, false);
             // Nothing of the response was sent yet: the client gets an error instead.
-            self.timers.response = None;
-            self.response.logged.heads = 0;
-            self.count(Event::FailedResponse);
+            self.stream.timers.response = None;
+            self.stream.response.logged.heads = 0;
+            self.stream.counts().count(Event::FailedResponse);
             return Err(StreamError::error(502, By::Proxy, During::Headers));
         }
-        self.enter(During::Data);
-        self.log_the_beginning();
+        self.stream.enter(During::Data);
+        self.stream.log_the_beginning();
         if verbatim == 0
-            && let Some(upstream) = &mut self.server.upstream
+            && let Some(upstream) = &mut self.stream.server.upstream
         {
-            let ends = (&mut upstream.connector, &mut self.client);
-            let message = &mut self.response.message;
-            let sent = self.response.body.send_behind(message, ends, &mut self.scratch, closes, false);
+            let ends = (&mut upstream.connector, &mut self.stream.client);
+            let message = &mut self.stream.response.message;
+            let sent =
+                self.stream.response.body.send_behind(message, ends, &mut self.stream.scratch, closes, false);
             if let Sent::Failed(_) = sent {
                 return Err(StreamError::close(By::Client, During::Data));
             }
         }
-        self.response.progress = ResponseProgress::Leaving;
-        if self.response.is_tunnel {
-            self.request.body.begin(BodyFlow::tunnel());
-            return PooledFuture::new(self.relay()).await;
+        self.stream.response.progress = ResponseProgress::Leaving;
+        if self.stream.response.is_tunnel {
+            self.stream.request.body.begin(BodyFlow::tunnel());
+            return PooledFuture::new(self.stream.relay_phase().relay()).await;
         }
-        self.exchange_bodies().await
+        self.stream.body_phase().exchange_bodies().await
     }
 
     /// Passes the request's head to its filters. They must see the body before it leaves, so it is never sent with the head.
     #[cold]
     fn filter_request(&mut self) -> Phase {
-        self.request.message.detach(&mut self.client);
-        match self.request.body.head(&mut self.request.message, None) {
-            Ok(true) => self.request.message.chunk().map_err(|_| no_room()),
+        self.stream.request.message.detach(&mut self.stream.client);
+        match self.stream.request.body.head(&mut self.stream.request.message, None) {
+            Ok(true) => self.stream.request.message.chunk().map_err(|_| no_room()),
             Ok(false) => Ok(()),
             Err(Failed) => Err(StreamError::error(500, By::Internal, During::Headers)),
         }
@@ -480,21 +505,29 @@ impl Stream {
     /// The same for the response. Returns the size that is sent.
     #[cold]
     fn filter_response(&mut self, size: BodySize) -> Phase<BodySize> {
-        let Some(upstream) = &mut self.server.upstream else { return Err(no_server()) };
-        self.response.message.detach(&mut upstream.connector);
-        self.response.begin_body(&upstream.connector, size);
-        let resizes = self.response.body.head(&mut self.response.message, Some(&self.request.message));
+        let Some(upstream) = &mut self.stream.server.upstream else { return Err(no_server()) };
+        self.stream.response.message.detach(&mut upstream.connector);
+        self.stream.response.begin_body(&upstream.connector, size);
+        let resizes = self
+            .stream
+            .response
+            .body
+            .head(&mut self.stream.response.message, Some(&self.stream.request.message));
         match resizes {
             Ok(true) if size != BodySize::Tunnel => {}
             Ok(_) => return Ok(size),
             Err(Failed) => {
-                self.count(Event::FailedResponse);
+                self.stream.counts().count(Event::FailedResponse);
                 return Err(StreamError::error(500, By::Internal, During::Headers));
             }
         }
         // For an HTTP/1.0 client the body ends with the connection.
-        let chunks = self.request.message.head.version() >= Version::HTTP_11;
-        let stated = if chunks { self.response.message.chunk() } else { self.response.message.unframe() };
+        let chunks = self.stream.request.message.head.version() >= Version::HTTP_11;
+        let stated = if chunks {
+            self.stream.response.message.chunk()
+        } else {
+            self.stream.response.message.unframe()
+        };
         stated.map_err(|_| no_room())?;
         Ok(BodySize::Unknown)
     }
@@ -503,30 +536,30 @@ impl Stream {
     /// tunnel is open when the server agreed and the client is told so; else nothing follows, and nothing more is read from
     /// a client that may believe it open.
     fn settle_response_body(&mut self) -> Phase<BodySize> {
-        let came = self.response.size;
-        let status = self.response.message.head.status();
+        let came = self.stream.response.size;
+        let status = self.stream.response.message.head.status();
         let accepted = came == BodySize::Tunnel;
         let promised = self.promises_tunnel();
-        if accepted && promised && (status == 101) == (self.response.server_status == 101) {
+        if accepted && promised && (status == 101) == (self.stream.response.server_status == 101) {
             // A tunnel has no length (RFC 9110, 9.3.6), whatever the fields say.
-            let head = &mut self.response.message.head;
+            let head = &mut self.stream.response.message.head;
             if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
                 head.touch();
             }
             self.restate_response(came).map_err(|_| no_room())?;
             return Ok(came);
         }
-        let bodiless = accepted || promised || self.request.head_only() || status::is_bodyless(status);
+        let bodiless = accepted || promised || self.stream.request.head_only() || status::is_bodyless(status);
         let size = if bodiless { BodySize::None } else { came };
         if size != came {
             self.refuse_response_body(came);
-        } else if size == BodySize::None && self.server.is_shared() {
+        } else if size == BodySize::None && self.stream.server.is_shared() {
             self.await_stream_end();
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
         // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
-        self.reusable.client &= status >= 200 && !promised;
+        self.stream.reusable.client &= status >= 200 && !promised;
         Ok(size)
     }
 
@@ -534,15 +567,15 @@ impl Stream {
     /// read and dropped behind the response; else the server's connection ends.
     #[cold]
     fn refuse_response_body(&mut self, came: BodySize) {
-        let Some(upstream) = &mut self.server.upstream else { return };
-        self.response.begin_body(&upstream.connector, came);
-        let flow = self.response.body.take_flow();
+        let Some(upstream) = &mut self.stream.server.upstream else { return };
+        self.stream.response.begin_body(&upstream.connector, came);
+        let flow = self.stream.response.body.take_flow();
         let ends = match came {
             BodySize::Known(length) => length <= MAX_UNWANTED,
             BodySize::Unknown => flow.is_delimited(),
             BodySize::None | BodySize::Tunnel => false,
         };
-        self.reusable.server &= ends;
+        self.stream.reusable.server &= ends;
         if ends {
             self.await_unwanted(flow);
         }
@@ -551,7 +584,7 @@ impl Stream {
     /// A server of HTTP/2 may end a response without a body in a frame of its own: its stream is not reset before.
     #[cold]
     fn await_stream_end(&mut self) {
-        let Some(upstream) = &mut self.server.upstream else { return };
+        let Some(upstream) = &mut self.stream.server.upstream else { return };
         let mut flow = BodyFlow::tunnel();
         if flow.discard(&mut upstream.connector) == Flow::AwaitSource {
             self.await_unwanted(flow);
@@ -559,43 +592,47 @@ impl Stream {
     }
 
     fn await_unwanted(&mut self, flow: BodyFlow) {
-        self.response.unwanted = Some(Box::new(flow));
-        self.response.message.head.note(Flags::ENDS_LATER);
+        self.stream.response.unwanted = Some(Box::new(flow));
+        self.stream.response.message.head.note(Flags::ENDS_LATER);
     }
 
     /// Whether the response's head tells the client that a tunnel begins.
     pub(crate) fn promises_tunnel(&self) -> bool {
-        BodySize::of_response(&self.response.message.head, self.request.message.head.method())
+        BodySize::of_response(&self.stream.response.message.head, self.stream.request.message.head.method())
             == BodySize::Tunnel
     }
 
     /// Sets the framing fields for the body that the client gets. A 304, and a response to HEAD, keep the length of the body
     /// that they do not have.
     pub(crate) fn restate_response(&mut self, size: BodySize) -> Result<(), NoRoom> {
-        let status = self.response.message.head.status();
-        if status == 304 || (self.request.head_only() && !status::is_bodyless(status)) {
+        let status = self.stream.response.message.head.status();
+        if status == 304 || (self.stream.request.head_only() && !status::is_bodyless(status)) {
             return Ok(());
         }
-        self.response.message.restate(size)
+        self.stream.response.message.restate(size)
     }
 
     /// Decides which connections persist, and sets the response's fields accordingly.
     fn settle_connections(&mut self, size: BodySize) -> Phase {
-        if self.response.is_tunnel {
-            self.reusable.give_up();
+        if self.stream.response.is_tunnel {
+            self.stream.reusable.give_up();
             // The server's own `Connection` options are not forwarded (RFC 9110, 7.6.1).
-            self.response.message.announce_tunnel().map_err(|_| no_room())?;
+            self.stream.response.message.announce_tunnel().map_err(|_| no_room())?;
             self.adjust_response_case();
             return Ok(());
         }
         let mode = self.connection_mode();
-        self.reusable.server &= self.response.message.server_persists(self.response.size, mode);
-        self.reusable.client &=
-            self.response.message.client_persists(&self.request.message, size, self.client_mode())
-                && !self.session.closes();
-        self.response
+        self.stream.reusable.server &=
+            self.stream.response.message.server_persists(self.stream.response.size, mode);
+        self.stream.reusable.client &= self.stream.response.message.client_persists(
+            &self.stream.request.message,
+            size,
+            self.client_mode(),
+        ) && !self.stream.session.closes();
+        self.stream
+            .response
             .message
-            .announce_to_client(&self.request.message, self.reusable.client)
+            .announce_to_client(&self.stream.request.message, self.stream.reusable.client)
             .map_err(|_| no_room())?;
         self.adjust_response_case();
         Ok(())
@@ -603,31 +640,31 @@ impl Stream {
 
     /// `option h1-case-adjust-bogus-client`: the client gets field names in the case that it needs.
     pub(crate) fn adjust_response_case(&mut self) {
-        let wanted = self.frontend.config.settings.options.adjust_case_for_client;
-        let case = self.frontend.instance().header_case.as_ref().filter(|_| wanted);
-        self.response.message.adjust_case(case.cloned());
+        let wanted = self.stream.frontend.config.settings.options.adjust_case_for_client;
+        let case = self.stream.frontend.instance().header_case.as_ref().filter(|_| wanted);
+        self.stream.response.message.adjust_case(case.cloned());
     }
 
     /// The connection mode that results from the frontend and the backend.
     fn connection_mode(&self) -> ConnectionMode {
-        mode_of(&self.frontend).max(mode_of(&self.backend))
+        mode_of(&self.stream.frontend).max(mode_of(&self.stream.backend))
     }
 
     /// The connection mode of the client's connection: only its own side counts (manual, "option httpclose").
     pub(crate) fn client_mode(&self) -> ConnectionMode {
-        mode_of(&self.frontend)
+        mode_of(&self.stream.frontend)
     }
 
     async fn retry_or_stop(&mut self, failure: Failure) -> Phase {
-        let failure = self.failure_of_early(failure);
-        self.close_server();
-        self.response.message.clear();
-        PooledFuture::new(self.retry_after(failure)).await
+        let failure = self.stream.server_phase().failure_of_early(failure);
+        self.stream.server_phase().close_server();
+        self.stream.response.message.clear();
+        PooledFuture::new(self.stream.server_phase().retry_after(failure)).await
     }
 
     /// The ending for a request body with invalid chunked coding.
     fn malformed_request_body(&self) -> StreamError {
-        self.count_bad_request();
+        self.stream.counts().count_bad_request();
         StreamError::error(400, By::Proxy, During::Headers)
     }
 }

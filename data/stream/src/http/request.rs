@@ -12,23 +12,24 @@ use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
 use crate::http::Waited;
 use crate::stream::log_record::LogState;
+use crate::stream::phases::RequestPhase;
 use crate::stream::request::RequestProgress;
 use crate::stream::response::LocalName;
-use crate::stream::{Phase, Stream, StreamError};
+use crate::stream::{Phase, StreamError};
 
-impl Stream {
+impl RequestPhase {
     /// Waits for the complete head of a request and records its facts.
     pub(super) async fn read_request(&mut self, waited: Waited) -> Phase {
-        self.timers.first_byte = Some(self.elapsed());
+        self.stream.timers.first_byte = Some(self.stream.elapsed());
         match waited {
             Waited::Bytes => {}
             Waited::TimedOut => return Err(self.no_request(ReadHead::Incomplete)),
             Waited::Stopped => return Err(StreamError::close(By::Killed, During::Request)),
         }
-        let settings = &self.frontend.config.settings;
+        let settings = &self.stream.frontend.config.settings;
         let options = HeadOptions {
-            accept_fragment: self.frontend.takes_fragments,
-            ..self.frontend.instance().limits.h1_options(settings.options.accept_unsafe_request)
+            accept_fragment: self.stream.frontend.takes_fragments,
+            ..self.stream.frontend.instance().limits.h1_options(settings.options.accept_unsafe_request)
         };
         // Most heads arrive complete, without waiting.
         if let Step::Wait(waits) = self.look_for_head(&options)? {
@@ -38,12 +39,12 @@ impl Stream {
     }
 
     fn look_for_head(&mut self, options: &HeadOptions) -> Phase<Step<()>> {
-        let limit = self.frontend.instance().limits.head_limit();
-        match self.request.message.read_request(&mut self.client, options, limit) {
+        let limit = self.stream.frontend.instance().limits.head_limit();
+        match self.stream.request.message.read_request(&mut self.stream.client, options, limit) {
             ReadHead::Complete => Ok(Step::Done(())),
             ReadHead::Incomplete => {
-                self.trace_wait(Direction::Request);
-                self.client.shrink_input();
+                self.stream.trace().trace_wait(Direction::Request);
+                self.stream.client.shrink_input();
                 Ok(Step::Wait(Waits::ONCE))
             }
             failure => Err(self.no_request(failure)),
@@ -51,39 +52,44 @@ impl Stream {
     }
 
     async fn await_head(&mut self, waits: Waits, options: &HeadOptions) -> Phase {
-        let began = clock::tick_of_us(self.timers.began_us);
-        let configured = &self.frontend.config.settings.timeouts;
-        let during = While::head(configured, began, self.session.requests.get(), weir_sched::now());
-        self.drive_on(
-            during,
-            Some(waits),
-            |stream, _| stream.look_for_head(options),
-            |stream, _, _| Err(stream.no_request(ReadHead::Incomplete)),
-        )
-        .await
+        let began = clock::tick_of_us(self.stream.timers.began_us);
+        let configured = &self.stream.frontend.config.settings.timeouts;
+        let during = While::head(configured, began, self.stream.session.requests.get(), weir_sched::now());
+        self.stream
+            .drive_on(
+                during,
+                Some(waits),
+                |stream, _| stream.request_phase().look_for_head(options),
+                |stream, _, _| Err(stream.request_phase().no_request(ReadHead::Incomplete)),
+            )
+            .await
     }
 
     /// Prepares a complete request, before any rule.
     fn begin_request(&mut self) -> Phase {
-        self.timers.request = Some(self.elapsed());
-        self.request.progress = RequestProgress::Known;
-        self.session.requests.set(self.session.requests.get().saturating_add(1));
-        if self.request.message.head.flags().contains(Flags::VIOLATION) {
-            crate::refusals::keep_tolerated_request(self);
+        self.stream.timers.request = Some(self.stream.elapsed());
+        self.stream.request.progress = RequestProgress::Known;
+        self.stream.session.requests.set(self.stream.session.requests.get().saturating_add(1));
+        if self.stream.request.message.head.flags().contains(Flags::VIOLATION) {
+            crate::refusals::keep_tolerated_request(&self.stream);
         }
-        let head = &self.request.message.head;
-        self.request.client_method = head.method();
+        let head = &self.stream.request.message.head;
+        self.stream.request.client_method = head.method();
         // HTTP/1.0 clients expect nothing: they would not understand the confirmation (RFC 9110, 10.1.1).
-        self.request.expects_continue =
+        self.stream.request.expects_continue =
             head.flags().contains(Flags::EXPECT_100) && head.version() >= Version::HTTP_11;
-        self.request.body.begin(BodyFlow::behind(&self.client, head, BodySize::of_request(head)));
-        self.bound_request_head();
-        self.reusable.client = true;
-        self.capture_request();
+        self.stream.request.body.begin(BodyFlow::behind(
+            &self.stream.client,
+            head,
+            BodySize::of_request(head),
+        ));
+        self.stream.inspection().bound_request_head();
+        self.stream.reusable.client = true;
+        self.stream.log_line().capture_request();
         self.judge_first_chunks()?;
         // Requests for it are not logged (manual, "monitor-uri").
         if !self.is_for_monitor() {
-            self.log_arrival();
+            self.stream.log_line().log_arrival();
         }
         Ok(())
     }
@@ -91,16 +97,16 @@ impl Stream {
     /// Validates the part of a chunked body that arrived with the head: no server sees a request whose body is
     /// invalid from the start.
     fn judge_first_chunks(&mut self) -> Phase {
-        if !self.request.message.head.flags().contains(Flags::CHUNKED) {
+        if !self.stream.request.message.head.flags().contains(Flags::CHUNKED) {
             return Ok(());
         }
-        self.request.message.detach(&mut self.client);
-        if self.client.shared().is_some() || weir_mux::may_begin_chunks(self.client.input()) {
+        self.stream.request.message.detach(&mut self.stream.client);
+        if self.stream.client.shared().is_some() || weir_mux::may_begin_chunks(self.stream.client.input()) {
             return Ok(());
         }
-        self.request.progress = RequestProgress::Refused;
-        self.timers.request = None;
-        self.count_bad_request();
+        self.stream.request.progress = RequestProgress::Refused;
+        self.stream.timers.request = None;
+        self.stream.counts().count_bad_request();
         Err(StreamError::error(400, By::Proxy, During::Request))
     }
 
@@ -110,46 +116,53 @@ impl Stream {
     }
 
     fn is_for_monitor(&self) -> bool {
-        self.frontend.config.settings.monitor_uri.as_ref().is_some_and(|uri| self.asks_for(uri.as_bytes()))
+        self.stream
+            .frontend
+            .config
+            .settings
+            .monitor_uri
+            .as_ref()
+            .is_some_and(|uri| self.asks_for(uri.as_bytes()))
     }
 
     /// Whether the request's target is this URI, in any form; a URI with a scheme only matches the absolute form.
     fn asks_for(&self, uri: &[u8]) -> bool {
-        let (head, raw) = (&self.request.message.head, self.request.message.bytes());
+        let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let asked = target_as(uri, head, raw);
         asked == uri
     }
 
     /// The result when no request arrives.
     fn no_request(&mut self, failure: ReadHead) -> StreamError {
-        self.trace_refusal(Direction::Request, failure);
+        self.stream.trace().trace_refusal(Direction::Request, failure);
         // Of a head that HTTP/2 refuses there may be nothing left.
         let is_refused =
             matches!(failure, ReadHead::TooLarge | ReadHead::StartLineTooLarge | ReadHead::Invalid(_));
-        let nothing_came = !is_refused && self.client.input().is_empty() && !self.request.message.has_begun();
-        let first = self.session.requests.get() == 0;
-        let quiet = self.frontend.config.settings.options.http_ignore_probes && nothing_came;
-        if nothing_came && (!first || quiet || self.frontend.config.settings.options.dont_log_null) {
-            self.log.state = LogState::Unwanted;
+        let nothing_came =
+            !is_refused && self.stream.client.input().is_empty() && !self.stream.request.message.has_begun();
+        let first = self.stream.session.requests.get() == 0;
+        let quiet = self.stream.frontend.config.settings.options.http_ignore_probes && nothing_came;
+        if nothing_came && (!first || quiet || self.stream.frontend.config.settings.options.dont_log_null) {
+            self.stream.log.state = LogState::Unwanted;
         }
         if nothing_came && !first {
             return StreamError::Close(Ending::NORMAL);
         }
         let (status, by) = match failure {
-            ReadHead::Incomplete if self.client.is_starved() => (500, By::Resource),
+            ReadHead::Incomplete if self.stream.client.is_starved() => (500, By::Resource),
             ReadHead::Incomplete => (408, By::ClientTimeout),
             ReadHead::Failed(Fault::Shortage) => (500, By::Resource),
             ReadHead::Ended | ReadHead::Failed(_) => (400, By::Client),
             ReadHead::TooLarge => {
-                crate::refusals::keep_long_request(self);
+                crate::refusals::keep_long_request(&self.stream);
                 (431, By::Proxy)
             }
             ReadHead::StartLineTooLarge => {
-                crate::refusals::keep_long_request(self);
+                crate::refusals::keep_long_request(&self.stream);
                 (414, By::Proxy)
             }
             ReadHead::Invalid(error) => {
-                crate::refusals::keep_request(self, error);
+                crate::refusals::keep_request(&self.stream, error);
                 (error.kind.status(), By::Proxy)
             }
             ReadHead::Complete => (400, By::Internal),
@@ -158,25 +171,25 @@ impl Stream {
         if quiet {
             return StreamError::Close(ending);
         }
-        self.request.progress = RequestProgress::Refused;
-        self.count_request();
-        self.count_tracked_request();
-        self.count_bad_request();
+        self.stream.request.progress = RequestProgress::Refused;
+        self.stream.counts().count_request();
+        self.stream.tracking().count_tracked_request();
+        self.stream.counts().count_bad_request();
         StreamError::Error(status, ending)
     }
 
     /// Answers `monitor-uri`.
     fn monitor(&mut self) -> StreamError {
-        let frontend = self.frontend.clone();
-        self.log.state = LogState::Unwanted;
-        self.response.service = LocalName::Statistics;
+        let frontend = self.stream.frontend.clone();
+        self.stream.log.state = LogState::Unwanted;
+        self.stream.response.service = LocalName::Statistics;
         frontend.count_intercepted();
-        let failed = frontend.config.monitor_fail.iter().any(|condition| self.holds(condition));
+        let failed = frontend.config.monitor_fail.iter().any(|condition| self.stream.holds(condition));
         let ending = Ending::new(By::Local, During::Request);
         if failed {
             return StreamError::Error(503, ending);
         }
-        self.prepare_error(200);
+        self.stream.reply_phase().prepare_error(200);
         StreamError::Reply(ending)
     }
 }

@@ -11,6 +11,7 @@ use crate::http::request::target_as;
 use crate::instance::{Proxy, ProxyRef};
 use crate::passwords;
 use crate::rules::RulesetResult;
+use crate::stream::phases::RequestPhase;
 use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 use crate::upstream::VisitedBackend;
@@ -25,64 +26,68 @@ enum Routed {
     Undecided,
 }
 
-impl Stream {
+impl RequestPhase {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
-        if !self.frontend.asked_userlists.always.is_empty() {
-            passwords::verify_ahead(self, ProxySide::Frontend, |lists| &lists.always).await?;
+        if !self.stream.frontend.asked_userlists.always.is_empty() {
+            passwords::verify_ahead(&mut self.stream, ProxySide::Frontend, |lists| &lists.always).await?;
         }
-        if !self.began_in_tcp
-            && let Err(stop) = self.content_rules(ProxySide::Frontend).await
+        if !self.stream.began_in_tcp
+            && let Err(stop) = self.stream.inspection().content_rules(ProxySide::Frontend).await
         {
             // These rules see bytes: a client that they refuse has made no request, in counters and logs.
-            self.timers.request = None;
+            self.stream.timers.request = None;
             return Err(stop);
         }
-        self.count_request();
-        self.count_tracked_request();
+        self.stream.counts().count_request();
+        self.stream.tracking().count_tracked_request();
         self.check_monitor()?;
         self.request_rules(ProxySide::Frontend).await
     }
 
     /// The backend's rules on a request.
     pub(super) async fn backend_phase(&mut self) -> Phase {
-        if self.has_other_backend() {
-            if !self.backend.asked_userlists.always.is_empty() {
-                passwords::verify_ahead(self, ProxySide::Backend, |lists| &lists.always).await?;
+        if self.stream.has_other_backend() {
+            if !self.stream.backend.asked_userlists.always.is_empty() {
+                passwords::verify_ahead(&mut self.stream, ProxySide::Backend, |lists| &lists.always).await?;
             }
-            self.content_rules(ProxySide::Backend).await?;
+            self.stream.inspection().content_rules(ProxySide::Backend).await?;
             self.request_rules(ProxySide::Backend).await?;
         }
-        if self.backend.config.settings.options.http_buffer_request || self.balances_on_body() {
-            self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
+        if self.stream.backend.config.settings.options.http_buffer_request
+            || self.stream.as_choice_phase().balances_on_body()
+        {
+            let time = self.stream.frontend.config.settings.timeouts.http_request;
+            self.stream.inspection().wait_for_body(0, time).await?;
         }
-        self.capture_request_cookie();
+        self.stream.log_line().capture_request_cookie();
         // The waits of rules count as part of receiving the request, not of waiting for a server.
-        self.timers.request = Some(self.elapsed());
+        self.stream.timers.request = Some(self.stream.elapsed());
         Ok(())
     }
 
     /// `http-request` rules, the statistics page, then `redirect` lines of one proxy.
     async fn request_rules(&mut self, side: ProxySide) -> Phase {
-        if self.proxy(side).config.settings.options.http_buffer_request {
-            self.wait_for_body(0, self.frontend.config.settings.timeouts.http_request).await?;
+        if self.stream.proxy(side).config.settings.options.http_buffer_request {
+            let time = self.stream.frontend.config.settings.timeouts.http_request;
+            self.stream.inspection().wait_for_body(0, time).await?;
         }
-        if self.proxy(side).has_rules(RulesetKind::HttpRequest)
-            && let RulesetResult::Stop(stop) = self.run_rules(side, RulesetKind::HttpRequest).await?
+        if self.stream.proxy(side).has_rules(RulesetKind::HttpRequest)
+            && let RulesetResult::Stop(stop) = self.stream.run_rules(side, RulesetKind::HttpRequest).await?
         {
             return Err(stop);
         }
         self.restrict_header_names(side)?;
-        if !self.proxy(side).asked_userlists.outside_of_rules.is_empty() {
-            passwords::verify_ahead(self, side, |lists| &lists.outside_of_rules).await?;
+        if !self.stream.proxy(side).asked_userlists.outside_of_rules.is_empty() {
+            passwords::verify_ahead(&mut self.stream, side, |lists| &lists.outside_of_rules).await?;
         }
-        if asks_for_statistics(self, side) {
-            PooledFuture::new(self.serve_statistics(side)).await?;
+        if asks_for_statistics(&self.stream, side) {
+            PooledFuture::new(self.stream.reply_phase().serve_statistics(side)).await?;
         }
-        if self.proxy(side).config.redirects.is_empty() {
+        if self.stream.proxy(side).config.redirects.is_empty() {
             return Ok(());
         }
-        redirect_lines(self, side)
+        redirect_lines(&mut self.stream, side)
     }
 
     /// Chooses the backend and enters it.
@@ -95,10 +100,10 @@ impl Stream {
     /// Chooses the backend: `use_backend` rules, then `default_backend`, then the proxy itself.
     pub(crate) fn choose_backend(&mut self) -> Phase<ProxyRef> {
         let Some(backend) = self.routed_backend() else {
-            self.count(Event::FailedConnection);
+            self.stream.counts().count(Event::FailedConnection);
             // As in HAProxy, the log has no time of the request here, unless the request was buffered.
-            if !self.frontend.config.settings.options.http_buffer_request {
-                self.timers.request = None;
+            if !self.stream.frontend.config.settings.options.http_buffer_request {
+                self.stream.timers.request = None;
             }
             return Err(StreamError::error(503, By::Server, During::Connect));
         };
@@ -106,47 +111,47 @@ impl Stream {
     }
 
     fn routed_backend(&mut self) -> Option<ProxyRef> {
-        if !self.frontend.config.use_backend.is_empty() {
-            match backend_by_rules(self) {
+        if !self.stream.frontend.config.use_backend.is_empty() {
+            match backend_by_rules(&mut self.stream) {
                 Routed::To(backend) => return Some(backend),
                 Routed::Nowhere => return None,
                 Routed::Undecided => {}
             }
         }
-        match self.frontend.config.default_backend {
+        match self.stream.frontend.config.default_backend {
             Some(index) => {
-                let backend = self.frontend.sibling(index.get())?;
+                let backend = self.stream.frontend.sibling(index.get())?;
                 self.may_switch_to(&backend).then_some(backend)
             }
-            None => self.frontend.config.is_backend().then(|| self.frontend.clone()),
+            None => self.stream.frontend.config.is_backend().then(|| self.stream.frontend.clone()),
         }
     }
 
     /// Whether a backend may be chosen: it is not `disabled`, and it is published or `force-be-switch` overrides that. Rules that
     /// name another backend are skipped. A connection that went on in HTTP does not come back to TCP.
     fn may_switch_to(&mut self, backend: &Proxy) -> bool {
-        if backend.config.settings.disabled || (self.session.is_upgraded() && !backend.is_http()) {
+        if backend.config.settings.disabled || (self.stream.session.is_upgraded() && !backend.is_http()) {
             return false;
         }
-        backend.is_published() || forces_switch(self)
+        backend.is_published() || forces_switch(&mut self.stream)
     }
 
     /// Enters the backend: its timeouts apply and it counts the stream.
     pub(crate) fn enter_backend(&mut self, backend: ProxyRef) {
-        self.backend = VisitedBackend::enter(backend);
-        self.choice.last = None;
-        self.entry.backend.set(self.backend.index as u32);
-        if self.has_other_backend() {
-            self.timeouts.leave_section(&self.frontend.timeouts);
-            self.attempts.leave_section();
+        self.stream.backend = VisitedBackend::enter(backend);
+        self.stream.choice.last = None;
+        self.stream.entry.backend.set(self.stream.backend.index as u32);
+        if self.stream.has_other_backend() {
+            self.stream.timeouts.leave_section(&self.stream.frontend.timeouts);
+            self.stream.attempts.leave_section();
         }
-        self.timeouts.enter_backend(&self.backend.timeouts);
-        self.attempts.allow(self.backend.config.settings.retries);
-        self.backend.count_backend_session(self.request.is_known());
-        if self.has_other_backend() {
-            self.attach_filters(ProxySide::Backend);
+        self.stream.timeouts.enter_backend(&self.stream.backend.timeouts);
+        self.stream.attempts.allow(self.stream.backend.config.settings.retries);
+        self.stream.backend.count_backend_session(self.stream.request.is_known());
+        if self.stream.has_other_backend() {
+            self.stream.attach_filters(ProxySide::Backend);
         }
-        self.tell_filters_backend();
+        self.stream.tell_filters_backend();
     }
 }
 
@@ -159,7 +164,7 @@ fn forces_switch(stream: &mut Stream) -> bool {
 
 /// The decision of the `use_backend` rules.
 fn backend_by_rules(stream: &mut Stream) -> Routed {
-    stream.receive_what_came();
+    stream.inspection().receive_what_came();
     let frontend = stream.frontend.clone();
     for rule in &frontend.config.use_backend {
         let applies = rule.condition.as_ref().is_none_or(|condition| stream.holds(condition));
@@ -179,7 +184,7 @@ fn backend_by_rules(stream: &mut Stream) -> Routed {
             }
         };
         let Some(backend) = frontend.sibling(position) else { return Routed::Nowhere };
-        if stream.may_switch_to(&backend) {
+        if stream.request_phase().may_switch_to(&backend) {
             return Routed::To(backend);
         }
     }
@@ -191,7 +196,7 @@ fn redirect_lines(stream: &mut Stream, side: ProxySide) -> Phase {
     let proxy = stream.proxy(side).clone();
     for (position, rule) in (0..).zip(&proxy.config.redirects) {
         let applies = rule.condition.as_ref().is_none_or(|condition| stream.holds(condition));
-        if applies && stream.prepare_redirect(&rule.redirect) {
+        if applies && stream.reply_phase().prepare_redirect(&rule.redirect) {
             stream.rules.decided_by = Some(RuleKey { side, list: RuleList::Redirects, position });
             stream.rules.stop_by_rule();
             proxy.count_intercepted();

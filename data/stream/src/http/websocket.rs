@@ -8,17 +8,18 @@ use base64::engine::general_purpose::STANDARD;
 use weir_http::Flags;
 
 use crate::ending::{By, During, Ending};
+use crate::stream::phases::ExchangePhase;
 use crate::stream::{Phase, Stream, StreamError};
 
-impl Stream {
+impl ExchangePhase {
     /// Adds a key to an upgrade request that came without one.
     pub(super) fn add_websocket_key(&mut self) -> Phase {
-        if self.client.shared().is_none()
-            || !self.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)
+        if self.stream.client.shared().is_none()
+            || !self.stream.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)
         {
             return Ok(());
         }
-        let (head, raw) = self.request.message.edit();
+        let (head, raw) = self.stream.request.message.edit();
         if head.has(raw, KEY) {
             return Ok(());
         }
@@ -30,31 +31,31 @@ impl Stream {
     /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must confirm it (RFC 9110, 7.8), and an HTTP/2
     /// client must have asked for it. An HTTP/1 client sees the 101 itself.
     pub(super) fn may_switch(&self) -> bool {
-        self.response.message.head.flags().contains(Flags::CONNECTION_UPGRADE)
-            && (self.client.shared().is_none() || self.was_asked_to_switch())
+        self.stream.response.message.head.flags().contains(Flags::CONNECTION_UPGRADE)
+            && (self.stream.client.shared().is_none() || self.was_asked_to_switch())
     }
 
     /// An HTTP/2 server agreed to another protocol. An HTTP/1 client wants to see its name and, for WebSocket, the proof, which does not
     /// exist in HTTP/2. Without room for them the client refuses the response, as it must.
     #[cold]
     pub(super) fn accept_switch(&mut self) {
-        let request = &self.request.message;
+        let request = &self.stream.request.message;
         if !request.head.flags().contains(Flags::UPGRADE_WEBSOCKET) {
             let Some(protocol) = request.head.upgrade(request.bytes()) else { return };
-            let (head, raw) = self.response.message.edit();
+            let (head, raw) = self.stream.response.message.edit();
             let _ = head.set(raw, b"upgrade", protocol);
             return;
         }
         let Some(key) = request.head.find(request.bytes(), KEY, 1) else { return };
         let proof = proof_of(key);
         // One that the server made up does not answer this key.
-        let (head, raw) = self.response.message.edit();
+        let (head, raw) = self.stream.response.message.edit();
         let _ = head.set(raw, b"sec-websocket-accept", proof.as_bytes());
     }
 
     #[cold]
     fn was_asked_to_switch(&self) -> bool {
-        let (request, response) = (&self.request.message, &self.response.message);
+        let (request, response) = (&self.stream.request.message, &self.stream.response.message);
         if !request.head.flags().contains(Flags::HAS_UPGRADE | Flags::CONNECTION_UPGRADE) {
             return false;
         }

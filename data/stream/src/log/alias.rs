@@ -65,7 +65,7 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
         Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
         Alias::LogOrigin => out.text(origin(stream)),
-        Alias::UniqueId => out.text(stream.unique_id().unwrap_or_default()),
+        Alias::UniqueId => out.text(stream.log_line().unique_id().unwrap_or_default()),
         Alias::TerminationState => out.raw(&stream.ending.letters()),
         Alias::TerminationStateCookie => {
             let [by, during] = stream.ending.letters();
@@ -271,7 +271,7 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     let kept = stream.entry.request_line();
     let mut unkept = Vec::new();
     if kept.is_empty() {
-        stream.write_request_line(&mut unkept);
+        stream.as_log_line().write_request_line(&mut unkept);
     }
     let line = if kept.is_empty() { &unkept } else { &*kept };
     let limit = stream.frontend.instance().limits.log_uri_length.saturating_sub(1);

@@ -44,7 +44,7 @@ impl Oddities {
             let mut stream = Stream::new(Rc::clone(session), client, weir_sched::now_us());
             stream.ending = Ending::new(By::Proxy, During::Request);
             stream.timers.close = Some(stream.elapsed());
-            stream.log_end();
+            stream.log_line().log_end();
         }
     }
 }

@@ -79,7 +79,7 @@ impl Stream {
             Ok(true) => done(self.put_uri_part(UriPart::Uri, &new)),
             // A strict normalizer found an invalid target (manual, "normalize-uri").
             Err(BrokenSequence) => {
-                self.count_bad_request();
+                self.counts().count_bad_request();
                 self.timers.request = None;
                 ActionResult::Stop(StreamError::error(400, By::Proxy, During::Request))
             }

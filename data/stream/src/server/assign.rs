@@ -11,6 +11,7 @@ use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::fetch::rdp;
 use crate::stream::choice::Designation;
+use crate::stream::phases::ChoicePhase;
 use crate::stream::{Phase, Stream, StreamError};
 
 /// A search for a server.
@@ -28,10 +29,10 @@ struct Search {
 /// A wait for a slot; none when the choice has to be repeated.
 type WaitForSlot<'s> = PooledFuture<'s, Phase<Option<Lease>>>;
 
-impl Stream {
+impl ChoicePhase {
     /// Gets a slot of a server, waiting in a queue if necessary.
     pub(super) async fn assign(&mut self) -> Phase {
-        self.enter(During::Queue);
+        self.stream.enter(During::Queue);
         let avoid = None;
         self.assign_avoiding(avoid).await
     }
@@ -60,11 +61,11 @@ impl Stream {
             let wake = move || -> Box<dyn weir_backend::Wake> {
                 Box::new(weir_backend::WakeFn(move || weir_sched::wake(task)))
             };
-            let backend = self.backend.servers();
+            let backend = self.stream.backend.servers();
             let choice = match &search.designated {
                 Some(key) => {
                     // Only these options keep a request at a server that is down (manual, "option persist", "force-persist").
-                    let designation = self.choice.designation;
+                    let designation = self.stream.choice.designation;
                     let stays = designation.is_persistent()
                         && (designation.is_forced() || backend.settings().persist);
                     backend.take(*key, stays, &input, wake)
@@ -73,39 +74,39 @@ impl Stream {
             };
             match choice {
                 Choice::Server(lease) => {
-                    self.count_balanced(lease.server().figures());
+                    self.stream.counts().count_balanced(lease.server().figures());
                     self.leased(lease)?;
                     return Ok(None);
                 }
                 Choice::Wait(waiting) => {
                     search.queue = waiting.server();
-                    self.choice.last = search.queue;
+                    self.stream.choice.last = search.queue;
                     // The server's queue names the server. A request in the queue for any server has none yet.
                     if let Some(server) = search.queue.and_then(|key| backend.server(key)) {
-                        self.count_balanced(server.figures());
+                        self.stream.counts().count_balanced(server.figures());
                     }
                     // Whichever server takes it out of the queue, it is another choice.
-                    self.choice.redispatched |= search.avoid.is_some();
-                    let timeouts = &self.timeouts;
+                    self.stream.choice.redispatched |= search.avoid.is_some();
+                    let timeouts = &self.stream.timeouts;
                     let during =
                         *search.during.get_or_insert_with(|| While::slot(timeouts, weir_sched::now()));
                     return Ok(Some(PooledFuture::new(self.wait_in_queue(waiting, during))));
                 }
                 Choice::Full if search.designated.is_some() => {
                     let server = search.designated.take();
-                    if self.choice.designation.is_forced() || backend.settings().redispatch == 0 {
-                        self.choice.last = server;
-                        self.count_failed_in_queue();
+                    if self.stream.choice.designation.is_forced() || backend.settings().redispatch == 0 {
+                        self.stream.choice.last = server;
+                        self.stream.counts().count_failed_in_queue();
                         return Err(StreamError::error(503, By::Server, During::Queue));
                     }
                     self.leave_server(server);
                 }
                 Choice::None if search.designated.is_some() => {
                     search.designated = None;
-                    self.choice.choose_freely();
+                    self.stream.choice.choose_freely();
                 }
                 Choice::Full | Choice::None => {
-                    self.count(Event::FailedConnection);
+                    self.stream.counts().count(Event::FailedConnection);
                     return Err(StreamError::error(503, By::Server, During::Connect));
                 }
             }
@@ -114,42 +115,44 @@ impl Stream {
 
     /// The designated server cannot be used: the request is redispatched.
     fn leave_server(&mut self, server: Option<ServerKey>) {
-        self.choice.choose_freely();
-        self.choice.last = None;
+        self.stream.choice.choose_freely();
+        self.stream.choice.last = None;
         if server.is_some() {
-            crate::cookie::lose_server(self);
-            self.choice.redispatched = true;
-            self.count_redispatch_from(server);
+            crate::cookie::lose_server(&mut self.stream);
+            self.stream.choice.redispatched = true;
+            self.stream.counts().count_redispatch_from(server);
         }
     }
 
     fn leased(&mut self, lease: Lease) -> Phase {
         let server = lease.server();
-        self.entry.server.set(server.key().index() as u32);
-        self.session.note_server(self.backend.index, server.key());
-        self.choice.last = Some(server.key());
-        self.timers.queue = Some(self.elapsed());
-        self.server.lease = Some(lease);
+        self.stream.entry.server.set(server.key().index() as u32);
+        self.stream.session.note_server(self.stream.backend.index, server.key());
+        self.stream.choice.last = Some(server.key());
+        self.stream.timers.queue = Some(self.stream.elapsed());
+        self.stream.server.lease = Some(lease);
         self.redirect_instead()
     }
 
     /// `redir` on a server line: the client is redirected to the server, if it used GET or HEAD. The client's own method
     /// counts, not one that rules set.
     fn redirect_instead(&mut self) -> Phase {
-        let known = self.known_server();
+        let known = self.stream.as_server_phase().known_server();
         let Some(prefix) = known.as_ref().and_then(|known| known.settings.redirect_prefix.as_ref()) else {
             return Ok(());
         };
-        if !self.request.is_known() || !matches!(self.request.client_method, Method::Get | Method::Head) {
+        if !self.stream.request.is_known()
+            || !matches!(self.stream.request.client_method, Method::Get | Method::Head)
+        {
             return Ok(());
         }
-        let target = self.request.message.head.path_and_query(self.request.message.bytes());
+        let target = self.stream.request.message.head.path_and_query(self.stream.request.message.bytes());
         // A target without a path does not exist under another prefix: the server gets the request.
         if !target.starts_with(b"/") {
             return Ok(());
         }
         let location = [prefix.as_bytes(), target].concat();
-        self.prepare_redirection(302, &location);
+        self.stream.reply_phase().prepare_redirection(302, &location);
         Err(StreamError::Reply(Ending::new(By::Local, During::Connect)))
     }
 
@@ -164,11 +167,12 @@ impl Stream {
         let mut waiting = Some(waiting);
         async move {
             let outcome = self
+                .stream
                 .drive(
                     during,
-                    |stream, _| stream.look_for_slot(waiting.as_mut()),
+                    |stream, _| stream.choice_phase().look_for_slot(waiting.as_mut()),
                     |stream, by, _| {
-                        stream.count_failed_in_queue();
+                        stream.counts().count_failed_in_queue();
                         Err(StreamError::error(503, by, During::Queue))
                     },
                 )
@@ -176,8 +180,8 @@ impl Stream {
             if let (Err(stop), Some(waiting)) = (&outcome, waiting)
                 && stop.ending().by != By::Killed
             {
-                self.choice.queued.add(waiting.give_up());
-                self.timers.queue = Some(self.elapsed());
+                self.stream.choice.queued.add(waiting.give_up());
+                self.stream.timers.queue = Some(self.stream.elapsed());
             }
             outcome
         }
@@ -186,19 +190,19 @@ impl Stream {
     fn look_for_slot(&mut self, waiting: Option<&mut Waiting>) -> Phase<Step<Option<Lease>>> {
         match waiting.and_then(Waiting::poll) {
             Some(Outcome::Granted(granted)) => {
-                self.choice.queued.add(granted.positions);
+                self.stream.choice.queued.add(granted.positions);
                 return Ok(Step::Done(Some(granted.lease)));
             }
             Some(Outcome::ChooseAgain(positions)) => {
-                self.choice.queued.add(positions);
+                self.stream.choice.queued.add(positions);
                 return Ok(Step::Done(None));
             }
             None => {}
         }
-        if self.client_left() {
+        if self.stream.client_left() {
             return Err(StreamError::close(By::Client, During::Queue));
         }
-        self.hold_little();
+        self.stream.hold_little();
         Ok(Step::Wait(Waits::ONCE))
     }
 
@@ -206,21 +210,21 @@ impl Stream {
     fn designated_server(&mut self) -> Option<ServerKey> {
         let by_rule = self.server_by_rule();
         if let Some((server, designation)) = by_rule {
-            crate::cookie::overrule(self);
+            crate::cookie::overrule(&mut self.stream);
             // Tables store the server of the rule.
-            self.server_by_table(false);
-            self.choice.designation = designation;
+            self.stream.tracking_mut().server_by_table(false);
+            self.stream.choice.designation = designation;
             return Some(server);
         }
-        let (server, forced) = match crate::cookie::designated(self) {
-            (None, _) => self.server_by_table(true).unzip(),
+        let (server, forced) = match crate::cookie::designated(&mut self.stream) {
+            (None, _) => self.stream.tracking_mut().server_by_table(true).unzip(),
             (server, forced) => {
-                self.server_by_table(false);
+                self.stream.tracking_mut().server_by_table(false);
                 (server, Some(forced))
             }
         };
         let forced = forced.unwrap_or_default();
-        self.choice.designation = match server {
+        self.stream.choice.designation = match server {
             Some(_) => Designation::Persistence { forced },
             None => Designation::Free,
         };
@@ -229,20 +233,20 @@ impl Stream {
 
     /// The server of the first `use-server` rule that applies and whose server can be used.
     fn server_by_rule(&mut self) -> Option<(ServerKey, Designation)> {
-        if self.backend.config.use_server.is_empty() {
+        if self.stream.backend.config.use_server.is_empty() {
             return None;
         }
-        self.receive_what_came();
-        let backend = self.backend.proxy().clone();
+        self.stream.inspection().receive_what_came();
+        let backend = self.stream.backend.proxy().clone();
         for rule in &backend.config.use_server {
-            let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
+            let applies = rule.condition.as_ref().is_none_or(|condition| self.stream.holds(condition));
             if !applies {
                 continue;
             }
             let server = match &rule.target {
                 ServerTarget::Static(rank) => Some(ServerKey::configured(*rank)),
                 ServerTarget::Dynamic(name) => {
-                    let name = self.format(name);
+                    let name = self.stream.format(name);
                     let name = std::str::from_utf8(&name).ok();
                     name.and_then(|name| backend.servers().server_by_name(name)).map(|server| server.key())
                 }
@@ -251,7 +255,7 @@ impl Stream {
             let Some((server, is_up)) = server.and_then(|key| Some((key, is_up(key)?))) else { continue };
             let designation = match is_up {
                 true => Designation::Rule,
-                false if crate::cookie::wants_servers_that_are_down(self) => {
+                false if crate::cookie::wants_servers_that_are_down(&mut self.stream) => {
                     Designation::RuleThoughDown { forced: !backend.servers().settings().persist }
                 }
                 false => continue,
@@ -263,10 +267,12 @@ impl Stream {
 
     /// The server of the connection's last request, if the backend prefers to stay there.
     fn preferred_server(&self) -> Option<ServerKey> {
-        let settings = &self.backend.config.settings;
-        let (backend, server) = self.session.last_server()?;
-        let short = settings.max_keep_alive_queue.is_none_or(|most| self.backend.servers().queued() <= most);
-        (settings.options.prefer_last_server && backend == self.backend.index && short).then_some(server)
+        let settings = &self.stream.backend.config.settings;
+        let (backend, server) = self.stream.session.last_server()?;
+        let short =
+            settings.max_keep_alive_queue.is_none_or(|most| self.stream.backend.servers().queued() <= most);
+        (settings.options.prefer_last_server && backend == self.stream.backend.index && short)
+            .then_some(server)
     }
 
     fn choose_input(&mut self, avoid: Option<ServerKey>) -> ChooseInput {
@@ -274,7 +280,7 @@ impl Stream {
             hash: self.balance_hash(),
             avoid,
             prefer: self.preferred_server(),
-            priority: self.choice.priority,
+            priority: self.stream.choice.priority,
             random: weir_sched::random(),
             worker: weir_sched::worker_index(),
             now_ms: weir_sched::now().as_ms(),
@@ -283,25 +289,25 @@ impl Stream {
 
     /// The hash for the algorithm; none when it has no key or the request lacks it.
     fn balance_hash(&mut self) -> Option<u32> {
-        let settings = self.backend.servers().settings();
+        let settings = self.stream.backend.servers().settings();
         let kind = settings.hash_type;
-        let raw = self.request.message.bytes();
-        let head = &self.request.message.head;
+        let raw = self.stream.request.message.bytes();
+        let head = &self.stream.request.message.head;
         match &settings.algorithm {
-            Algorithm::Source => self.source().ip().map(|address| key::source(kind, address)),
-            Algorithm::Uri(arguments) if self.request.is_known() => {
+            Algorithm::Source => self.stream.source().ip().map(|address| key::source(kind, address)),
+            Algorithm::Uri(arguments) if self.stream.request.is_known() => {
                 Some(key::uri(kind, *arguments, head.uri(raw)))
             }
-            Algorithm::UrlParameter { name, .. } if self.request.is_known() => {
+            Algorithm::UrlParameter { name, .. } if self.stream.request.is_known() => {
                 let found = key::parameter(name, key::query(head.uri(raw)));
                 let found = found.or_else(|| self.parameter_in_form(name));
                 found.map(|value| hash::hash(kind, value))
             }
-            Algorithm::Header { name, use_domain_only } if self.request.is_known() => {
+            Algorithm::Header { name, use_domain_only } if self.stream.request.is_known() => {
                 let value = head.find_line(raw, name.as_bytes(), 1)?;
                 Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
             }
-            Algorithm::Expression => hash_of_expression(self),
+            Algorithm::Expression => hash_of_expression(&mut self.stream),
             _ => None,
         }
     }
@@ -311,15 +317,16 @@ impl Stream {
         if !self.balances_on_body() {
             return None;
         }
-        let body = &self.client.input()[..self.request.body.ready().min(self.client.input().len())];
+        let body = &self.stream.client.input()
+            [..self.stream.request.body.ready().min(self.stream.client.input().len())];
         key::parameter(name, body)
     }
 
     /// Whether the choice of a server depends on the request's body, which only a POST has.
     pub(crate) fn balances_on_body(&self) -> bool {
-        let algorithm = self.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
+        let algorithm = self.stream.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
         matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))
-            && self.request.message.head.method() == Method::Post
+            && self.stream.request.message.head.method() == Method::Post
     }
 }
 

@@ -19,6 +19,7 @@ use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
 use crate::recycle::Lent;
+use crate::stream::phases::ServerPhase;
 use crate::stream::server_side::PacketMarks;
 use crate::stream::{Stream, StreamError};
 use crate::upstream::{PastConnection, Upstream};
@@ -53,32 +54,33 @@ impl From<Fault> for ConnectError {
     }
 }
 
-impl Stream {
+impl ServerPhase {
     /// Gets a connection to the leased server: an idle one that may serve this request (the client's own, this worker's, or
     /// another worker's), or a new one.
     pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
-        self.count_server_session();
+        self.stream.counts().count_server_session();
         let identity = self.connection_identity();
-        if self.request.is_known() && !self.attempts.fresh_connection_only {
+        if self.stream.request.is_known() && !self.stream.attempts.fresh_connection_only {
             let scope = self.take_idle_connection(identity.key);
-            if self.server.upstream.is_none()
+            if self.stream.server.upstream.is_none()
                 && let Some(scope) = scope
-                && self.frontend.instance().figures.len() > 1
+                && self.stream.frontend.instance().figures.len() > 1
             {
-                self.server.upstream = PooledFuture::new(idle::take_over(self, identity.key, scope)).await;
+                self.stream.server.upstream =
+                    PooledFuture::new(idle::take_over(&self.stream, identity.key, scope)).await;
             }
         }
-        if self.server.upstream.is_none() && self.forces_http2() {
+        if self.stream.server.upstream.is_none() && self.forces_http2() {
             PooledFuture::new(self.join_connection(identity.key, identity.private)).await?;
         }
-        self.attempts.on_reused_connection = self.server.upstream.is_some();
-        self.trace_connection(self.attempts.on_reused_connection);
-        if self.attempts.on_reused_connection {
-            self.count(Event::Reuse);
+        self.stream.attempts.on_reused_connection = self.stream.server.upstream.is_some();
+        self.stream.trace().trace_connection(self.stream.attempts.on_reused_connection);
+        if self.stream.attempts.on_reused_connection {
+            self.stream.counts().count(Event::Reuse);
         } else {
-            self.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
+            self.stream.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         }
-        if self.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
+        if self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
             && self.asks_for_protocol()
         {
             PooledFuture::new(self.await_consent()).await?;
@@ -89,48 +91,50 @@ impl Stream {
     /// Whether connections to the server use HTTP/2 without negotiation.
     fn forces_http2(&self) -> bool {
         let forced = |known: KnownServer| known.settings.protocol == Some(Protocol::H2);
-        self.backend.is_http() && self.known_server().is_some_and(forced)
+        self.stream.backend.is_http() && self.known_server().is_some_and(forced)
     }
 
     /// Waits for a connection that is being established, if this request may share it, and takes a place on it. Without a
     /// place, a connection of its own is opened.
     async fn join_connection(&mut self, key: u64, private: bool) -> Result<(), ConnectError> {
         let may_share = !private
-            && !self.attempts.fresh_connection_only
+            && !self.stream.attempts.fresh_connection_only
             && self.websocket_protocol().is_none()
-            && idle::usable(self) == Some(ReuseScope::Any);
-        let server = self.server.lease.as_ref().map(|lease| lease.server().key());
+            && idle::usable(&self.stream) == Some(ReuseScope::Any);
+        let server = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
         let (true, Some(server)) = (may_share, server) else { return Ok(()) };
-        let Some(number) = pending::join(self.backend.index, server, key) else { return Ok(()) };
-        self.drive(
-            While::connection(&self.timeouts, weir_sched::now()),
-            |stream, _| {
-                if pending::is_there(number) {
-                    return Ok(Step::Done(()));
-                }
-                if stream.client_left() {
-                    return Err(StreamError::close(By::Client, During::Connect).into());
-                }
-                Ok(Step::Wait(Waits::ONCE))
-            },
-            |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
-        )
-        .await?;
-        self.server.upstream = shared::take(self, key, ReuseScope::Any);
+        let Some(number) = pending::join(self.stream.backend.index, server, key) else { return Ok(()) };
+        self.stream
+            .drive(
+                While::connection(&self.stream.timeouts, weir_sched::now()),
+                |stream, _| {
+                    if pending::is_there(number) {
+                        return Ok(Step::Done(()));
+                    }
+                    if stream.client_left() {
+                        return Err(StreamError::close(By::Client, During::Connect).into());
+                    }
+                    Ok(Step::Wait(Waits::ONCE))
+                },
+                |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+            )
+            .await?;
+        self.stream.server.upstream = shared::take(&self.stream, key, ReuseScope::Any);
         Ok(())
     }
 
     /// Takes an idle connection of this worker, if there is one. Otherwise returns the scope for other workers' connections.
     fn take_idle_connection(&mut self, key: u64) -> Option<ReuseScope> {
-        self.server.upstream = idle::take_own(self, key);
-        if self.server.upstream.is_some() {
+        self.stream.server.upstream = idle::take_own(&self.stream, key);
+        if self.stream.server.upstream.is_some() {
             return None;
         }
-        let scope = idle::usable(self)?;
-        self.server.upstream = idle::take(self, key, scope).or_else(|| match self.websocket_protocol() {
-            Some(Protocol::H1) => None,
-            _ => shared::take(self, key, scope),
-        });
+        let scope = idle::usable(&self.stream)?;
+        self.stream.server.upstream =
+            idle::take(&self.stream, key, scope).or_else(|| match self.websocket_protocol() {
+                Some(Protocol::H1) => None,
+                _ => shared::take(&self.stream, key, scope),
+            });
         Some(scope)
     }
 
@@ -138,8 +142,8 @@ impl Stream {
     fn connection_identity(&mut self) -> Identity {
         let known = self.known_server();
         let settings = known.as_ref().map(|known| &known.settings);
-        let transparent = self.backend.is_transparent();
-        let marks = self.server.marks();
+        let transparent = self.stream.backend.is_transparent();
+        let marks = self.stream.server.marks();
         let says_something = |settings: &ServerSettings| {
             settings.send_proxy.is_some() || settings.pool_connection_name.is_some() || settings.tls.is_some()
         };
@@ -152,29 +156,29 @@ impl Stream {
             let header = crate::recycle::bytes();
             return Identity { key: 0, private: false, header, server_name: None };
         }
-        special_identity(self, transparent, marks)
+        special_identity(&mut self.stream, transparent, marks)
     }
 
     /// The SNI for the server: the value of `sni`, or the request's host.
     fn server_name(&mut self, tls: &ServerTls) -> Option<Scratch> {
         self.server_tls()?;
         if let Some(name) = &tls.server_name {
-            return self.evaluate_string(name);
+            return self.stream.evaluate_string(name);
         }
-        if tls.no_automatic_name || !self.backend.is_http() {
+        if tls.no_automatic_name || !self.stream.backend.is_http() {
             return None;
         }
-        let message = &self.request.message;
+        let message = &self.stream.request.message;
         let host = message.head.find(message.bytes(), b"host", 1)?;
         weir_tls::host_name(host).map(Scratch::copied)
     }
 
     fn destination_varies(&self) -> bool {
-        self.server.lease.as_ref().is_some_and(|lease| lease.server().destination_varies())
+        self.stream.server.lease.as_ref().is_some_and(|lease| lease.server().destination_varies())
     }
 
     async fn connect_anew(&mut self, identity: Identity) -> Result<Upstream, ConnectError> {
-        let place = match idle::strict_server(self) {
+        let place = match idle::strict_server(&self.stream) {
             Some(server) => Some(PooledFuture::new(idle::place(server)).await?),
             None => None,
         };
@@ -182,21 +186,22 @@ impl Stream {
         if let Some(place) = place {
             connecting.accompany(place);
         }
-        self.count(Event::Connect);
-        idle::opened(self, connecting.descriptor());
-        let in_use = idle::begin_use(self);
+        self.stream.counts().count(Event::Connect);
+        idle::opened(&self.stream, connecting.descriptor());
+        let in_use = idle::begin_use(&self.stream);
         let Identity { key, private, header, server_name } = identity;
         let asked = self.websocket_protocol();
         let _on_its_way = self.announces(asked, key, private);
         // In TCP mode the server may speak first, so the header must not wait for more bytes.
-        let more = self.backend.is_http() || !self.client.input().is_empty();
+        let more = self.stream.backend.is_http() || !self.stream.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
         let may_be_early = tls.is_some() && self.may_be_sent_early(asked);
         let (mut first, mut secures) = (true, false);
         let stands = self
+            .stream
             .drive(
-                While::connection(&self.timeouts, weir_sched::now()),
+                While::connection(&self.stream.timeouts, weir_sched::now()),
                 |stream, _| {
                     if !secures && connecting.advance(greeting)? {
                         let Some(tls) = &tls else { return Ok(Step::Done(())) };
@@ -212,7 +217,7 @@ impl Stream {
                     if secures {
                         let made = connecting.advance_tls();
                         if !matches!(made, Ok(false)) {
-                            stream.count_server_handshake(made.ok().and(connecting.tls()));
+                            stream.counts().count_server_handshake(made.ok().and(connecting.tls()));
                         }
                         if made? {
                             return Ok(Step::Done(()));
@@ -230,13 +235,13 @@ impl Stream {
         connecting.end_tls();
         let connection = connecting.into_connection();
         if stands.is_ok() && self.speaks_http2(asked, &connection) {
-            return Ok(shared::open(self, connection, key, private, in_use));
+            return Ok(shared::open(&self.stream, connection, key, private, in_use));
         }
-        self.attempts.sent_early = stands.is_ok() && connection.tls().is_some_and(|facts| facts.early);
+        self.stream.attempts.sent_early = stands.is_ok() && connection.tls().is_some_and(|facts| facts.early);
         let connector = StreamConnector::own(connection);
         if let Err(error) = stands {
             let past = PastConnection::of(&connector, false, false);
-            self.server.keep_facts(PastConnection { fault: past.fault.or(error.fault()), ..past });
+            self.stream.server.keep_facts(PastConnection { fault: past.fault.or(error.fault()), ..past });
             return Err(error);
         }
         Ok(Upstream { connector, reused: false, requests: 0, counted: (0, 0), key, private, in_use })
@@ -246,22 +251,25 @@ impl Stream {
     /// "allow-0rtt" of servers): if the client took that risk, or if it may be retried, and then only with a method that changes nothing
     /// (RFC 8470, 4). What has a body is never early.
     fn may_be_sent_early(&self, asked: Option<Protocol>) -> bool {
-        if !self.request.is_known() || !self.request.body.is_done() || self.attempts.early_refused {
+        if !self.stream.request.is_known()
+            || !self.stream.request.body.is_done()
+            || self.stream.attempts.early_refused
+        {
             return false;
         }
         let retried = || {
-            self.backend.config.settings.retry_on.contains(RetryOn::EARLY_DATA_REJECTED)
-                && self.request.message.head.method().is_safe()
-                && self.attempts.are_left()
-                && self.attempts.replay.is_possible()
+            self.stream.backend.config.settings.retry_on.contains(RetryOn::EARLY_DATA_REJECTED)
+                && self.stream.request.message.head.method().is_safe()
+                && self.stream.attempts.are_left()
+                && self.stream.attempts.replay.is_possible()
         };
-        asked.is_none() && !self.forces_http2() && (self.is_early() || retried())
+        asked.is_none() && !self.forces_http2() && (self.stream.as_inspection().is_early() || retried())
     }
 
     /// Whether HTTP/2 is used on an established connection. `asked` is the requirement of this request.
     fn speaks_http2(&self, asked: Option<Protocol>, connection: &Connection) -> bool {
         let said = || self.known_server().and_then(|known| known.settings.protocol);
-        self.backend.is_http() && shared::is_negotiated(asked.or_else(said), connection)
+        self.stream.backend.is_http() && shared::is_negotiated(asked.or_else(said), connection)
     }
 
     /// Lets other streams take places on a connection that is being established.
@@ -269,9 +277,9 @@ impl Stream {
         if private || asked.is_some() || !self.forces_http2() {
             return None;
         }
-        let server = self.server.lease.as_ref()?.server().key();
-        let places = self.frontend.instance().limits.h2_server.concurrent_streams.saturating_sub(1);
-        Some(pending::OnItsWay::begin(self.backend.index, server, key, places))
+        let server = self.stream.server.lease.as_ref()?.server().key();
+        let places = self.stream.frontend.instance().limits.h2_server.concurrent_streams.saturating_sub(1);
+        Some(pending::OnItsWay::begin(self.stream.backend.index, server, key, places))
     }
 
     /// Starts to connect, if necessary with the descriptor or the memory of an idle connection.
@@ -296,7 +304,7 @@ impl Stream {
             ServerAddress::Pair(number) => Some(*number),
             _ => None,
         };
-        match self.look_at_server(|server| server.look_at_address(pair)).flatten() {
+        match self.stream.look_at_server(|server| server.look_at_address(pair)).flatten() {
             Some(number) => Some(Target::Pair(number)),
             None => self.server_address().map(Target::Address),
         }
@@ -304,14 +312,15 @@ impl Stream {
 
     /// The leased server's address for this stream: its port may depend on the client's.
     pub(crate) fn server_address(&self) -> Option<Address> {
-        if self.backend.is_transparent() {
-            return Some(self.destination().clone());
+        if self.stream.backend.is_transparent() {
+            return Some(self.stream.destination().clone());
         }
-        self.look_at_server(|server| server.look_at_address(|address| self.address_for_client(address)))?
+        self.stream
+            .look_at_server(|server| server.look_at_address(|address| self.address_for_client(address)))?
     }
 
     fn address_for_client(&self, address: &ServerAddress) -> Option<Address> {
-        let destination = self.destination();
+        let destination = self.stream.destination();
         Some(match address {
             ServerAddress::Inet { ip, port } => {
                 let ip = (*ip)?;
@@ -328,20 +337,20 @@ impl Stream {
 
     /// The TLS settings of the leased server.
     pub(super) fn server_tls(&self) -> Option<Arc<weir_tls::LiveUpstream>> {
-        let key = self.server.lease.as_ref()?.server().key();
-        self.backend.server_tls(key).filter(|tls| tls.carries_traffic())
+        let key = self.stream.server.lease.as_ref()?.server().key();
+        self.stream.backend.server_tls(key).filter(|tls| tls.carries_traffic())
     }
 
     fn write_proxy_header(&mut self, send_proxy: SendProxy, header: &mut Vec<u8>) {
         match send_proxy {
-            SendProxy::V1 => crate::proxy_header::write_v1(self, header),
-            SendProxy::V2 => crate::proxy_header::write_v2(self, header),
+            SendProxy::V1 => crate::proxy_header::write_v1(&self.stream, header),
+            SendProxy::V2 => crate::proxy_header::write_v2(&mut self.stream, header),
         }
     }
 
     /// The settings of the leased server.
     pub(crate) fn known_server(&self) -> Option<KnownServer<'_>> {
-        self.backend.known_server(self.server.lease.as_ref()?.server().key())
+        self.stream.backend.known_server(self.stream.server.lease.as_ref()?.server().key())
     }
 }
 
@@ -351,18 +360,18 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
     let server = stream.server.lease.as_ref().map(|lease| lease.server().key());
     let known = server.and_then(|server| backend.known_server(server));
     let settings = known.as_ref().map(|known| &known.settings);
-    let (source, follows_client) = stream.source_of_client(known.as_ref());
+    let (source, follows_client) = stream.as_server_phase().source_of_client(known.as_ref());
     let mut header = crate::recycle::bytes();
     if let Some(send_proxy) = settings.and_then(|settings| settings.send_proxy) {
-        stream.write_proxy_header(send_proxy, &mut header);
+        stream.server_phase().write_proxy_header(send_proxy, &mut header);
     }
     let tls = settings.and_then(|settings| settings.tls.as_deref());
-    let server_name = tls.and_then(|tls| stream.server_name(tls));
+    let server_name = tls.and_then(|tls| stream.server_phase().server_name(tls));
     let name = settings
         .and_then(|settings| settings.pool_connection_name.as_ref())
         .and_then(|name| stream.evaluate_string(name));
-    let destination = if transparent || stream.destination_varies() {
-        stream.server_address().and_then(|address| address.inet())
+    let destination = if transparent || stream.as_server_phase().destination_varies() {
+        stream.as_server_phase().server_address().and_then(|address| address.inet())
     } else {
         None
     };

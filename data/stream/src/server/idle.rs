@@ -173,7 +173,7 @@ fn leased_key(stream: &Stream) -> Option<ServerKey> {
 
 /// Which idle connections this request may use, if any.
 pub(super) fn usable(stream: &Stream) -> Option<ReuseScope> {
-    let risky = stream.session.requests.get() <= 1 && !stream.outlives_idle_connection();
+    let risky = stream.session.requests.get() <= 1 && !stream.as_server_phase().outlives_idle_connection();
     reuse_scope(stream.backend.servers().settings().http_reuse, risky)
 }
 
@@ -246,7 +246,7 @@ pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> O
     let server = stream.server.lease.as_ref()?.server();
     let pool_key = PoolKey::new(stream.backend.index, server);
     let own = weir_sched::worker_index();
-    if stream.server_tls().is_some() {
+    if stream.as_server_phase().server_tls().is_some() {
         return None;
     }
     let lender = server.pools().lender(own, &server.settings().pool)?;

@@ -9,7 +9,7 @@ use weir_config::model::{self, Host, ServerSettings, TcpKeepAlive, TransparentSo
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 
 use crate::instance::KnownServer;
-use crate::stream::Stream;
+use crate::stream::phases::ServerPhase;
 
 /// The socket options of a server's line and its proxy.
 pub fn options(
@@ -52,24 +52,24 @@ pub fn socks4(server: &ServerSettings) -> Option<SocketAddr> {
     }
 }
 
-impl Stream {
+impl ServerPhase {
     /// A plan for a connection to `target`, on a server with these settings.
     pub(super) fn connect_plan<'p>(
         &'p self,
         known: Option<&'p KnownServer<'_>>,
         target: Target,
     ) -> ConnectPlan<'p> {
-        let settings = &self.backend.config.settings;
+        let settings = &self.stream.backend.config.settings;
         let server = known.map(|known| &known.settings);
         let keep_alive = settings.options.server_keep_alive.then_some(&settings.server_keep_alive);
         ConnectPlan {
             socks4: server.and_then(socks4),
             source: self.source_for_server(known),
-            mark: self.server.marks().mark,
-            tos: self.server.marks().tos,
+            mark: self.stream.server.marks().mark,
+            tos: self.stream.server.marks().tos,
             options: ConnectOptions {
                 delays_acknowledgement: settings.options.tcp_smart_connect,
-                sizes: self.frontend.instance().limits.server_sockets,
+                sizes: self.stream.frontend.instance().limits.server_sockets,
                 ..options(server, keep_alive, settings.options.no_linger)
             },
             ..ConnectPlan::to(target)
@@ -79,7 +79,7 @@ impl Stream {
     /// The source of the connection: it may depend on the client, or on the request.
     fn source_for_server<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> Source<'p> {
         let Some(said) = self.source_said(known) else { return Source::default() };
-        let source = source(said, self.serial as u32);
+        let source = source(said, self.stream.serial as u32);
         match said.transparent.as_ref().and_then(|transparent| self.foreign_address(transparent)) {
             Some(foreign) => Source { address: SourceAddress::Foreign(foreign), ..source },
             None => source,
@@ -99,19 +99,19 @@ impl Stream {
     /// The `source` line in force: the server's, or the backend's.
     pub(super) fn source_said<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> Option<&'p model::Source> {
         let of_server = known.and_then(|known| known.settings.source.as_deref());
-        of_server.or(self.backend.config.settings.source.as_deref())
+        of_server.or(self.stream.backend.config.settings.source.as_deref())
     }
 
     /// The source address that depends on the client or the request.
     fn foreign_address(&self, transparent: &TransparentSource) -> Option<SocketAddr> {
-        let client = self.source().inet();
+        let client = self.stream.source().inet();
         match transparent {
             TransparentSource::Address { .. } => None,
             TransparentSource::Client => client,
             TransparentSource::ClientAddress => client.map(|client| SocketAddr::new(client.ip(), 0)),
             TransparentSource::Header { name, occurrence } => {
-                let value = self.request.message.head.find(
-                    self.request.message.bytes(),
+                let value = self.stream.request.message.head.find(
+                    self.stream.request.message.bytes(),
                     name.as_bytes(),
                     *occurrence,
                 )?;

@@ -12,6 +12,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::stream::log_record::LogState;
+use crate::stream::phases::ServerPhase;
 use crate::stream::{Phase, Stream, StreamError};
 use crate::upstream::Upstream;
 
@@ -103,7 +104,7 @@ impl Failure {
 /// Whether `retry-on` asks for another attempt after a response with this status.
 pub fn status_retries(stream: &Stream, status: u16) -> bool {
     let retry_on = stream.backend.config.settings.retry_on;
-    retry_on.contains_status(status) && stream.may_replay() && stream.attempts.are_left()
+    retry_on.contains_status(status) && stream.as_server_phase().may_replay() && stream.attempts.are_left()
 }
 
 /// Whether a 425 says that this side was too early, which is no concern of the client (RFC 8470, 5.2): it sent its request in time.
@@ -114,27 +115,29 @@ pub fn was_too_early(stream: &Stream, status: u16) -> bool {
         && stream.attempts.sent_early
         && retry_on.contains(RetryOn::EARLY_DATA_REJECTED)
         && !head.has(bytes, b"early-data")
-        && stream.may_replay()
+        && stream.as_server_phase().may_replay()
         && stream.attempts.are_left()
 }
 
-impl Stream {
+impl ServerPhase {
     /// What a failure means for a request that was sent early: if the handshake is not complete, it is the early data that failed.
     pub(crate) fn failure_of_early(&mut self, failure: Failure) -> Failure {
         let is_early = |upstream: &Upstream| upstream.connector.tls().is_some_and(|facts| facts.early);
-        let open = self.server.upstream.as_ref().is_some_and(is_early);
+        let open = self.stream.server.upstream.as_ref().is_some_and(is_early);
         let failed = match failure {
             Failure::TooEarly => true,
             Failure::Empty | Failure::Unsent(_) | Failure::Aborted(_) => open,
             _ => false,
         };
-        self.attempts.early_refused |= failed;
+        self.stream.attempts.early_refused |= failed;
         if failed { Failure::TooEarly } else { failure }
     }
 
     /// Whether the request can be sent again.
     fn may_replay(&self) -> bool {
-        self.attempts.replay.is_possible() && !self.attempts.interim_forwarded && !self.response.is_leaving()
+        self.stream.attempts.replay.is_possible()
+            && !self.stream.attempts.interim_forwarded
+            && !self.stream.response.is_leaving()
     }
 
     /// Whether the request can be retried without the client's notice, however an idle connection fails: the server has just
@@ -142,67 +145,72 @@ impl Stream {
     pub(super) fn outlives_idle_connection(&self) -> bool {
         const WAYS: [RetryOn; 3] =
             [RetryOn::CONNECTION_FAILURE, RetryOn::EMPTY_RESPONSE, RetryOn::RESPONSE_TIMEOUT];
-        let retry_on = self.backend.config.settings.retry_on;
-        self.attempts.are_left() && self.may_replay() && WAYS.into_iter().all(|way| retry_on.contains(way))
+        let retry_on = self.stream.backend.config.settings.retry_on;
+        self.stream.attempts.are_left()
+            && self.may_replay()
+            && WAYS.into_iter().all(|way| retry_on.contains(way))
     }
 
     /// After a failed attempt: returns to try again, or with the ending of the stream.
     pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
-        self.trace_failure(failure);
+        self.stream.trace().trace_failure(failure);
         // The server may close a reused connection just as the next request leaves. An unsent request is no second
         // attempt; a sent one is retried only if it is idempotent and retries are allowed.
-        let reused = std::mem::take(&mut self.attempts.on_reused_connection)
+        let reused = std::mem::take(&mut self.stream.attempts.on_reused_connection)
             && matches!(
                 failure,
                 Failure::Empty | Failure::Unsent(_) | Failure::Unprocessed | Failure::Aborted(_)
             );
         if reused && self.may_replay() {
             if matches!(failure, Failure::Unsent(_) | Failure::Unprocessed) {
-                self.attempts.fresh_connection_only = true;
+                self.stream.attempts.fresh_connection_only = true;
                 return Ok(());
             }
-            let settings = &self.backend.config.settings;
-            let allowed = self.attempts.are_left() && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
-            if allowed && self.request.message.head.method().is_safe() {
-                self.attempts.fresh_connection_only = true;
-                self.count_retry();
-                self.count(Event::Retry);
+            let settings = &self.stream.backend.config.settings;
+            let allowed =
+                self.stream.attempts.are_left() && settings.retry_on.contains(RetryOn::CONNECTION_FAILURE);
+            if allowed && self.stream.request.message.head.method().is_safe() {
+                self.stream.attempts.fresh_connection_only = true;
+                self.stream.count_retry();
+                self.stream.counts().count(Event::Retry);
                 return Ok(());
             }
         }
         self.observe(failure.observation());
         // Other idle connections might fail in the same way.
-        self.attempts.fresh_connection_only |= reused;
+        self.stream.attempts.fresh_connection_only |= reused;
         let wanted = failure == Failure::Unprocessed
-            || self.backend.config.settings.retry_on.contains(failure.retry_on());
+            || self.stream.backend.config.settings.retry_on.contains(failure.retry_on());
         let possible = failure.is_connection() || self.may_replay();
         let next = if wanted && possible { self.next_attempt(failure) } else { NextAttempt::GiveUp };
         match next {
             // A client on a reused connection knows that it may close, and can decide to retry.
             NextAttempt::GiveUp
-                if reused && self.session.requests.get() > 1 && self.leaves_retry_to_client(failure) =>
+                if reused
+                    && self.stream.session.requests.get() > 1
+                    && self.leaves_retry_to_client(failure) =>
             {
-                self.log.state = LogState::Unwanted;
-                self.count(Event::FailedResponse);
+                self.stream.log.state = LogState::Unwanted;
+                self.stream.counts().count(Event::FailedResponse);
                 return Err(StreamError::close(By::Server, During::Headers));
             }
             NextAttempt::GiveUp => return Err(self.give_up(failure)),
             NextAttempt::Again { wait_ms } => {
                 self.count_retry_of_answer(failure);
-                self.count_retry();
-                self.count(Event::Retry);
+                self.stream.count_retry();
+                self.stream.counts().count(Event::Retry);
                 self.turn_around(Duration::from_millis(wait_ms)).await?;
             }
             NextAttempt::Elsewhere => {
                 self.count_retry_of_answer(failure);
-                self.count_retry();
-                let avoid = self.server.lease.as_ref().map(|lease| lease.server().key());
-                self.count(Event::Redispatch);
-                self.server.lease = None;
-                self.choice.choose_freely();
-                self.assign_avoiding(avoid).await?;
-                let chosen = self.server.lease.as_ref().map(|lease| lease.server().key());
-                self.choice.redispatched |= chosen != avoid;
+                self.stream.count_retry();
+                let avoid = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
+                self.stream.counts().count(Event::Redispatch);
+                self.stream.server.lease = None;
+                self.stream.choice.choose_freely();
+                self.stream.choice_phase().assign_avoiding(avoid).await?;
+                let chosen = self.stream.server.lease.as_ref().map(|lease| lease.server().key());
+                self.stream.choice.redispatched |= chosen != avoid;
             }
         }
         Ok(())
@@ -212,13 +220,13 @@ impl Stream {
     /// that says so (RFC 9113, 8.7), and clients then retry any method: so it is only sent for idempotent requests, or for those that no
     /// server processed.
     fn leaves_retry_to_client(&mut self, failure: Failure) -> bool {
-        if self.client.shared().is_none() {
+        if self.stream.client.shared().is_none() {
             return true;
         }
         let was_unseen = matches!(failure, Failure::Unsent(_) | Failure::Unprocessed);
-        let is_harmless = was_unseen || self.request.message.head.method().is_safe();
+        let is_harmless = was_unseen || self.stream.request.message.head.method().is_safe();
         if is_harmless {
-            self.client.refuse();
+            self.stream.client.refuse();
         }
         is_harmless
     }
@@ -226,26 +234,27 @@ impl Stream {
     /// A request that is sent again because of its response counts as one retry, and its new connection as another one or as a redispatch.
     fn count_retry_of_answer(&self, failure: Failure) {
         if !failure.is_connection() {
-            self.count(Event::Retry);
+            self.stream.counts().count(Event::Retry);
         }
     }
 
     fn next_attempt(&self, failure: Failure) -> NextAttempt {
-        let backend = self.backend.servers();
+        let backend = self.stream.backend.servers();
         let [active, backup] = backend.usable_by_kind();
         // A server that is down, but used because of persistence, does not count as usable, but was one to try.
-        let wanted_though_down = self.server.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
+        let wanted_though_down =
+            self.stream.server.lease.as_ref().is_some_and(|lease| !lease.server().is_up());
         let usable = if active > 0 { active } else { backup };
         retry::after_failure(
             backend.settings(),
             &retry::Failure {
-                retries_made: self.attempts.retries,
-                retries_allowed: self.attempts.allowed(),
-                designated: !self.choice.designation.is_free(),
-                forced: self.choice.designation.is_forced(),
+                retries_made: self.stream.attempts.retries,
+                retries_allowed: self.stream.attempts.allowed(),
+                designated: !self.stream.choice.designation.is_free(),
+                forced: self.stream.choice.designation.is_forced(),
                 usable_servers: usable + u32::from(wanted_though_down),
                 refused: matches!(failure, Failure::Refused(_)),
-                connect_timeout_ms: self.timeouts.connect.duration().map(crate::clock::milliseconds),
+                connect_timeout_ms: self.stream.timeouts.connect.duration().map(crate::clock::milliseconds),
             },
         )
     }
@@ -255,26 +264,27 @@ impl Stream {
         if pause.is_zero() {
             return Ok(());
         }
-        self.drive(
-            While::pause(pause, weir_sched::now()),
-            |stream, _| match stream.client_left() {
-                // No further attempt for a client that is gone.
-                true => Err(StreamError::close(By::Client, During::Connect)),
-                false => Ok(Step::Wait(Waits::ONCE)),
-            },
-            |_, _, _| Ok(()),
-        )
-        .await
+        self.stream
+            .drive(
+                While::pause(pause, weir_sched::now()),
+                |stream, _| match stream.client_left() {
+                    // No further attempt for a client that is gone.
+                    true => Err(StreamError::close(By::Client, During::Connect)),
+                    false => Ok(Step::Wait(Waits::ONCE)),
+                },
+                |_, _, _| Ok(()),
+            )
+            .await
     }
 
     fn give_up(&mut self, failure: Failure) -> StreamError {
         let stop = failure.stop();
         match failure {
             Failure::Refused(_) | Failure::ConnectTimeout | Failure::TooEarly => {
-                self.count(Event::FailedConnection);
+                self.stream.counts().count(Event::FailedConnection);
             }
             Failure::Status(_) => {}
-            _ => self.count(Event::FailedResponse),
+            _ => self.stream.counts().count(Event::FailedResponse),
         }
         stop
     }

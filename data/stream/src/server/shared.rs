@@ -87,8 +87,12 @@ pub(super) fn open(
     in_use: Option<InUse>,
 ) -> Upstream {
     let limits = &stream.frontend.instance().limits;
-    let multiplexer =
-        Multiplexer::to_server(connection, limits.h2_server, limits.h2_server_pace, stream.server_identity());
+    let multiplexer = Multiplexer::to_server(
+        connection,
+        limits.h2_server,
+        limits.h2_server_pace,
+        stream.trace().server_identity(),
+    );
     let never = stream.backend.servers().settings().http_reuse == HttpReuse::Never;
     let server = stream.server.lease.as_ref().map(|lease| lease.server()).filter(|_| !private && !never);
     let limit = multiplexer.stream_limit();
@@ -103,7 +107,7 @@ pub(super) fn open(
     // Connections in the pool are counted by the pool.
     let in_use = in_use.filter(|_| lease.is_none());
     let place = lease.as_ref().map(|lease| (lease.pool_key, lease.id));
-    let known = stream.known_server();
+    let known = stream.as_server_phase().known_server();
     let care = Care {
         place,
         limit,

@@ -10,19 +10,20 @@ use super::retry::Failure;
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
-use crate::stream::{Stream, StreamError};
+use crate::stream::StreamError;
+use crate::stream::phases::ServerPhase;
 
-impl Stream {
+impl ServerPhase {
     /// Whether the request asks for another protocol.
     pub(super) fn asks_for_protocol(&self) -> bool {
-        let request = &self.request.message;
-        self.request.is_known() && request.head.upgrade(request.bytes()).is_some()
+        let request = &self.stream.request.message;
+        self.stream.request.is_known() && request.head.upgrade(request.bytes()).is_some()
     }
 
     /// Whether the request asks for WebSocket.
     fn asks_for_websocket(&self) -> bool {
         let asked = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
-        self.request.is_known() && self.request.message.head.flags().contains(asked)
+        self.stream.request.is_known() && self.stream.request.message.head.flags().contains(asked)
     }
 
     /// The HTTP version that a connection for this request must have because it asks for WebSocket, if that matters.
@@ -46,24 +47,26 @@ impl Stream {
 
     /// Waits for the server's SETTINGS on an HTTP/2 connection, to know whether it accepts other protocols.
     pub(super) async fn await_consent(&mut self) -> Result<(), ConnectError> {
-        self.drive(
-            While::connection(&self.timeouts, weir_sched::now()),
-            |stream, _| {
-                let shared = stream.server.upstream.as_ref().and_then(|upstream| upstream.connector.shared());
-                let Some(shared) = shared else { return Ok(Step::Done(())) };
-                if shared.multiplexer().was_greeted() {
-                    return match shared.multiplexer().takes_extended_connect() {
-                        true => Ok(Step::Done(())),
-                        false => Err(StreamError::error(502, By::Server, During::Headers).into()),
-                    };
-                }
-                if stream.client_left() {
-                    return Err(StreamError::close(By::Client, During::Connect).into());
-                }
-                Ok(Step::Wait(Waits::ONCE))
-            },
-            |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
-        )
-        .await
+        self.stream
+            .drive(
+                While::connection(&self.stream.timeouts, weir_sched::now()),
+                |stream, _| {
+                    let shared =
+                        stream.server.upstream.as_ref().and_then(|upstream| upstream.connector.shared());
+                    let Some(shared) = shared else { return Ok(Step::Done(())) };
+                    if shared.multiplexer().was_greeted() {
+                        return match shared.multiplexer().takes_extended_connect() {
+                            true => Ok(Step::Done(())),
+                            false => Err(StreamError::error(502, By::Server, During::Headers).into()),
+                        };
+                    }
+                    if stream.client_left() {
+                        return Err(StreamError::close(By::Client, During::Connect).into());
+                    }
+                    Ok(Step::Wait(Waits::ONCE))
+                },
+                |_, _, _| Err(ConnectError::Failed(Failure::ConnectTimeout)),
+            )
+            .await
     }
 }

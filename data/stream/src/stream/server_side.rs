@@ -147,8 +147,9 @@ impl ServerSide {
 /// The remote address of the connection to the server, or else the address of the chosen server.
 pub(crate) fn reached_address(stream: &Stream) -> Option<Address> {
     // The peer of such a connection is the proxy.
-    let is_direct = || stream.known_server().is_none_or(|known| known.settings.socks4.is_none());
-    stream.server.peer_address().filter(|_| is_direct()).or_else(|| stream.server_address())
+    let is_direct =
+        || stream.as_server_phase().known_server().is_none_or(|known| known.settings.socks4.is_none());
+    stream.server.peer_address().filter(|_| is_direct()).or_else(|| stream.as_server_phase().server_address())
 }
 
 #[cfg(test)]

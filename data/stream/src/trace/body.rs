@@ -13,7 +13,7 @@ use super::{
     H1, PT, PT_RX_DATA, PT_TX_DATA, RX_BODY, RX_EOI, RX_ERR, RX_TRAILERS, Side, TX_BODY, TX_EOI, TX_TRAILERS,
 };
 use crate::errors::Direction;
-use crate::stream::Stream;
+use crate::stream::phases::StreamTrace;
 
 /// A trace source for bytes that move, and its events.
 pub(crate) struct Layer {
@@ -52,7 +52,7 @@ pub(crate) static OF_PT: Layer = Layer {
 /// One line: the event, the bytes now (none for an end), the bytes in total, and the way.
 type Line = (Option<usize>, Side, Option<u64>, u64, &'static str);
 
-impl Stream {
+impl StreamTrace {
     /// Traces what moved of a message's body, and the result.
     #[inline]
     pub(crate) fn trace_body(&mut self, direction: Direction, flow: Flow) {
@@ -100,8 +100,8 @@ impl Stream {
     #[cold]
     pub(crate) fn emit_moved(&mut self, layer: &Layer, direction: Direction) {
         let body = match direction {
-            Direction::Request => &mut self.request.body,
-            Direction::Response => &mut self.response.body,
+            Direction::Request => &mut self.stream.request.body,
+            Direction::Response => &mut self.stream.response.body,
         };
         let (step, way) = (body.step(), if body.piped() > 0 { " how=pipe" } else { "" });
         self.emit_step(layer, direction, &step, way);

@@ -7,24 +7,24 @@ use weir_expr::table::{DataType, ServerKeyKind};
 use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;
-use crate::stream::Stream;
+use crate::stream::phases::StreamTables;
 use crate::tracked::now_ms;
 
 /// How many keys a request, and a response, may store (manual, "stick store-request").
 const MAX_STORES: usize = 8;
 
-impl Stream {
+impl StreamTables {
     /// The server that a table has for this request, if it can be used, and whether no other server may be used. Keys to store for the
     /// request are kept.
     #[inline]
     pub(crate) fn server_by_table(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
-        if self.backend.config.stick_rules.is_empty() { None } else { self.server_by_rules(follows) }
+        if self.stream.backend.config.stick_rules.is_empty() { None } else { self.server_by_rules(follows) }
     }
 
     fn server_by_rules(&mut self, follows: bool) -> Option<(ServerKey, bool)> {
-        let backend = self.backend.proxy().clone();
-        self.receive_what_came();
-        if let Some(tables) = &mut self.tables {
+        let backend = self.stream.backend.proxy().clone();
+        self.stream.inspection().receive_what_came();
+        if let Some(tables) = &mut self.stream.tables {
             tables.stores.clear();
         }
         let mut found = None;
@@ -51,17 +51,17 @@ impl Stream {
 
     /// Whether a table may get a key of this request: each table gets one.
     fn may_store(&self, table: &Table) -> bool {
-        let stores = self.tables.as_ref().map_or(&[][..], |tables| &tables.stores);
+        let stores = self.stream.tables.as_ref().map_or(&[][..], |tables| &tables.stores);
         stores.len() < MAX_STORES && !stores.iter().any(|(other, _)| std::ptr::eq(&**other, table))
     }
 
     fn table_of(&self, rule: &StickRule, proxy: &Proxy) -> Option<LocalArc<Table>> {
         let position = rule.table.target().map(|(table, _)| table).or(proxy.config.table)?;
-        self.frontend.instance().table(position).cloned()
+        self.stream.frontend.instance().table(position).cloned()
     }
 
     fn key_of(&mut self, rule: &StickRule, table: &Table) -> Option<Key> {
-        let applies = rule.condition.as_ref().is_none_or(|condition| self.holds(condition));
+        let applies = rule.condition.as_ref().is_none_or(|condition| self.stream.holds(condition));
         if applies { self.table_key(table, &rule.key).ok() } else { None }
     }
 
@@ -69,7 +69,7 @@ impl Stream {
     fn remembered_server(&mut self, table: &Table, key: &Key) -> Option<(ServerKey, bool)> {
         let (id, name) =
             table.refresh(key, now_ms(), |row| (row.get(DataType::ServerId, 0), row.server_key()))?;
-        let backend = self.backend.servers();
+        let backend = self.stream.backend.servers();
         let by_name = name.and_then(|name| match table.declaration().server_key {
             ServerKeyKind::Name => backend.server_by_name(&name),
             ServerKeyKind::Address => {
@@ -83,13 +83,13 @@ impl Stream {
         }
         // The server is down, but the request stays in its queue.
         let (key, is_forced) = (server.key(), !backend.settings().persist);
-        crate::cookie::wants_servers_that_are_down(self).then_some((key, is_forced))
+        crate::cookie::wants_servers_that_are_down(&mut self.stream).then_some((key, is_forced))
     }
 
     /// The connection to the server is established: stores the kept keys of the request with this server.
     #[inline]
     pub(crate) fn remember_server(&mut self) {
-        if let Some(tables) = &mut self.tables
+        if let Some(tables) = &mut self.stream.tables
             && !tables.stores.is_empty()
         {
             let stores = std::mem::take(&mut tables.stores);
@@ -102,14 +102,14 @@ impl Stream {
     /// `stick store-response`: stores keys of the response with its server.
     #[inline]
     pub(crate) fn remember_server_by_response(&mut self) {
-        if !self.backend.config.stick_rules.is_empty() {
+        if !self.stream.backend.config.stick_rules.is_empty() {
             self.store_by_response();
         }
     }
 
     #[cold]
     fn store_by_response(&mut self) {
-        let backend = self.backend.proxy().clone();
+        let backend = self.stream.backend.proxy().clone();
         let mut stores: Vec<(LocalArc<Table>, Key)> = Vec::new();
         for rule in &backend.config.stick_rules {
             if rule.kind != StickKind::StoreResponse || stores.len() == MAX_STORES {
@@ -130,9 +130,9 @@ impl Stream {
         if stores.is_empty() {
             return;
         }
-        let Some(lease) = &self.server.lease else { return };
+        let Some(lease) = &self.stream.server.lease else { return };
         let server: &Server = lease.server();
-        if self.known_server().is_some_and(|known| known.settings.non_stick) {
+        if self.stream.as_server_phase().known_server().is_some_and(|known| known.settings.non_stick) {
             return;
         }
         for (table, key) in stores {
