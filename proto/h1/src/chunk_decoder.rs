@@ -101,7 +101,7 @@ enum Piece {
 pub enum ChunkError {
     /// A chunk size that does not begin with a hexadecimal digit, or goes on with something else.
     InvalidSize,
-    /// A chunk size of more digits than [`ChunkDecoder::MAX_DIGITS`], or above 63 bits.
+    /// A chunk size of more digits than [`ChunkDecoder::MAX_DIGITS`], or above [`ChunkDecoder::MAX_SIZE`].
     SizeTooLarge,
     /// A control character in a chunk extension.
     InvalidExtension,
@@ -140,6 +140,9 @@ enum Awaiting {
 impl ChunkDecoder {
     /// The most digits a chunk size may have, leading zeros included: what 64 bits need.
     pub const MAX_DIGITS: u16 = 16;
+
+    /// The largest chunk: what a recipient that counts in floating-point numbers still counts exactly. HAProxy has the same limit.
+    pub const MAX_SIZE: u64 = (1 << 52) - 1;
 
     /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
     pub const MAX_EXTENSION: u16 = 1024;
@@ -372,7 +375,7 @@ impl ChunkDecoder {
     fn digit(&mut self, byte: u8, at: usize) -> Result<usize, ChunkError> {
         if let Some(digit) = hexadecimal(byte) {
             self.count += 1;
-            if self.count > ChunkDecoder::MAX_DIGITS || self.remaining >> 59 != 0 {
+            if self.count > ChunkDecoder::MAX_DIGITS || self.remaining > ChunkDecoder::MAX_SIZE >> 4 {
                 return Err(ChunkError::SizeTooLarge);
             }
             self.remaining = self.remaining << 4 | u64::from(digit);
@@ -715,11 +718,14 @@ mod tests {
             ("0\r\nX: y\rZ: z\r\n\r\n", ChunkError::InvalidLineEnd),
             ("00000000000000003\r\n", ChunkError::SizeTooLarge),
             ("10000000000000000\r\n", ChunkError::SizeTooLarge),
-            ("8000000000000000\r\n", ChunkError::SizeTooLarge),
+            ("7fffffffffffffff\r\n", ChunkError::SizeTooLarge),
+            ("10000000000000\r\n", ChunkError::SizeTooLarge),
+            ("0010000000000000\r\n", ChunkError::SizeTooLarge),
         ] {
             check(bytes, Err(want));
         }
-        check("7fffffffffffffff\r\nabc", Ok(None));
+        check("fffffffffffff\r\nabc", Ok(None));
+        check("000fffffffffffff\r\nabc", Ok(None));
     }
 
     #[test]
