@@ -360,8 +360,7 @@ impl Filtered {
         match received {
             Received::Bytes(count) => flow.count_made(source, count),
             Received::Nothing => return Some(Flow::AwaitSource),
-            Received::End if flow.ends_with_source() => flow.framing = Framing::Done,
-            Received::End if matches!(source, StreamConnector::Indirect(Indirect::Local(_))) => {
+            Received::End if matches!(flow.framing, Framing::UntilClose | Framing::UntilEnd) => {
                 flow.framing = Framing::Done;
             }
             Received::End => return Some(Flow::Truncated),

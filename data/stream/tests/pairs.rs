@@ -3,12 +3,16 @@
 
 mod support;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
+use support::instance::datagrams::Arrivals;
 use support::instance::datagrams::pattern::{Pattern, Way};
 use support::{HTTP, Peer, World, run};
-use weir_h2::{Connection, Event, Limits};
+use weir_h2::{Connection, ErrorCode, Event, Limits};
 use weir_http::Kind;
 use weir_mux::Message;
-use weir_sched::yield_now;
+use weir_sched::{Class, TaskKey, Tick, current, now, sleep_until, spawn, wait, wake, yield_now};
 
 const PIECES: [&str; 2] = ["hello", " world!"];
 const TRAILERS: &str = "x-sum: 9\r\n";
@@ -100,18 +104,20 @@ impl End {
 
     /// Receives a message: its payload, and its trailers.
     async fn receive(&mut self) -> (String, String) {
+        let (payload, trailers) = self.outcome().await;
+        (payload, trailers.expect("it is complete"))
+    }
+
+    /// The same; without trailers if the message broke off.
+    async fn outcome(&mut self) -> (String, Option<String>) {
         let mut payload = String::new();
         loop {
-            let trailers = match self.engine.is_some() {
+            let ended = match self.engine.is_some() {
                 true => self.look(&mut payload),
-                false => whole(&self.input, &mut payload),
+                false => whole(&self.input, &mut payload).map(Some),
             };
-            if let Some(engine) = &mut self.engine {
-                let output = engine.output().to_vec();
-                engine.flushed(output.len());
-                self.peer.send(output).await;
-            }
-            if let Some(trailers) = trailers {
+            self.flush().await;
+            if let Some(trailers) = ended {
                 if self.engine.is_none() {
                     self.input.clear();
                 }
@@ -120,17 +126,30 @@ impl End {
             let first = self.peer.read(1).await;
             if first.is_empty() {
                 let text = String::from_utf8_lossy(&self.input).into_owned();
-                let (head, body) = text.split_once("\r\n\r\n").expect("a head came");
-                assert!(!head.contains("content-length") && !head.contains("chunked"), "{text}");
-                return (body.to_owned(), String::new());
+                let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+                let is_delimited = head.contains("content-length") || head.contains("chunked");
+                return match head {
+                    "" => (payload, None),
+                    _ if is_delimited => (payload, None),
+                    _ => (body.to_owned(), Some(String::new())),
+                };
             }
             self.input.extend(first);
             self.input.extend(self.peer.read_now(65_536).await);
         }
     }
 
-    /// Gives the input to the engine: the trailers, once the message is complete.
-    fn look(&mut self, payload: &mut String) -> Option<String> {
+    /// Sends what the engine wants to say.
+    async fn flush(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            let output = engine.output().to_vec();
+            engine.flushed(output.len());
+            self.peer.try_send(&output).await;
+        }
+    }
+
+    /// Gives the input to the engine: the trailers, once the message is complete, none once it broke off.
+    fn look(&mut self, payload: &mut String) -> Option<Option<String>> {
         let engine = self.engine.as_mut()?;
         loop {
             let (used, event) = engine.advance(&self.input, 0);
@@ -149,11 +168,12 @@ impl End {
                 Event::Data { bytes, end, stream } => {
                     payload.push_str(&String::from_utf8_lossy(&self.input[bytes.clone()]));
                     engine.consumed(stream, bytes.len() as u32);
-                    ended = end.then(String::new);
+                    ended = end.then(|| Some(String::new()));
                 }
                 Event::Trailers { .. } => {
-                    ended = Some(String::from_utf8_lossy(engine.trailers()).into_owned());
+                    ended = Some(Some(String::from_utf8_lossy(engine.trailers()).into_owned()));
                 }
+                Event::Reset { .. } => ended = Some(None),
                 Event::Window { .. } => {}
                 other => panic!("{other:?}"),
             }
@@ -186,7 +206,7 @@ fn whole(input: &[u8], payload: &mut String) -> Option<String> {
             assert_eq!(&rest[end..], "\r\n");
             return Some(rest[..end].to_owned());
         }
-        payload.push_str(rest.get(..size)?);
+        payload.push_str(&rest[..size.min(rest.len())]);
         body = rest.get(size..)?.strip_prefix("\r\n")?;
     }
 }
@@ -227,7 +247,7 @@ fn check(protocols: [Protocol; 2], mode: &'static str) {
             let mut length = [usize::MAX; 2];
             let mut cut = 1;
             while cut < length[0].max(length[1]) {
-                let seen = std::cell::Cell::new([0; 2]);
+                let seen = Cell::new([0; 2]);
                 let at = |kind, bytes| {
                     let mut all = seen.get();
                     all[usize::from(kind == Kind::Response)] = bytes;
@@ -303,6 +323,221 @@ fn bodies_of_datagrams_arrive_whole() {
                     }
                 }
             });
+        }
+    }
+}
+
+/// A request of HTTP/2 with a body in datagrams.
+#[derive(Clone, Copy, Debug)]
+struct Upload {
+    number: u64,
+    length: usize,
+    /// Whether its head says the length.
+    announced: bool,
+    end: UploadEnd,
+}
+
+/// The end of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UploadEnd {
+    /// With the last datagram.
+    With,
+    /// Alone.
+    Apart,
+    Trailers,
+    /// The stream is reset, or the connection closed, in place of this datagram.
+    Reset(usize),
+    Close(usize),
+}
+
+impl Upload {
+    /// Sends it, each datagram alone, and takes in what gives windows. False if the server's answer will not come.
+    async fn send(self, client: &mut End) -> bool {
+        let Upload { number, length, announced, end } = self;
+        let framing = if announced { format!("content-length: {length}\r\n") } else { String::new() };
+        let mut message = Message::new(10);
+        let head = format!("POST /{number} HTTP/1.1\r\nhost: x\r\n{framing}\r\n");
+        message.read_kept(Kind::Request, head.as_bytes()).expect("a head");
+        let engine = client.engine.as_mut().expect("HTTP/2");
+        let stream =
+            engine.open(&message.head, message.bytes(), b"http", true, false).expect("there is room");
+        client.stream = stream;
+        client.flush().await;
+        let mut arrivals = Arrivals::new(number, Way::Up, length, 3);
+        let mut sent = 0;
+        while !arrivals.is_over() {
+            let Some(mut datagram) = arrivals.take() else {
+                sleep_until(arrivals.next_at()).await;
+                continue;
+            };
+            match end {
+                UploadEnd::Reset(at) if at == sent => {
+                    client.engine.as_mut().expect("HTTP/2").reset(stream, ErrorCode::Cancel);
+                    client.flush().await;
+                    return false;
+                }
+                UploadEnd::Close(at) if at == sent => {
+                    client.flush().await;
+                    client.peer.finish();
+                    return false;
+                }
+                _ => {}
+            }
+            let ends = arrivals.is_over() && end == UploadEnd::With;
+            while !datagram.is_empty() {
+                let engine = client.engine.as_mut().expect("HTTP/2");
+                let count = engine.send_data(stream, &datagram, ends);
+                datagram.drain(..count);
+                client.flush().await;
+                client.input.extend(client.peer.read_now(65_536).await);
+                assert_eq!(client.look(&mut String::new()), None, "nothing ends before the request");
+                if count == 0 {
+                    sleep_until(now().after(1)).await;
+                }
+            }
+            sent += 1;
+            // The proxy sees each alone.
+            for _ in 0..4 {
+                yield_now().await;
+            }
+        }
+        let engine = client.engine.as_mut().expect("HTTP/2");
+        match end {
+            UploadEnd::Apart => assert_eq!(engine.send_data(stream, b"", true), 0),
+            UploadEnd::Trailers => assert!(engine.send_trailers(stream, TRAILERS.as_bytes())),
+            _ => {}
+        }
+        client.flush().await;
+        true
+    }
+}
+
+/// Uploads through a proxy with these lines. The server breaks its first `failures` connections once it has the request.
+#[track_caller]
+fn check_uploads(server: Protocol, mode: &'static str, failures: usize, uploads: Vec<Upload>) {
+    let word = if server == Protocol::Http2 { " proto h2" } else { "" };
+    let text = format!(
+        "{HTTP}listen front\n bind 127.0.0.1:1 proto h2\n http-reuse never\n{mode}\n server s1 {{s1}}{word}\n"
+    );
+    run(text, move |world| async move {
+        for upload in uploads {
+            let seen = Rc::new(Served::default());
+            let (origin, at_server) = (world.origin("s1"), Rc::clone(&seen));
+            let task = spawn(&SERVER, Class::Normal, async move {
+                for _ in 0..failures {
+                    let mut failing = End::new(origin.accept().await, server, Kind::Response);
+                    assert!(failing.outcome().await.1.is_some(), "the whole request came");
+                }
+                let mut end = End::new(origin.accept().await, server, Kind::Response);
+                let (payload, trailers) = end.outcome().await;
+                if trailers.is_some() {
+                    let bytes = end.bytes(Form::Chunks);
+                    end.peer.send(bytes).await;
+                }
+                at_server.came.set(Some((payload, trailers)));
+                wake(at_server.waiting.get());
+                // The connection stays until the script is over.
+                wait(Tick::NEVER).await;
+            });
+            let mut client = End::new(world.client(), Protocol::Http2, Kind::Request);
+            let is_whole = upload.send(&mut client).await;
+            if is_whole {
+                assert_eq!(client.receive().await, (PIECES.concat(), TRAILERS.to_owned()), "{upload:?}");
+            }
+            let log = world.log().await;
+            let case = format!("{server:?}, {mode}, {upload:?}: {log}");
+            if log.contains("<NOSRV>") {
+                assert!(!is_whole && mode.contains("buffer"), "{case}");
+            } else {
+                let (payload, trailers) = seen.came().await;
+                let want = Pattern::new(upload.number, Way::Up).make(upload.length);
+                assert!(want.starts_with(payload.as_bytes()), "{case}: other bytes");
+                assert_eq!(trailers.is_some(), is_whole, "{case}: {} bytes", payload.len());
+                if is_whole {
+                    assert_eq!(payload.len(), upload.length, "{case}");
+                    // Behind a length there are none in HTTP/1.
+                    let go_on = server == Protocol::Http2 || !upload.announced;
+                    let sent = if upload.end == UploadEnd::Trailers && go_on { TRAILERS } else { "" };
+                    assert_eq!(trailers.as_deref(), Some(sent), "{case}");
+                }
+            }
+            weir_sched::kill(task);
+        }
+    });
+}
+
+/// The request that a server got.
+#[derive(Default)]
+struct Served {
+    came: Cell<Option<(String, Option<String>)>>,
+    waiting: Cell<TaskKey>,
+}
+
+impl Served {
+    async fn came(&self) -> (String, Option<String>) {
+        self.waiting.set(current());
+        loop {
+            if let Some(came) = self.came.take() {
+                return came;
+            }
+            let ended = wait(now().after(60_000)).await;
+            assert_ne!(ended, weir_sched::Wakeup::Deadline, "the server has not got to an end");
+        }
+    }
+}
+
+static SERVER: weir_sched::Kind = weir_sched::Kind::new("server");
+const SERVERS: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
+const INSPECTED: &str = " option http-buffer-request\n http-request set-header x-size %[req.body_len]";
+
+/// A client like one of QUIC: each datagram of its body arrives alone, its end with the last one, alone, or with trailers.
+#[test]
+fn uploads_in_datagrams_arrive_whole() {
+    let waits =
+        " http-request wait-for-body time 10s at-least 3000\n http-request set-header x-size %[req.body_len]";
+    for mode in ["", " filter trace quiet max-fwd 700", INSPECTED, waits] {
+        for server in SERVERS {
+            let mut uploads = Vec::new();
+            for (number, length) in (1..).zip([1, 1199, 1400, 4000, 16_384, 40_000, 200_000]) {
+                for end in [UploadEnd::With, UploadEnd::Apart, UploadEnd::Trailers] {
+                    uploads.push(Upload { number, length, announced: false, end });
+                    uploads.push(Upload { number: number + 100, length, announced: true, end });
+                }
+            }
+            check_uploads(server, mode, 0, uploads);
+        }
+    }
+}
+
+/// A kept body leaves again, as it came.
+#[test]
+fn uploads_in_datagrams_are_sent_again() {
+    let mode = " option http-buffer-request\n retries 3\n retry-on all-retryable-errors";
+    for server in SERVERS {
+        let mut uploads = Vec::new();
+        for (number, length) in (1..).zip([1, 1400, 4000, 14_000]) {
+            for end in [UploadEnd::With, UploadEnd::Apart, UploadEnd::Trailers] {
+                uploads.push(Upload { number, length, announced: false, end });
+                uploads.push(Upload { number, length, announced: true, end });
+            }
+        }
+        check_uploads(server, mode, 2, uploads);
+    }
+}
+
+/// Wherever an upload breaks off, no server takes it for a whole one.
+#[test]
+fn uploads_break_off_at_every_datagram() {
+    for mode in ["", " filter trace quiet max-fwd 700", INSPECTED] {
+        for server in SERVERS {
+            let mut uploads = Vec::new();
+            for at in 0..12 {
+                for end in [UploadEnd::Reset(at), UploadEnd::Close(at)] {
+                    uploads.push(Upload { number: 7, length: 20_000, announced: at % 2 == 0, end });
+                    uploads.push(Upload { number: 8, length: 20_000, announced: at % 2 == 1, end });
+                }
+            }
+            check_uploads(server, mode, 0, uploads);
         }
     }
 }

@@ -12,8 +12,9 @@ use pattern::{Pattern, Way};
 #[path = "../simulated/pattern.rs"]
 pub mod pattern;
 
-/// The body of an answer on its way. Its number decides what of it arrives when.
-pub struct Datagrams {
+/// A body on its way in datagrams. Its number decides what of it arrives when.
+#[derive(Debug)]
+pub struct Arrivals {
     body: Pattern,
     /// How much has not arrived.
     left: usize,
@@ -21,6 +22,46 @@ pub struct Datagrams {
     /// When the next datagram arrives.
     next_at: Tick,
     random: Random,
+}
+
+impl Arrivals {
+    /// A body of this length. Its first datagram arrives after a while.
+    pub fn new(number: u64, way: Way, length: usize, delay_ms: u64) -> Arrivals {
+        Arrivals {
+            body: Pattern::new(number, way),
+            left: length,
+            arrived: VecDeque::new(),
+            next_at: now().after(delay_ms),
+            random: Random::new(number),
+        }
+    }
+
+    /// The next datagram, if it has arrived. They come in bursts, with waits between them.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        while self.left > 0 && self.arrived.len() < READ_AHEAD && self.next_at <= now() {
+            let size = (1200 + self.random.below(200) as usize).min(self.left);
+            self.arrived.push_back(self.body.make(size));
+            self.left -= size;
+            let wait_ms = if self.random.below(8) == 0 { 1 + self.random.below(30) } else { 0 };
+            self.next_at = now().after(wait_ms);
+        }
+        self.arrived.pop_front()
+    }
+
+    /// When there is a datagram to take.
+    pub fn next_at(&self) -> Tick {
+        if self.arrived.is_empty() { self.next_at } else { now() }
+    }
+
+    /// Whether all datagrams were taken.
+    pub fn is_over(&self) -> bool {
+        self.left == 0 && self.arrived.is_empty()
+    }
+}
+
+/// The body of an answer in datagrams.
+pub struct Datagrams {
+    arrivals: Arrivals,
     /// It lends its pieces, the current one here; otherwise it appends them.
     lent: Option<Vec<u8>>,
     /// The end arrives after the last byte.
@@ -34,32 +75,17 @@ impl Datagrams {
         let number = words.next()?.parse().ok()?;
         let is_such = words.next()? == "Datagrams";
         let (length, delay_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let mut random = Random::new(number);
+        let mut arrivals = Arrivals::new(number, Way::Down, length, delay_ms);
         is_such.then(|| Datagrams {
-            body: Pattern::new(number, Way::Down),
-            left: length,
-            arrived: VecDeque::new(),
-            next_at: now().after(delay_ms),
-            lent: (random.below(2) == 0).then(Vec::new),
-            ends_apart: random.below(2) == 0,
-            random,
+            lent: (arrivals.random.below(2) == 0).then(Vec::new),
+            ends_apart: arrivals.random.below(2) == 0,
+            arrivals,
         })
-    }
-
-    /// Takes in the datagrams up to now: bursts, with waits between them.
-    fn arrive(&mut self) {
-        while self.left > 0 && self.arrived.len() < READ_AHEAD && self.next_at <= now() {
-            let size = (1200 + self.random.below(200) as usize).min(self.left);
-            self.arrived.push_back(self.body.make(size));
-            self.left -= size;
-            let wait_ms = if self.random.below(8) == 0 { 1 + self.random.below(30) } else { 0 };
-            self.next_at = now().after(wait_ms);
-        }
     }
 
     /// Nothing is here: the stream goes on at a time, or is woken.
     fn later(&mut self, at: Tick) -> Made {
-        if self.random.below(2) == 0 {
+        if self.arrivals.random.below(2) == 0 {
             return Made::Later(at);
         }
         let stream = weir_sched::current();
@@ -73,19 +99,20 @@ impl Datagrams {
 
 impl Service for Datagrams {
     fn advance(&mut self, _: usize, out: &mut Vec<u8>) -> Made {
-        self.arrive();
-        let piece = self.arrived.pop_front();
-        match (&piece, self.left) {
-            (None, 1..) => return self.later(self.next_at),
-            (None, 0) if std::mem::take(&mut self.ends_apart) => return self.later(now().after(3)),
-            _ => {}
+        let piece = self.arrivals.take();
+        if piece.is_none() {
+            match self.arrivals.is_over() {
+                false => return self.later(self.arrivals.next_at()),
+                true if std::mem::take(&mut self.ends_apart) => return self.later(now().after(3)),
+                true => {}
+            }
         }
         let piece = piece.unwrap_or_default();
         match &mut self.lent {
             Some(lent) => *lent = piece,
             None => out.extend_from_slice(&piece),
         }
-        let is_last = self.left == 0 && self.arrived.is_empty() && !self.ends_apart;
+        let is_last = self.arrivals.is_over() && !self.ends_apart;
         if is_last { Made::Last } else { Made::More }
     }
 
