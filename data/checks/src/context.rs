@@ -154,8 +154,7 @@ impl Context for CheckContext<'_> {
     }
 
     fn now(&self) -> WallTime {
-        let micros = weir_sched::wall_us();
-        WallTime { seconds: (micros / 1_000_000) as i64, micros: (micros % 1_000_000) as u32 }
+        weir_sched::wall_time()
     }
 
     fn time_zone(&self) -> &TimeZone {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_expr::WallTime;
 use weir_sched::Tick;
 
 /// One moment on both clocks.
@@ -20,9 +21,9 @@ impl Moment {
     }
 }
 
-/// A time of the wall clock, in the type of expressions.
-pub fn wall_time(micros: u64) -> weir_expr::WallTime {
-    weir_expr::WallTime { seconds: (micros / 1_000_000) as i64, micros: (micros % 1_000_000) as u32 }
+/// A time of the wall clock in microseconds, split for calendars.
+pub fn wall_time(micros: u64) -> WallTime {
+    WallTime::from_micros(micros.cast_signed())
 }
 
 /// The tick this long after now.

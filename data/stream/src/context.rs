@@ -64,7 +64,7 @@ impl Context for Stream {
     }
 
     fn now(&self) -> WallTime {
-        crate::clock::wall_time(weir_sched::wall_us())
+        weir_sched::wall_time()
     }
 
     fn time_zone(&self) -> &TimeZone {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use rustls::pki_types::CertificateDer;
+use weir_formats::civil::MONTHS;
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
@@ -116,6 +117,3 @@ pub(crate) fn moment(time: &ASN1Time) -> String {
         time.year()
     )
 }
-
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -7,26 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A wall-clock time, as read from the system's real-time clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WallTime {
-    /// Seconds since 1970-01-01T00:00:00Z.
-    pub seconds: i64,
-    /// Microseconds in that second, under 1,000,000.
-    pub micros: u32,
-}
-
-impl WallTime {
-    /// From nanoseconds since 1970, as the system's clock gives them.
-    pub fn from_nanos(nanos: u64) -> Self {
-        Self { seconds: (nanos / 1_000_000_000) as i64, micros: (nanos % 1_000_000_000 / 1000) as u32 }
-    }
-
-    /// Splits microseconds since 1970.
-    pub fn from_micros(micros: i64) -> Self {
-        Self { seconds: micros.div_euclid(1_000_000), micros: micros.rem_euclid(1_000_000) as u32 }
-    }
-}
+use weir_formats::{CivilTime, WallTime};
 
 /// How to find the local offset from UTC, in seconds east, for a time in seconds since 1970. Called once per second of
 /// log time.
@@ -35,69 +16,6 @@ pub type ZoneOffset = Arc<dyn Fn(i64) -> i32 + Send + Sync>;
 /// The [`ZoneOffset`] of Greenwich.
 pub fn utc() -> ZoneOffset {
     Arc::new(|_| 0)
-}
-
-/// A date of the proleptic Gregorian calendar with a time of day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CivilTime {
-    /// The year, 1970 for the epoch.
-    pub year: i64,
-    /// 1 to 12.
-    pub month: u8,
-    /// 1 to 31.
-    pub day: u8,
-    /// 0 to 23.
-    pub hour: u8,
-    /// 0 to 59.
-    pub minute: u8,
-    /// 0 to 59.
-    pub second: u8,
-    /// 0 is Sunday.
-    pub weekday: u8,
-}
-
-/// English month names, January first, as every log format abbreviates them.
-pub const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-impl CivilTime {
-    /// The date at `seconds` since 1970, in the zone that is `offset` seconds east of Greenwich.
-    pub fn at(seconds: i64, offset: i32) -> Self {
-        let local = seconds.saturating_add(i64::from(offset));
-        let days = local.div_euclid(86_400);
-        let of_day = local.rem_euclid(86_400);
-        let (year, month, day) = date_of(days);
-        Self {
-            year,
-            month,
-            day,
-            hour: (of_day / 3600) as u8,
-            minute: (of_day / 60 % 60) as u8,
-            second: (of_day % 60) as u8,
-            weekday: (days + 4).rem_euclid(7) as u8,
-        }
-    }
-
-    /// The month's English abbreviation.
-    pub fn month_name(&self) -> &'static str {
-        MONTHS[usize::from(self.month - 1)]
-    }
-}
-
-/// Days since 1970 to year, month and day: whole 400-year cycles first, years that begin in March inside them, so that
-/// the leap day is the last of its year.
-fn date_of(days: i64) -> (i64, u8, u8) {
-    const CYCLE: i64 = 146_097;
-    let from_march_0000 = days + 719_468;
-    let cycle = from_march_0000.div_euclid(CYCLE);
-    let day_of_cycle = from_march_0000.rem_euclid(CYCLE);
-    let year_of_cycle =
-        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
-    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u8;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 } as u8;
-    (cycle * 400 + year_of_cycle + i64::from(month <= 2), month, day)
 }
 
 /// The date strings of one second.
@@ -205,24 +123,6 @@ pub(crate) fn push_padded(out: &mut Vec<u8>, value: u64, width: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn known_dates() {
-        for (seconds, offset, expected) in [
-            (0, 0, (1970, 1, 1, 0, 0, 0, 4)),
-            (951_782_399, 0, (2000, 2, 28, 23, 59, 59, 1)),
-            (951_782_400, 0, (2000, 2, 29, 0, 0, 0, 2)),
-            (1_795_179_905, 0, (2026, 11, 20, 13, 5, 5, 5)),
-            (1_795_179_905, -5 * 3600, (2026, 11, 20, 8, 5, 5, 5)),
-            (-1, 0, (1969, 12, 31, 23, 59, 59, 3)),
-            (4_107_542_400, 0, (2100, 3, 1, 0, 0, 0, 1)),
-        ] {
-            let civil = CivilTime::at(seconds, offset);
-            let found =
-                (civil.year, civil.month, civil.day, civil.hour, civil.minute, civil.second, civil.weekday);
-            assert_eq!(found, expected, "at {seconds}");
-        }
-    }
 
     #[test]
     fn both_date_styles_follow_the_clock() {

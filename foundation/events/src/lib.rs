@@ -26,7 +26,6 @@ pub mod timeline;
 pub mod trace;
 pub mod writer;
 
-pub use calendar::{CivilTime, WallTime};
 pub use datagrams::{open_datagrams, size_datagram_sockets};
 pub use histogram::{Histogram, HistogramReading, Place};
 pub use logger::{
@@ -38,3 +37,4 @@ pub use relay::{NewHost, Relayed, RelayedDate};
 pub use sampling::SampleRanges;
 pub use sink::{Sink, Sinks};
 pub use syslog::{Facility, Level, LogFormat};
+pub use weir_formats::WallTime;

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use weir_formats::WallTime;
 use weir_sync::Ring;
 use weir_sys::{Address, AddressFamily, Errno, process, socket};
 
-use crate::calendar::{DateCache, WallTime, ZoneOffset, push_padded};
+use crate::calendar::{DateCache, ZoneOffset, push_padded};
 use crate::connector::{self, Connector};
 use crate::datagrams::{connect_datagrams, open_datagrams};
 use crate::outage::Outage;

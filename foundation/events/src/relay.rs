@@ -4,7 +4,10 @@
 //! format needs and the message lacks are filled in: the target's facility, today's date, a placeholder for the host.
 //! A message whose format is kept leaves with the bytes that it came with, except for a level or a host that has to change.
 
-use crate::calendar::{DateCache, MONTHS, WallTime, push_padded};
+use weir_formats::WallTime;
+use weir_formats::civil::MONTHS;
+
+use crate::calendar::{DateCache, push_padded};
 use crate::logger::LogTarget;
 use crate::syslog::{Level, LogFormat};
 

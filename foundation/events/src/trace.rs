@@ -24,9 +24,10 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use weir_formats::WallTime;
 use weir_sync::Published;
 
-use crate::calendar::{DateCache, WallTime, utc};
+use crate::calendar::{DateCache, utc};
 use crate::sink::Sink;
 use crate::syslog::LogFormat;
 

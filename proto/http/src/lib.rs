@@ -12,7 +12,6 @@ pub mod authority;
 pub mod body;
 pub mod case;
 pub mod cookie;
-pub mod date;
 pub mod flags;
 pub mod head;
 pub mod message;

@@ -1,5 +1,7 @@
 //! The dates in headers: recognized by their form, kept as written.
 
+use weir_formats::civil::MONTHS;
+
 /// The date in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp<'a> {
@@ -17,13 +19,10 @@ pub enum Stamp<'a> {
 /// The length of a date of RFC 3164.
 pub const RFC3164_LENGTH: usize = 15;
 
-const MONTHS: [&[u8; 3]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-
 /// The date of RFC 3164 that `text` begins with.
 pub(crate) fn rfc3164(text: &[u8]) -> Option<&[u8]> {
     let date = text.get(..RFC3164_LENGTH)?;
-    let month = MONTHS.iter().any(|month| date.starts_with(*month));
+    let month = MONTHS.iter().any(|month| date.starts_with(month.as_bytes()));
     // `Nov 20`, `Nov  5`; `Nov 05` is wrong and common.
     let day = match (date[4], date[5]) {
         (b' ', b'1'..=b'9') => true,

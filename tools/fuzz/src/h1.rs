@@ -56,7 +56,7 @@ fn ask(head: &mut Head, raw: &[u8]) {
         }
         let _ = weir_http::cookie::RequestCookies::new(value).count();
         let _ = weir_http::cookie::ResponseCookies::new(value).count();
-        let _ = (weir_http::auth::basic(value), weir_http::date::parse(value, 0));
+        let _ = weir_http::auth::basic(value);
     }
     let kind = head.kind();
     let fields = head.fields(raw).count();

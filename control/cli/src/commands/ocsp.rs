@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_events::CivilTime;
+use weir_formats::CivilTime;
 
 use super::tls::Lines;
 use crate::command::{Arguments, Command, Context, EXPERT, WORKER};

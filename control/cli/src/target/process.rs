@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use weir_events::trace::commands::Traces;
-use weir_events::{CivilTime, Sinks, WallTime};
+use weir_events::{Sinks, WallTime};
+use weir_formats::CivilTime;
 use weir_stats::StatsSource;
 use weir_stats::name_server::FIGURES;
 use weir_sync::Ring;

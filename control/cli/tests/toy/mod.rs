@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use weir_cli::Level;
 use weir_cli::target::*;
 use weir_cli::{Session, SessionSettings, Status};
-use weir_events::{CivilTime, WallTime};
+use weir_formats::{CivilTime, WallTime};
 use weir_stats::{Cursor, Field, InfoField, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 
 /// The trace source of a toy.

@@ -125,8 +125,7 @@ fn log_event(
     instance: &Instance,
     event: &ListenerEvent<'_>,
 ) {
-    let us = weir_sched::wall_us();
-    let time = weir_expr::WallTime { seconds: (us / 1_000_000) as i64, micros: (us % 1_000_000) as u32 };
+    let time = weir_sched::wall_time();
     let mut line = format!("{} [", event.source).into_bytes();
     weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, &instance.identity.time_zone, &mut line);
     line.extend_from_slice(format!(".{:03}] {place}: {}", time.micros / 1000, event.what).as_bytes());

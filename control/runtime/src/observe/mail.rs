@@ -2,8 +2,8 @@
 
 use weir_backend::MailLevel;
 use weir_config::model::Severity;
-use weir_events::calendar::{CivilTime, MONTHS};
 use weir_expr::TimeZone;
+use weir_formats::CivilTime;
 use weir_mail::Mail;
 use weir_stream::instance::Proxy;
 
@@ -37,9 +37,9 @@ pub(super) fn send(live: &Live, proxy: &Proxy, level: MailLevel, text: &str) {
 /// A date of a mail (RFC 5322, 3.3): `Mon, 23 Nov 2026 04:22:14 +0000 (UTC)`.
 fn date(seconds: i64, zone: &TimeZone) -> String {
     let local = zone.at(seconds);
-    let CivilTime { year, month, day, hour, minute, second, weekday } = CivilTime::at(seconds, local.offset);
-    let month = MONTHS[usize::from(month) - 1];
-    let weekday = WEEKDAYS[usize::from(weekday)];
+    let date = CivilTime::at(seconds, local.offset);
+    let (weekday, month) = (date.weekday_name(), date.month_name());
+    let CivilTime { year, day, hour, minute, second, .. } = date;
     let sign = if local.offset < 0 { '-' } else { '+' };
     let minutes = local.offset.unsigned_abs() / 60;
     let (ahead, rest) = (minutes / 60, minutes % 60);
@@ -48,8 +48,6 @@ fn date(seconds: i64, zone: &TimeZone) -> String {
         local.name
     )
 }
-
-const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
 #[cfg(test)]
 mod tests {

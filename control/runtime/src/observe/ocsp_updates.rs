@@ -451,7 +451,7 @@ fn log_exchange(live: &Live, exchange: &Exchange, outcome: &Outcome) {
 }
 
 fn wall_time(us: u64) -> WallTime {
-    WallTime { seconds: i64::try_from(us / 1_000_000).unwrap_or(i64::MAX), micros: (us % 1_000_000) as u32 }
+    WallTime::from_micros(i64::try_from(us).unwrap_or(i64::MAX))
 }
 
 /// The status that stands for a failure in a log, and who ended the exchange during what.

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_cli::target::{CliSocket, Limit, NameServerView, ProcessTarget, VariableSource};
 use weir_events::trace::commands::Traces;
-use weir_events::{CivilTime, Sinks, WallTime};
+use weir_events::{Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
     EvaluationPoint, EvaluationPoints, Expr, FormatOptions, Loader, Location, LogFormat, ProcessFacts,
     SampleType, Scope, SetCondition, Value, VariableScope, Warnings,
 };
+use weir_formats::CivilTime;
 use weir_resolvers::{Figure, NameServer, Section};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
@@ -189,7 +190,7 @@ impl LiveTarget {
                 uptime: self.uptime_s(),
                 stopping: instance.is_stopping(),
             },
-            now: weir_expr::WallTime { seconds: now.seconds, micros: now.micros },
+            now,
             seed: weir_sched::random(),
             variables: instance.variables().clone(),
         };

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 
+use weir_formats::civil::{MONTHS, seconds_of};
+
 use super::{Converter, Run};
 use crate::args::{ArgKind, Args};
 use crate::context::Context;
@@ -11,7 +13,7 @@ use crate::sample::SampleType::{Int, Str};
 use crate::sample::Value;
 use crate::scope::Scope;
 use crate::scratch;
-use crate::time::{self, Calendar, DAYS, MONTHS, TimeZone, WallTime, days_from_civil};
+use crate::time::{self, TimeZone, WallTime, date_at};
 
 pub(super) const ROWS: &[Converter] = &[
     Converter::new("date", Str, Int, Run::Pure(parse_date), "The timestamp of an HTTP date"),
@@ -92,14 +94,14 @@ fn http_date<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         _ => (1, 0),
     };
     let at = moment(value, args.int(0).unwrap_or(0), units);
-    let c = Calendar::new(at.seconds, 0);
+    let c = date_at(at.seconds, 0);
     let mut out = scratch::take();
     let _ = write!(
         out,
         "{}, {:02} {} {} {:02}:{:02}:{:02}",
-        &DAYS[usize::from(c.week_day)][..3],
+        c.weekday_name(),
         c.day,
-        &MONTHS[usize::from(c.month - 1)][..3],
+        c.month_name(),
         c.year,
         c.hour,
         c.minute,
@@ -133,7 +135,7 @@ fn timestamp(text: &[u8]) -> Option<i64> {
     };
     let number =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<i64>().ok())?;
-    let month = 1 + MONTHS.iter().position(|name| name[..3].eq_ignore_ascii_case(month))?;
+    let month = 1 + MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))?;
     let year = match (number(year)?, year.len()) {
         // Two digits: the century that makes it no more than 50 years from the turn of this one.
         (short @ 0..=69, 2) => 2000 + short,
@@ -143,7 +145,8 @@ fn timestamp(text: &[u8]) -> Option<i64> {
     };
     let day = number(day).filter(|day| (1..=31).contains(day))?;
     let mut clock = clock.splitn(3, ':').map(number);
-    let mut next = |limit: i64| clock.next()?.filter(|value| (0..=limit).contains(value));
-    let (hour, minute, second) = (next(23)?, next(59)?, next(60)?);
-    Some(days_from_civil(year, month as u8, day as u8) * 86_400 + hour * 3_600 + minute * 60 + second)
+    let mut next =
+        |limit: i64| clock.next()?.filter(|value| (0..=limit).contains(value)).map(|value| value as u8);
+    let time = [next(23)?, next(59)?, next(60)?];
+    Some(seconds_of(year, month as u8, day as u8, time))
 }

@@ -2,7 +2,10 @@
 
 use std::io::Write as _;
 
-use super::{Calendar, DAYS, MONTHS, TimeZone, WallTime};
+use weir_formats::CivilTime;
+use weir_formats::civil::{MONTH_NAMES, WEEKDAY_NAMES, is_leap};
+
+use super::{TimeZone, WallTime, date_at};
 
 /// How deep composite conversions may nest: `%c` uses `%T`, which uses `%H`.
 const MAX_DEPTH: u8 = 3;
@@ -15,14 +18,16 @@ const MAX_WIDTH: usize = 1024;
 /// `%N` gives the fraction of the second in nine digits, `%3N` in three (ms), `%6N` in six (us).
 pub fn format(format: &[u8], time: WallTime, zone: &TimeZone, out: &mut Vec<u8>) {
     let local = zone.at(time.seconds);
-    let calendar = Calendar::new(time.seconds, local.offset);
-    Writer { time, zone_name: &local.name, calendar }.run(format, out, MAX_DEPTH);
+    let date = date_at(time.seconds, local.offset);
+    Writer { time, zone_name: &local.name, offset: local.offset, date }.run(format, out, MAX_DEPTH);
 }
 
 struct Writer<'z> {
     time: WallTime,
     zone_name: &'z str,
-    calendar: Calendar,
+    /// How far the zone is ahead of UTC, in seconds.
+    offset: i32,
+    date: CivilTime,
 }
 
 impl Writer<'_> {
@@ -66,12 +71,12 @@ impl Writer<'_> {
 
     /// Appends one conversion; false if there is none of that name.
     fn conversion(&self, conversion: u8, out: &mut Vec<u8>, depth: u8) -> bool {
-        let c = &self.calendar;
+        let c = &self.date;
         let _ = match conversion {
-            b'a' => write!(out, "{}", &DAYS[usize::from(c.week_day)][..3]),
-            b'A' => write!(out, "{}", DAYS[usize::from(c.week_day)]),
-            b'b' | b'h' => write!(out, "{}", &MONTHS[usize::from(c.month - 1)][..3]),
-            b'B' => write!(out, "{}", MONTHS[usize::from(c.month - 1)]),
+            b'a' => write!(out, "{}", c.weekday_name()),
+            b'A' => write!(out, "{}", WEEKDAY_NAMES[usize::from(c.weekday)]),
+            b'b' | b'h' => write!(out, "{}", c.month_name()),
+            b'B' => write!(out, "{}", MONTH_NAMES[usize::from(c.month - 1)]),
             b'c' => return self.composite(b"%a %b %e %H:%M:%S %Y", out, depth),
             b'C' => write!(out, "{:02}", c.year.div_euclid(100)),
             b'd' => write!(out, "{:02}", c.day),
@@ -96,16 +101,16 @@ impl Writer<'_> {
             b'S' => write!(out, "{:02}", c.second),
             b't' => write!(out, "\t"),
             b'T' | b'X' => return self.composite(b"%H:%M:%S", out, depth),
-            b'u' => write!(out, "{}", if c.week_day == 0 { 7 } else { c.week_day }),
-            b'U' => write!(out, "{:02}", (c.year_day + 7 - u16::from(c.week_day)) / 7),
+            b'u' => write!(out, "{}", if c.weekday == 0 { 7 } else { c.weekday }),
+            b'U' => write!(out, "{:02}", (c.year_day + 7 - u16::from(c.weekday)) / 7),
             b'V' => write!(out, "{:02}", self.iso_week().1),
-            b'w' => write!(out, "{}", c.week_day),
-            b'W' => write!(out, "{:02}", (c.year_day + 7 - u16::from((c.week_day + 6) % 7)) / 7),
+            b'w' => write!(out, "{}", c.weekday),
+            b'W' => write!(out, "{:02}", (c.year_day + 7 - u16::from((c.weekday + 6) % 7)) / 7),
             b'y' => write!(out, "{:02}", c.year.rem_euclid(100)),
             b'Y' => write!(out, "{}", c.year),
             b'z' => {
-                let minutes = c.offset.unsigned_abs() / 60;
-                let sign = if c.offset < 0 { '-' } else { '+' };
+                let minutes = self.offset.unsigned_abs() / 60;
+                let sign = if self.offset < 0 { '-' } else { '+' };
                 write!(out, "{sign}{:02}{:02}", minutes / 60, minutes % 60)
             }
             b'Z' => write!(out, "{}", self.zone_name),
@@ -124,8 +129,8 @@ impl Writer<'_> {
 
     /// The year and week of ISO 8601: weeks begin on Monday and belong to the year of their Thursday.
     fn iso_week(&self) -> (i64, i64) {
-        let c = &self.calendar;
-        let monday_based = (i64::from(c.week_day) + 6) % 7;
+        let c = &self.date;
+        let monday_based = (i64::from(c.weekday) + 6) % 7;
         let thursday = i64::from(c.year_day) - monday_based + 3;
         if thursday < 0 {
             let days = if is_leap(c.year - 1) { 366 } else { 365 };
@@ -171,10 +176,6 @@ fn hour12(hour: u8) -> u8 {
         0 => 12,
         hour => hour,
     }
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
 #[cfg(test)]

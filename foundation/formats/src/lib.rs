@@ -1,0 +1,10 @@
+//! Text that every floor writes alike.
+//!
+//! - [`civil`]: dates of the calendar from seconds, and back. The names of months and weekdays.
+//!
+//! The crate refuses to know clocks, time zones, locales and files: seconds and offsets are arguments. It allocates nothing, so that
+//! `proto` and `language` may import it. Begin with [`CivilTime::at`].
+
+pub mod civil;
+
+pub use civil::{CivilTime, WallTime};
