@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use weir_formats::json::{Beyond, Escaping};
 use weir_syntax::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
 
 use crate::problems;
@@ -116,7 +117,7 @@ fn object(text: &mut String, finding: &Finding) {
     text.push('{');
     if let Some(position) = &finding.position {
         // Writing to a string does not fail.
-        let _ = write!(text, "\"file\":{},\"line\":{},", quoted(&position.file), position.line);
+        let _ = write!(text, "\"file\":{},\"line\":{},", JSON.quoted(&position.file), position.line);
         if let Some((column, end)) = position.columns {
             let _ = write!(text, "\"column\":{column},\"end_column\":{end},");
         }
@@ -126,13 +127,13 @@ fn object(text: &mut String, finding: &Finding) {
         "\"code\":\"{}\",\"severity\":\"{}\",\"message\":{}",
         finding.code,
         name(finding.severity),
-        quoted(&finding.message)
+        JSON.quoted(&finding.message)
     );
     if let Some(note) = &finding.note {
-        let _ = write!(text, ",\"note\":{}", quoted(note));
+        let _ = write!(text, ",\"note\":{}", JSON.quoted(note));
     }
     if let Some(suggestion) = &finding.suggestion {
-        let _ = write!(text, ",\"suggestion\":{}", quoted(suggestion));
+        let _ = write!(text, ",\"suggestion\":{}", JSON.quoted(suggestion));
     }
     if finding.times > 1 {
         let _ = write!(text, ",\"times\":{}", finding.times);
@@ -150,25 +151,8 @@ fn name(severity: Severity) -> &'static str {
     }
 }
 
-/// A JSON string (RFC 8259, 7).
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            control if control < ' ' => {
-                // Writing to a string does not fail.
-                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
+/// JSON strings of findings.
+const JSON: Escaping = Escaping { short: "\n\t", is_uppercase: false, beyond: Beyond::Stay };
 
 /// The code of what `.warning` and its like say.
 const ASKED_FOR: &str = "C116";
@@ -216,7 +200,8 @@ mod tests {
 
     #[test]
     fn texts_are_escaped() {
-        assert_eq!(quoted("a\"b\\c\n\t\u{1}é"), "\"a\\\"b\\\\c\\n\\t\\u0001é\"");
+        let text = JSON.quoted("a\"b\\c\n\r\t\u{1}\u{7f}é/").to_string();
+        assert_eq!(text, "\"a\\\"b\\\\c\\n\\u000d\\t\\u0001\u{7f}é/\"");
         assert_eq!(json(true, &[]), "{\"valid\":true,\"diagnostics\":[]}\n");
     }
 }

@@ -4,7 +4,7 @@
 //! including gaps in the positions.
 
 use crate::fields::Type;
-use crate::render::{Format, write_float, write_json_string, write_number, write_type_and_value};
+use crate::render::{Format, JSON, write_float, write_number, write_type_and_value};
 use crate::row::{Cells, Value};
 
 /// One row of the dictionary.
@@ -257,7 +257,7 @@ fn write_json(row: &InfoDecl, value: Value<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"field\":{\"pos\":");
     write_number(Value::U32(row.position), out);
     out.extend_from_slice(b",\"name\":");
-    write_json_string(row.name, out);
+    JSON.write(row.name, out);
     crate::render::write_json_rest(row.tags, value, out);
 }
 

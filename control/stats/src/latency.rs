@@ -6,7 +6,7 @@ use weir_events::HistogramReading;
 
 use crate::dump::{Progress, Walk, WritesRows, advance};
 use crate::fields::Field;
-use crate::render::{write_csv_text, write_json_string};
+use crate::render::{JSON, write_csv_text};
 use crate::row::{LATENCY_PHASES, Row};
 use crate::source::{Selection, StatsSource};
 
@@ -92,9 +92,9 @@ fn write_csv(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<u
 
 fn write_json(row: &Row, phase: &str, reading: &HistogramReading, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"pxname\":");
-    write_json_string(row.text(Field::Pxname), out);
+    JSON.write(row.text(Field::Pxname), out);
     out.extend_from_slice(b",\"svname\":");
-    write_json_string(row.text(Field::Svname), out);
+    JSON.write(row.text(Field::Svname), out);
     let (count, mean) = (reading.count(), reading.mean());
     let _ = write!(out, ",\"phase\":\"{phase}\",\"count\":{count},\"mean_us\":{mean}");
     PERCENTILES

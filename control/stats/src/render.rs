@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use weir_formats::json::{Beyond, Escaping};
+
 use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, Field};
 use crate::row::{Row, Value};
 
@@ -118,7 +120,7 @@ pub fn write_json_tags_and_value(tags: &str, value: Value<'_>, out: &mut Vec<u8>
         type_word(value)
     );
     match value {
-        Value::Text(text) => write_json_string(text, out),
+        Value::Text(text) => JSON.write(text, out),
         Value::Float(number) => write_float(number, out),
         other => write_number(other, out),
     }
@@ -223,27 +225,8 @@ pub(crate) fn write_csv_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// A JSON string with its quotes (RFC 8259, section 7).
-pub(crate) fn write_json_string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    for character in text.chars() {
-        match character {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
-            control if (control as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", control as u32);
-            }
-            other => {
-                let mut buffer = [0; 4];
-                out.extend_from_slice(other.encode_utf8(&mut buffer).as_bytes());
-            }
-        }
-    }
-    out.push(b'"');
-}
+/// JSON strings of statistics.
+pub(crate) const JSON: Escaping = Escaping { short: "\n\r\t", is_uppercase: false, beyond: Beyond::Stay };
 
 #[cfg(test)]
 mod tests {
@@ -298,7 +281,10 @@ mod tests {
 
     #[test]
     fn json_escapes() {
-        assert_eq!(written(|out| write_json_string("a\"\\\n\u{1}é", out)), "\"a\\\"\\\\\\n\\u0001é\"");
+        assert_eq!(
+            written(|out| JSON.write("a\"\\\n\r\t\u{1}\u{7f}é/", out)),
+            "\"a\\\"\\\\\\n\\r\\t\\u0001\u{7f}é/\""
+        );
     }
 
     #[test]

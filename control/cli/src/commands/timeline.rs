@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use weir_events::WallTime;
 use weir_events::timeline::{Entry, Moment, Word};
+use weir_formats::json::{Beyond, Escaping};
 use weir_sync::ring::{Seek, Wait};
 
 use crate::command::{Arguments, Command, Context, WORKER};
@@ -269,8 +270,7 @@ fn write_json(entry: &Entry, text: &mut String) {
         entry.bytes[1]
     );
     for (word, name) in WORDS {
-        let _ = write!(text, ",\"{name}\":");
-        write_string(entry.word(word), text);
+        let _ = write!(text, ",\"{name}\":{}", JSON.quoted(entry.word(word)));
     }
     text.push_str(",\"moments_ms\":{");
     let reached = MOMENTS.iter().filter_map(|(moment, _, name)| Some((name, entry.moment(*moment)?)));
@@ -281,19 +281,8 @@ fn write_json(entry: &Entry, text: &mut String) {
     text.push_str("}}");
 }
 
-/// A JSON string with its quotes (RFC 8259, section 7).
-fn write_string(value: &str, text: &mut String) {
-    text.push('"');
-    for character in value.chars() {
-        match character {
-            '"' | '\\' => text.extend(['\\', character]),
-            '\n' => text.push_str("\\n"),
-            _ if character < ' ' => _ = write!(text, "\\u{:04x}", u32::from(character)),
-            _ => text.push(character),
-        }
-    }
-    text.push('"');
-}
+/// JSON strings of streams.
+const JSON: Escaping = Escaping { short: "\n", is_uppercase: false, beyond: Beyond::Stay };
 
 #[cfg(test)]
 mod tests {
@@ -378,6 +367,11 @@ mod tests {
              \"ending\":\"the server sent no response in time\",\
              \"moments_ms\":{\"first_byte\":1,\"request\":2,\"place\":2,\"connected\":5,\"end\":5001}}"
         );
+    }
+
+    #[test]
+    fn json_escapes_controls() {
+        assert_eq!(JSON.quoted("a\"\\\n\r\t\u{1}é/").to_string(), "\"a\\\"\\\\\\n\\u000d\\u0009\\u0001é/\"");
     }
 
     fn check(words: &str, takes: bool) {

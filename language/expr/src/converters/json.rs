@@ -1,7 +1,8 @@
 //! JSON: escaping text for it, and taking one value out of it.
 
 use std::borrow::Cow;
-use std::io::Write as _;
+
+use weir_formats::json::{Beyond, Escaping};
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
@@ -64,12 +65,12 @@ fn escape(text: &[u8], code: InputCode, out: &mut Vec<u8>) -> Option<()> {
     let mut rest = text;
     while let Some(&first) = rest.first() {
         let (character, length) = match code {
-            InputCode::Bytes => (Some(u32::from(first)), 1),
+            InputCode::Bytes => (Some(char::from(first)), 1),
             InputCode::Utf8 { accept_overlong, .. } => decode_utf8(rest, accept_overlong),
         };
         rest = &rest[length..];
         match (character, code) {
-            (Some(character), _) => push_character(character, out),
+            (Some(character), _) => ESCAPED.push(character, out),
             (None, InputCode::Utf8 { skip_errors: true, .. }) => {}
             (None, _) => return None,
         }
@@ -77,35 +78,15 @@ fn escape(text: &[u8], code: InputCode, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn push_character(character: u32, out: &mut Vec<u8>) {
-    let short = match character {
-        0x08 => Some(b'b'),
-        0x09 => Some(b't'),
-        0x0a => Some(b'n'),
-        0x0c => Some(b'f'),
-        0x0d => Some(b'r'),
-        0x22 | 0x2f | 0x5c => Some(character as u8),
-        _ => None,
-    };
-    match (short, character) {
-        (Some(short), _) => out.extend([b'\\', short]),
-        (None, 0x20..=0x7e) => out.push(character as u8),
-        (None, 0..=0xffff) => {
-            let _ = write!(out, "\\u{character:04x}");
-        }
-        _ => {
-            // Beyond 16 bits JSON wants two surrogates.
-            let above = character - 0x1_0000;
-            let _ = write!(out, "\\u{:04x}\\u{:04x}", 0xd800 + (above >> 10), 0xdc00 + (above & 0x3ff));
-        }
-    }
-}
+/// The escapes of the manual: the solidus, and all characters beyond printable ASCII.
+const ESCAPED: Escaping =
+    Escaping { short: "\u{8}\u{c}\n\r\t/", is_uppercase: false, beyond: Beyond::Escaped };
 
 /// The first character and the bytes it takes; no character if they are not well formed.
-fn decode_utf8(text: &[u8], accept_overlong: bool) -> (Option<u32>, usize) {
+fn decode_utf8(text: &[u8], accept_overlong: bool) -> (Option<char>, usize) {
     let first = text[0];
     let (count, bits, minimum) = match first {
-        0..=0x7f => return (Some(first.into()), 1),
+        0..=0x7f => return (Some(char::from(first)), 1),
         0xc0..=0xdf => (1, first & 0x1f, 0x80),
         0xe0..=0xef => (2, first & 0x0f, 0x800),
         0xf0..=0xf7 => (3, first & 0x07, 0x1_0000),
@@ -119,10 +100,8 @@ fn decode_utf8(text: &[u8], accept_overlong: bool) -> (Option<u32>, usize) {
             _ => return (None, index),
         }
     }
-    let allowed = (accept_overlong || character >= minimum)
-        && character <= 0x10_ffff
-        && !(0xd800..=0xdfff).contains(&character);
-    (allowed.then_some(character), count + 1)
+    let is_allowed = accept_overlong || character >= minimum;
+    (char::from_u32(character).filter(|_| is_allowed), count + 1)
 }
 
 /// One step of a path.

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use weir_formats::json::{Beyond, Escaping};
+
 use crate::sample::{SampleType, Value};
 use crate::scratch;
 
@@ -148,36 +150,17 @@ fn json_string(text: &[u8], utf8: bool, out: &mut Vec<u8>) {
     out.push(b'"');
     if utf8 {
         for chunk in text.utf8_chunks() {
-            for character in chunk.valid().chars() {
-                match u8::try_from(character) {
-                    Ok(byte @ ..0xa0) => json_byte(byte, out),
-                    _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-                }
-            }
-            chunk.invalid().iter().for_each(|byte| json_byte(*byte, out));
+            chunk.valid().chars().for_each(|character| UTF8.push(character, out));
+            chunk.invalid().iter().for_each(|byte| BYTES.push(char::from(*byte), out));
         }
     } else {
-        text.iter().for_each(|byte| json_byte(*byte, out));
+        text.iter().for_each(|byte| BYTES.push(char::from(*byte), out));
     }
     out.push(b'"');
 }
 
-fn json_byte(byte: u8, out: &mut Vec<u8>) {
-    let short = match byte {
-        b'"' | b'\\' => byte,
-        0x08 => b'b',
-        0x0c => b'f',
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        b' '..=b'~' => return out.push(byte),
-        _ => {
-            let _ = write!(out, "\\u{byte:04X}");
-            return;
-        }
-    };
-    out.extend_from_slice(&[b'\\', short]);
-}
+const BYTES: Escaping = Escaping { short: "\u{8}\u{c}\n\r\t", is_uppercase: true, beyond: Beyond::Escaped };
+const UTF8: Escaping = Escaping { beyond: Beyond::StayButControls, ..BYTES };
 
 #[cfg(test)]
 mod tests {
