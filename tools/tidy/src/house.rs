@@ -17,11 +17,11 @@ struct Room {
 const NOTHING: &[&str] = &[];
 /// The wing `sched` may use everything that knows the kernel, threads and time.
 const SCHED_BELOW: &[&str] = &["foundation"];
-/// Pure crates (no sockets, no clock, no threads, no logging) may only use what one thread owns, and the forms of text.
-const PURE_BELOW: &[&str] = &["foundation/containers", "foundation/formats"];
+/// Pure crates (no sockets, no clock, no threads, no logging) may only use the formats of text.
+const PURE_BELOW: &[&str] = &["foundation/formats"];
 const DATA_BELOW: &[&str] = &["foundation", "sched", "proto", "language"];
 const CONTROL_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data"];
-const BIN_BELOW: &[&str] = &["foundation", "sched", "proto", "language", "data", "control"];
+const BIN_BELOW: &[&str] = &["foundation", "language", "data", "control"];
 
 const HOUSE: &[Room] = &[
     room("weir-containers", "foundation/containers", NOTHING, NOTHING),
@@ -30,7 +30,7 @@ const HOUSE: &[Room] = &[
     room("weir-formats", "foundation/formats", NOTHING, NOTHING),
     room("weir-sys", "foundation/sys", NOTHING, NOTHING),
     room("weir-memory", "foundation/memory", &["weir-sys"], NOTHING),
-    room("weir-sync", "foundation/sync", &["weir-containers", "weir-sys"], NOTHING),
+    room("weir-sync", "foundation/sync", &["weir-sys"], NOTHING),
     room("weir-events", "foundation/events", &["weir-formats", "weir-sync", "weir-sys"], NOTHING),
     room("weir-sched", "sched", NOTHING, SCHED_BELOW),
     room("weir-http", "proto/http", NOTHING, PURE_BELOW),
@@ -50,7 +50,7 @@ const HOUSE: &[Room] = &[
     room("weir-mux", "data/mux", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-relay", "data/relay", &["weir-net", "weir-tls"], DATA_BELOW),
     room("weir-mail", "data/mail", &["weir-net"], DATA_BELOW),
-    room("weir-backend", "data/backend", &["weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
+    room("weir-backend", "data/backend", NOTHING, DATA_BELOW),
     room("weir-tables", "data/tables", NOTHING, DATA_BELOW),
     room("weir-peers", "data/peers", &["weir-net", "weir-tables", "weir-tls"], DATA_BELOW),
     room("weir-checks", "data/checks", &["weir-backend", "weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
@@ -94,6 +94,40 @@ pub fn edges(workspace: &Workspace) -> Vec<Fault> {
     faults(&workspace.crates)
 }
 
+/// Edges that the map allows and that no crate has: a neighbour that is not imported, a floor that no crate with the same floors imports.
+pub fn unused(workspace: &Workspace) -> Vec<Fault> {
+    idle(&workspace.crates)
+}
+
+fn idle(crates: &[Crate]) -> Vec<Fault> {
+    let imports = |room: &Room| {
+        let member = crates.iter().find(|member| member.name == room.name);
+        let named = member.into_iter().flat_map(|member| &member.dependencies);
+        Vec::from_iter(named.filter_map(|name| crates.iter().find(|member| member.name == *name)))
+    };
+    let mut faults = Vec::new();
+    for room in HOUSE {
+        for neighbour in room.neighbours {
+            if !imports(room).iter().any(|import| import.name == *neighbour) {
+                faults.push(Fault::new(
+                    room.name,
+                    format!("may import {neighbour} and does not: take it off the map"),
+                ));
+            }
+        }
+        for floor in room.below {
+            let alike = HOUSE.iter().filter(|other| other.below == room.below);
+            if !alike.flat_map(imports).any(|import| is_on(import, floor)) {
+                faults.push(Fault::new(
+                    room.name,
+                    format!("may import {floor} and does not: take it off the map"),
+                ));
+            }
+        }
+    }
+    faults
+}
+
 fn faults(crates: &[Crate]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for member in crates.iter().filter(|member| !member.folder.starts_with(OUTSIDE)) {
@@ -125,29 +159,31 @@ impl Room {
         if WIRE.contains(&import_name) && !speaks_wire {
             return false;
         }
-        self.neighbours.contains(&import_name)
-            || self.below.iter().any(|floor| {
-                import.folder == *floor
-                    || import.folder.strip_prefix(floor).is_some_and(|rest| rest.starts_with('/'))
-            })
+        self.neighbours.contains(&import_name) || self.below.iter().any(|floor| is_on(import, floor))
     }
+}
+
+fn is_on(import: &Crate, floor: &str) -> bool {
+    import.folder == floor || import.folder.strip_prefix(floor).is_some_and(|rest| rest.starts_with('/'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn house() -> Vec<Crate> {
+        let member = |room: &Room| Crate {
+            name: room.name.into(),
+            folder: room.folder.into(),
+            dependencies: Vec::new(),
+            of_tests: Vec::new(),
+            roots: Vec::new(),
+        };
+        HOUSE.iter().map(member).collect()
+    }
+
     fn check(name: &str, imports: &[&str], expected: &[&str]) {
-        let mut crates: Vec<Crate> = HOUSE
-            .iter()
-            .map(|room| Crate {
-                name: room.name.into(),
-                folder: room.folder.into(),
-                dependencies: Vec::new(),
-                of_tests: Vec::new(),
-                roots: Vec::new(),
-            })
-            .collect();
+        let mut crates = house();
         let member = crates.iter_mut().find(|member| member.name == name).expect("a crate of the house");
         member.dependencies = imports.iter().map(|&import| import.to_owned()).collect();
         let refused: Vec<String> = faults(&crates).into_iter().map(|fault| fault.why).collect();
@@ -160,10 +196,10 @@ mod tests {
     #[test]
     fn arrows_point_down_only() {
         check("weir-events", &["weir-sync", "weir-formats", "weir-sys", "libc"], &[]);
-        check("weir-sync", &["weir-events"], &["weir-events"]);
+        check("weir-sync", &["weir-events", "weir-containers"], &["weir-events", "weir-containers"]);
         check("weir-containers", &["weir-sys"], &["weir-sys"]);
         check("weir-sched", &["weir-sync", "weir-http", "weir-net"], &["weir-http", "weir-net"]);
-        check("weir-h1", &["weir-http", "weir-containers"], &[]);
+        check("weir-h1", &["weir-http", "weir-formats"], &[]);
         check("weir-proxy", &["weir-http"], &["weir-http"]);
         check("weir-stream", &["weir-backend", "weir-config", "weir-http", "weir-sched"], &[]);
         check("weir-backend", &["weir-stream"], &["weir-stream"]);
@@ -184,10 +220,38 @@ mod tests {
     fn what_never_moves_may_not_reach_sockets_clocks_threads_or_logs() {
         check(
             "weir-h1",
-            &["weir-sys", "weir-sync", "weir-events"],
-            &["weir-sys", "weir-sync", "weir-events"],
+            &["weir-sys", "weir-sync", "weir-events", "weir-containers"],
+            &["weir-sys", "weir-sync", "weir-events", "weir-containers"],
         );
         check("weir-config", &["weir-sys", "weir-sched"], &["weir-sys", "weir-sched"]);
+    }
+
+    #[test]
+    fn an_allowed_edge_that_no_crate_has_is_a_fault() {
+        let mut crates = house();
+        for (member, room) in crates.iter_mut().zip(HOUSE) {
+            let neighbours = room.neighbours.iter().copied();
+            let below =
+                HOUSE.iter().filter(|other| room.below.iter().any(|floor| other.folder.starts_with(floor)));
+            member.dependencies =
+                neighbours.chain(below.map(|other| other.name)).map(str::to_owned).collect();
+        }
+        assert_eq!(idle(&crates), []);
+        let places = |crates: &[Crate]| -> Vec<String> {
+            let why = |fault: Fault| format!("{}: {}", fault.place, fault.why);
+            idle(crates).into_iter().map(why).collect()
+        };
+        let of = |crates: &mut [Crate], name: &str, gone: &str| {
+            let member = crates.iter_mut().find(|member| member.name == name).expect("a crate of the house");
+            member.dependencies.retain(|import| !import.starts_with(gone));
+        };
+        of(&mut crates, "weir-mux", "weir-net");
+        assert_eq!(places(&crates), ["weir-mux: may import weir-net and does not: take it off the map"]);
+        of(&mut crates, "weir-top", "weir-");
+        of(&mut crates, "weir-ring", "weir-");
+        assert_eq!(places(&crates).len(), 1, "weir-sched, with the same floors, imports foundation");
+        of(&mut crates, "weir-sched", "weir-");
+        assert_eq!(places(&crates).len(), 4);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! `cargo test -p weir-tidy` reads every `Cargo.toml` through `cargo metadata` and every source file as text. It fails on
 //!
-//! * an edge between crates that points up or sideways ([`house`]), a circle of modules that grew ([`circles`]);
+//! * an edge between crates that points up or sideways ([`house`]), a drawing of others than Cargo's ([`drawing`]), a circle of modules that grew ([`circles`]);
 //! * unsafe code or a connection outside its folder, a crate without an opening page, a file that is too long or not compiled,
 //!   an empty name ([`text`]);
 //! * a licence or a crate that `deny.toml` rejects ([`licences`]), a benchmark of other versions than are built ([`locks`]);
@@ -15,6 +15,7 @@
 
 pub mod circles;
 mod declarations;
+pub mod drawing;
 pub mod english;
 pub mod findings;
 pub mod house;

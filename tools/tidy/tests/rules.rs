@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use weir_tidy::{
-    Fault, Workspace, circles, english, findings, house, licences, locks, methods, names, proofs, readme,
-    rows, text,
+    Fault, Workspace, circles, drawing, english, findings, house, licences, locks, methods, names, proofs,
+    readme, rows, text,
 };
 
 /// Read once for all rules: cargo's metadata and every source take longer than most rules.
@@ -18,6 +18,16 @@ fn check(rule: impl Fn(&Workspace) -> Vec<Fault>) {
 #[test]
 fn arrows_between_crates_point_down() {
     check(house::edges);
+}
+
+#[test]
+fn the_map_allows_no_edge_that_is_not_there() {
+    check(house::unused);
+}
+
+#[test]
+fn the_drawing_shows_the_arrows_of_cargo() {
+    check(drawing::lies);
 }
 
 #[test]
