@@ -32,6 +32,8 @@ pub mod pem;
 mod pump;
 mod record;
 pub mod resumption;
+#[cfg(test)]
+mod rfc8448;
 mod secp521r1;
 mod secrets;
 pub mod session;

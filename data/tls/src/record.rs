@@ -192,7 +192,11 @@ impl Direction {
         self.next()?;
         let (kind, length) = match self.layout {
             Layout::Tls13 => {
-                // The type is the last nonzero byte (RFC 8446, 5.4).
+                // Padding counts (RFC 8446, 5.4).
+                if length > MAX_CONTENT + 1 {
+                    return Err(Failure::of(Alert::RecordOverflow));
+                }
+                // The type is the last nonzero byte.
                 let at = room.iter().rposition(|byte| *byte != 0);
                 let at = at.ok_or(Failure::of(Alert::UnexpectedMessage))?;
                 (room[at], at)

@@ -16,6 +16,7 @@ mod h1;
 mod h2;
 mod peers;
 mod proxy;
+mod records;
 mod syntax;
 mod syslog;
 mod tls;
@@ -26,6 +27,7 @@ pub use h1::{chunked_body, request_head, response_head};
 pub use h2::{client_frames, header_block};
 pub use peers::{peer_hello, peer_messages};
 pub use proxy::proxy_header;
+pub use records::{client_hello, tls_records};
 pub use syntax::{configuration, configuration_lines, preprocessor_condition};
 pub use syslog::{syslog_message, syslog_relayed, syslog_stream};
 pub use tls::{certificate_chain, revocation_list};
@@ -38,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("certificate_chain", certificate_chain),
     ("chunked_body", chunked_body),
     ("client_frames", client_frames),
+    ("client_hello", client_hello),
     ("condition", condition),
     ("configuration", configuration),
     ("configuration_lines", configuration_lines),
@@ -55,4 +58,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("syslog_message", syslog_message),
     ("syslog_relayed", syslog_relayed),
     ("syslog_stream", syslog_stream),
+    ("tls_records", tls_records),
 ];

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod constant;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -270,14 +272,16 @@ impl Forger {
         self.sequence += 1;
         if !self.is_tls13 {
             let mut body = content.to_vec();
-            let aad = [&sequence[..], &[kind, 3, 3, 0, body.len() as u8]].concat();
+            let aad = [&sequence[..], &[kind, 3, 3], &(body.len() as u16).to_be_bytes()].concat();
             let explicit = &nonce[4..].to_vec();
             let nonce = Nonce::assume_unique_for_key(nonce);
             self.key.seal_in_place_append_tag(nonce, Aad::from(aad), &mut body).expect("a record");
-            return [&[kind, 3, 3, 0, (8 + body.len()) as u8][..], explicit, &body].concat();
+            let length = (8 + body.len() as u16).to_be_bytes();
+            return [&[kind, 3, 3][..], &length, explicit, &body].concat();
         }
         let mut body = [content, &[kind]].concat();
-        let header = [23, 3, 3, 0, (body.len() + 16) as u8];
+        let [high, low] = (body.len() as u16 + 16).to_be_bytes();
+        let header = [23, 3, 3, high, low];
         let nonce = Nonce::assume_unique_for_key(nonce);
         self.key.seal_in_place_append_tag(nonce, Aad::from(header), &mut body).expect("a record");
         [&header[..], &body].concat()
