@@ -12,7 +12,8 @@ use crate::model::{
     ThreadRange, ThreadSet,
 };
 use crate::numbers::{delay_of, integer, integer_in};
-use crate::rows::{Handler, Row, Table};
+use crate::rows::DefaultValue::{Described, Written};
+use crate::rows::{Handler, Row, Table, ValueHelp};
 use crate::tls_words::{ReadTls, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
 
@@ -176,7 +177,8 @@ const READY: &[Row<BindReader>] = &[
         let backlog = value(words, "backlog", 0..=i32::MAX as u32)?;
         bind.options.backlog = (backlog > 0).then_some(backlog);
         Ok(())
-    }),
+    })
+    .default(Described("that of the frontend")),
     option("defer-accept", "", "", "accept a connection only once it sent data", |bind, _| {
         bind.options.defer_accept = true;
         Ok(())
@@ -216,7 +218,8 @@ const READY: &[Row<BindReader>] = &[
         }
         bind.id = Some(id);
         Ok(())
-    }),
+    })
+    .default(Described("the lowest number that is free")),
     option(
         "interface",
         "<interface>",
@@ -227,7 +230,8 @@ const READY: &[Row<BindReader>] = &[
             bind.options.interface = Some(name.text().into());
             Ok(())
         },
-    ),
+    )
+    .default(Described("all")),
     option("level", "<level>", "admin", "runtime API: rights of its clients", |bind, words| {
         let word = words.expect("'level' : missing level")?;
         bind.options.level = Some(match word.text() {
@@ -240,12 +244,23 @@ const READY: &[Row<BindReader>] = &[
             }
         });
         Ok(())
-    }),
+    })
+    .default(Described("`operator`"))
+    .values(&[
+        ("user", "reads statistics without secrets"),
+        (
+            "operator",
+            "reads all statistics and makes changes that are not sensitive, such as clearing counters (the \
+             default)",
+        ),
+        ("admin", "may do everything"),
+    ]),
     option("maxconn", "<maxconn>", "1000", "connections that the listener holds at once", |bind, words| {
         let maxconn = value(words, "maxconn", 0..=i32::MAX as u32)?;
         bind.options.maxconn = (maxconn > 0).then_some(maxconn);
         Ok(())
-    }),
+    })
+    .default(Described("no limit of its own")),
     option("mode", "<mode>", "660", "permissions of the unix socket, in octal", |bind, words| {
         let word = words.expect("'mode' : missing or invalid mode '' (octal integer expected)")?;
         let octal = word.text().bytes().all(|byte| matches!(byte, b'0'..=b'7'));
@@ -256,7 +271,8 @@ const READY: &[Row<BindReader>] = &[
         };
         bind.options.ownership.mode = Some(mode);
         Ok(())
-    }),
+    })
+    .default(Described("what the umask of the process leaves")),
     option(
         "mss",
         "<maxseg>",
@@ -272,12 +288,14 @@ const READY: &[Row<BindReader>] = &[
             bind.options.mss = Some(mss);
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     option("name", "<name>", "public", "name of the listener in logs and statistics", |bind, words| {
         let name = words.expect("'name' : missing name")?;
         bind.name = Some(name.text().into());
         Ok(())
-    }),
+    })
+    .default(Described("the address as it is written")),
     option(
         "nice",
         "<nice>",
@@ -292,12 +310,15 @@ const READY: &[Row<BindReader>] = &[
                 })?;
             Ok(())
         },
-    ),
+    )
+    .default(Written("0")),
     option("proto", "<name>", "h1", "protocol to speak, whatever would be negotiated", |bind, words| {
         let word = words.expect("'proto' : missing value")?;
         bind.options.protocol = Some(protocol(word)?);
         Ok(())
-    }),
+    })
+    .default(Described("what ALPN chose, else what the first bytes are"))
+    .values(PROTOCOLS),
     option("severity-output", "<format>", "number", "how the runtime API marks severities", |bind, words| {
         let word = words.expect("'severity-output' : missing severity format")?;
         bind.options.severity_output = match word.text() {
@@ -311,7 +332,13 @@ const READY: &[Row<BindReader>] = &[
             }
         };
         Ok(())
-    }),
+    })
+    .default(Written("none"))
+    .values(&[
+        ("none", "not at all (the default)"),
+        ("number", "answers begin with the severity in brackets: '[3]: '"),
+        ("string", "answers begin with its name: '[err]: '"),
+    ]),
     option(
         "shards",
         "{ <number> | by-thread | by-group }",
@@ -326,7 +353,8 @@ const READY: &[Row<BindReader>] = &[
                     Ok(count @ 1..=MAX_SHARDS) => Shards::Count(count),
                     _ => {
                         let message = format!(
-                            "'shards' : invalid value {word}, allowed range is 1..{MAX_SHARDS} or 'by-thread' or 'by-group'"
+                            "'shards' : invalid value {word}, allowed range is 1..{MAX_SHARDS} or \
+                             'by-thread' or 'by-group'"
                         );
                         return Err(fault(word.span(), message));
                     }
@@ -334,19 +362,22 @@ const READY: &[Row<BindReader>] = &[
             });
             Ok(())
         },
-    ),
+    )
+    .default(Described("that of `tune.listener.default-shards`")),
     option("idle-ping", "<delay>", "10s", "HTTP/2: how often idle clients are tested", |bind, words| {
         let word = words.expect("'idle-ping' : missing delay")?;
         let delay = delay_of(words, word, "idle-ping")?;
         bind.options.idle_ping = Some(delay).filter(|delay| !delay.is_zero());
         Ok(())
-    }),
+    })
+    .default(Described("none: idle clients are not pinged")),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |bind, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
         let delay = delay_of(words, word, "tcp-ut")?;
         bind.options.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
         Ok(())
-    }),
+    })
+    .default(Described("the system's")),
     option("tfo", "", "", "TCP Fast Open", |bind, _| {
         bind.options.tcp_fast_open = true;
         Ok(())
@@ -358,7 +389,8 @@ const READY: &[Row<BindReader>] = &[
         })?;
         bind.options.threads = Some(set);
         Ok(())
-    }),
+    })
+    .default(Described("all threads")),
     option("transparent", "", "", "bind to addresses that are not local", |bind, _| {
         bind.options.transparent = true;
         Ok(())
@@ -409,6 +441,10 @@ fn value(words: &mut Words<'_>, keyword: &str, range: std::ops::RangeInclusive<u
     }
     integer(words, keyword, range)
 }
+
+/// The values of `proto`.
+pub(crate) const PROTOCOLS: &[ValueHelp] =
+    &[("h1", "HTTP/1"), ("h2", "HTTP/2"), ("none", "bytes, in 'mode tcp'")];
 
 /// The protocol that a `proto` word names, of those that are spoken with both sides.
 pub(crate) fn protocol(word: &Word) -> Parsed<Protocol> {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::model::{CertificateFiles, CertificateLoad, CertificateStore, Location};
+use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
@@ -14,7 +15,7 @@ pub(crate) type CrtStoreKeyword = fn(&mut CertificateStore, &mut Words<'_>, Loca
 
 /// Every word of a `crt-store` section.
 pub(crate) static CRT_STORE_KEYWORDS: Table<CrtStoreKeyword> = Table::new(&[&[
-    Row::ready(
+    Row::<CrtStoreKeyword>::ready(
         "crt-base",
         "<dir>",
         "/etc/ssl/certs",
@@ -23,8 +24,9 @@ pub(crate) static CRT_STORE_KEYWORDS: Table<CrtStoreKeyword> = Table::new(&[&[
             store.certificate_base = Some(folder(store, words, "crt-base")?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("that of `global`")),
+    Row::<CrtStoreKeyword>::ready(
         "key-base",
         "<dir>",
         "/etc/ssl/private",
@@ -33,7 +35,8 @@ pub(crate) static CRT_STORE_KEYWORDS: Table<CrtStoreKeyword> = Table::new(&[&[
             store.key_base = Some(folder(store, words, "key-base")?);
             Ok(())
         },
-    ),
+    )
+    .default(Described("that of `global`")),
     Row::ready("load", "[crt <file>] [param*]", "crt site.pem", "a certificate", load),
 ]]);
 
@@ -43,10 +46,11 @@ pub(crate) type LoadKeyword = fn(&mut CertificateFiles, &mut Words<'_>) -> Parse
 /// Every word of a `load` line; lines of a `crt-list` accept them, too, except `alias`.
 pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
     Row::not_yet("acme", "<string>", "certificate by ACME"),
-    Row::ready("alias", "<string>", "site", "name of the certificate", |files, words| {
+    Row::<LoadKeyword>::ready("alias", "<string>", "site", "name of the certificate", |files, words| {
         files.alias = Some(file(words, "alias")?);
         Ok(())
-    }),
+    })
+    .default(Described("the name of the file")),
     Row::not_yet("bits", "<number>", "certificate by ACME: size of the key"),
     Row::ready("crt", "<filename>", "site.pem", "file of the certificate", |files, words| {
         files.certificate = Some(file(words, "crt")?);
@@ -67,28 +71,36 @@ pub(crate) static LOAD_KEYWORDS: Table<LoadKeyword> = Table::new(&[&[
         },
     ),
     Row::not_yet("jwt", "[ off | on ]", "a certificate that verifies tokens"),
-    Row::ready("key", "<filename>", "site.key", "file of the key", |files, words| {
+    Row::<LoadKeyword>::ready("key", "<filename>", "site.key", "file of the key", |files, words| {
         files.key = Some(file(words, "key")?);
         Ok(())
-    }),
+    })
+    .default(Described("the key in the certificate's file, or beside it")),
     Row::not_yet("keytype", "[ RSA | ECDSA ]", "certificate by ACME: kind of the key"),
     Row::ready("ocsp", "<filename>", "site.ocsp", "file of the OCSP response", |files, words| {
         files.ocsp = Some(file(words, "ocsp")?);
         Ok(())
     }),
-    Row::ready("ocsp-update", "[ off | on ]", "off", "renew the OCSP response", |files, words| {
-        let word = words.expect("'ocsp-update' expects 'on' or 'off' as an argument.")?;
-        files.ocsp_update = Some(match word.text() {
-            "off" => false,
-            "on" => true,
-            _ => {
-                let message =
-                    format!("cannot parse 'ocsp-update' value '{word}', 'on' or 'off' is expected.");
-                return Err(fault(word.span(), message));
-            }
-        });
-        Ok(())
-    }),
+    Row::<LoadKeyword>::ready(
+        "ocsp-update",
+        "[ off | on ]",
+        "off",
+        "renew the OCSP response",
+        |files, words| {
+            let word = words.expect("'ocsp-update' expects 'on' or 'off' as an argument.")?;
+            files.ocsp_update = Some(match word.text() {
+                "off" => false,
+                "on" => true,
+                _ => {
+                    let message =
+                        format!("cannot parse 'ocsp-update' value '{word}', 'on' or 'off' is expected.");
+                    return Err(fault(word.span(), message));
+                }
+            });
+            Ok(())
+        },
+    )
+    .default(Described("that of `ocsp-update.mode`, `off`")),
     Row::ready(
         "sctl",
         "<filename>",

@@ -6,6 +6,7 @@ use crate::bind::{read_bind, read_datagram_bind};
 use crate::model::{HostStrategy, Location, LogForward};
 use crate::numbers::{delay_of, integer};
 use crate::proxy::read_log_target_words;
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, is_name_character, same_section};
@@ -22,7 +23,7 @@ pub(crate) type LogForwardKeyword = fn(&mut LogForward, Location, &mut Words<'_>
 
 /// Every word of the section.
 pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[&[
-    Row::ready(
+    Row::<LogForwardKeyword>::ready(
         "backlog",
         "<conns>",
         "1000",
@@ -32,7 +33,8 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
             section.backlog = (backlog > 0).then_some(backlog);
             words.end("backlog")
         },
-    ),
+    )
+    .default(Described("that of `maxconn`")),
     Row::ready(
         "bind",
         "<addr> [param*]",
@@ -55,7 +57,8 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
     ),
     Row::ready(
         "log",
-        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]] }",
+        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] \
+         <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 local0",
         "where messages go; in the format that they came in unless told",
         |section, _, words| {
@@ -71,11 +74,18 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
             Ok(())
         },
     ),
-    Row::ready("maxconn", "<conns>", "100", "connections of senders at once", |section, _, words| {
-        let maxconn = integer(words, "maxconn", 0..=i32::MAX as u32)?;
-        section.maxconn = (maxconn > 0).then_some(maxconn);
-        words.end("maxconn")
-    }),
+    Row::<LogForwardKeyword>::ready(
+        "maxconn",
+        "<conns>",
+        "100",
+        "connections of senders at once",
+        |section, _, words| {
+            let maxconn = integer(words, "maxconn", 0..=i32::MAX as u32)?;
+            section.maxconn = (maxconn > 0).then_some(maxconn);
+            words.end("maxconn")
+        },
+    )
+    .default(Written("10")),
     Row::ready(
         "option assume-rfc6587-ntf",
         "",
@@ -96,7 +106,7 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
             words.end("option dont-parse-log")
         },
     ),
-    Row::ready(
+    Row::<LogForwardKeyword>::ready(
         "option host",
         "{ replace | fill | keep | append }",
         "keep",
@@ -109,15 +119,17 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
                 "append" => HostStrategy::Append,
                 other => {
                     return Err(words.fault(format!(
-                        "'option host' expects one of 'replace', 'fill', 'keep' or 'append' but got '{other}'."
+                        "'option host' expects one of 'replace', 'fill', 'keep' or 'append' but got \
+                         '{other}'."
                     )));
                 }
             };
             words.take();
             words.end("option host")
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("fill")),
+    Row::<LogForwardKeyword>::ready(
         "timeout client",
         "<timeout>",
         "30s",
@@ -128,7 +140,8 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
             section.client_timeout = (!timeout.is_zero()).then_some(timeout);
             words.end("timeout client")
         },
-    ),
+    )
+    .default(Described("none, with a warning")),
 ]]);
 
 const SECTION: &str = "log-forward";

@@ -5,6 +5,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 use crate::address::{refuse_multipath, server_address};
 use crate::model::{Location, MAIL_TIMEOUT, Mailer, Mailers, ServerAddress, ServerPort};
 use crate::numbers::delay_of;
+use crate::rows::DefaultValue::Written;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, same_section};
@@ -15,7 +16,7 @@ pub(crate) type MailersKeyword = fn(&mut Mailers, &mut Words<'_>) -> Parsed;
 /// Every word of a `mailers` section.
 pub(crate) static MAILERS_KEYWORDS: Table<MailersKeyword> = Table::new(&[&[
     Row::ready("mailer", "<name> <ip>:<port>", "smtp1 127.0.0.1:25", "a mail server", read_mailer),
-    Row::ready(
+    Row::<MailersKeyword>::ready(
         "timeout mail",
         "<time>",
         "20s",
@@ -25,7 +26,8 @@ pub(crate) static MAILERS_KEYWORDS: Table<MailersKeyword> = Table::new(&[&[
             section.timeout = delay_of(words, word, "timeout mail")?;
             words.end("timeout mail")
         },
-    ),
+    )
+    .default(Written("10s")),
 ]]);
 
 /// The most mail servers in one section.

@@ -17,6 +17,7 @@ use crate::numbers::integer_in;
 use crate::proxy::read_log_target_words;
 use crate::resources::Resources;
 use crate::ring::needs_a_stream;
+use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::server::{
@@ -90,7 +91,8 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
     }),
     Row::ready(
         "log",
-        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]] }",
+        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] \
+         <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 local0",
         "where connections of peers are logged: who connects, and why somebody is refused",
         |reader, _, words| reader.log(words),
@@ -109,7 +111,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "an instance; of this one without an address where there is a 'bind'",
         |reader, context, words| reader.peer(context, words, "server"),
     ),
-    Row::ready(
+    Row::<PeersKeyword>::ready(
         "shards",
         "<number>",
         "2",
@@ -119,7 +121,8 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
             reader.section.shards = integer_in(word, "shards", 1..=u32::MAX)?;
             words.end("shards")
         },
-    ),
+    )
+    .default(Described("every peer gets all keys")),
     Row::ready(
         "table",
         "<name> type <type> size <size> [param*]",

@@ -13,6 +13,7 @@ use crate::model::{Location, NameServer, Resolvers, ServerSettings};
 use crate::numbers::{delay_of, integer_in};
 use crate::resources::Resources;
 use crate::ring::needs_a_stream;
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::server::{
@@ -40,7 +41,7 @@ pub(crate) type ResolversKeyword = fn(&mut ResolversLine<'_>, &mut Words<'_>) ->
 
 /// Every word of the section.
 pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
-    Row::ready(
+    Row::<ResolversKeyword>::ready(
         "accepted_payload_size",
         "<nb>",
         "8192",
@@ -51,14 +52,16 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
                 integer_in(word, "accepted_payload_size", SMALLEST_PAYLOAD..=u16::MAX)?;
             words.end("accepted_payload_size")
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("512")),
+    Row::<ResolversKeyword>::ready(
         "hold",
         "{ nx | refused | timeout | other | valid | obsolete } <period>",
         "nx 10s",
         "how long a result stays valid, by kind of response",
         |line, words| {
-            let expects = "'hold' expects one of 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete', and a time.";
+            let expects = "'hold' expects one of 'nx', 'refused', 'timeout', 'other', 'valid' or \
+                           'obsolete', and a time.";
             let event = words.expect(expects)?;
             let hold = &mut line.section.hold;
             let period = match event.text() {
@@ -70,7 +73,8 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
                 "obsolete" => &mut hold.obsolete,
                 other => {
                     let message = format!(
-                        "'hold' unknown event '{other}', expects 'nx', 'refused', 'timeout', 'other', 'valid' or 'obsolete'."
+                        "'hold' unknown event '{other}', expects 'nx', 'refused', 'timeout', 'other', \
+                         'valid' or 'obsolete'."
                     );
                     return Err(fault(event.span(), message));
                 }
@@ -79,12 +83,14 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             *period = delay_of(words, word, "hold")?;
             words.end("hold")
         },
-    ),
+    )
+    .default(Described("`valid 10s`, `obsolete 0s`, and `30s` for the others")),
     Row::ready(
         "nameserver",
         "<name> <address>:<port> [param*]",
         "dns1 192.0.2.1:53",
-        "a name server; over connections with 'tcp@', which take the words of servers about connecting and TLS",
+        "a name server; over connections with 'tcp@', which take the words of servers about connecting \
+         and TLS",
         |line, words| {
             let expects = "'nameserver' expects <name> and <addr>[:<port>] as arguments.";
             let name = words.expect(expects)?;
@@ -120,7 +126,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
         }
         words.end("parse-resolv-conf")
     }),
-    Row::ready(
+    Row::<ResolversKeyword>::ready(
         "resolve_retries",
         "<nb>",
         "2",
@@ -130,8 +136,9 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             line.section.retries = integer_in(word, "resolve_retries", 0..=MOST_RETRIES)?.max(1);
             words.end("resolve_retries")
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("3")),
+    Row::<ResolversKeyword>::ready(
         "timeout",
         "{ resolve | retry } <time>",
         "retry 2s",
@@ -153,7 +160,8 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
             *timeout = time;
             words.end("timeout")
         },
-    ),
+    )
+    .default(Described("`resolve 1s`, `retry 1s`")),
 ]]);
 
 const SECTION: &str = "resolvers";
@@ -210,7 +218,8 @@ impl ResolversLine<'_> {
                 }
                 _ if !over_tcp => {
                     let message = format!(
-                        "'{subject}' : '{word}' is about connections, and this name server is asked by datagrams: write 'tcp@' before its address."
+                        "'{subject}' : '{word}' is about connections, and this name server is asked by \
+                         datagrams: write 'tcp@' before its address."
                     );
                     return Err(fault(span, message));
                 }

@@ -11,6 +11,7 @@ use crate::expressions::{Expressions, Notes};
 use crate::model::{Location, LogHeader, ProxyV2Tls, Ring, RingServer, ServerSettings, TransparentSource};
 use crate::numbers::{delay_of, size_of};
 use crate::resources::Resources;
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, read_server_options, too_large};
@@ -47,20 +48,22 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
             words.end("backing-file")
         },
     ),
-    Row::ready("description", "<text>", "events", "what it is for", |context, words| {
+    Row::<RingKeyword>::ready("description", "<text>", "events", "what it is for", |context, words| {
         let text = words.expect("missing ring description text.")?;
         context.reader.ring.description = text.text().into();
         words.end("description")
-    }),
-    Row::ready("format", "<format>", "timed", "what precedes messages", |context, words| {
+    })
+    .default(Described("none")),
+    Row::<RingKeyword>::ready("format", "<format>", "timed", "what precedes messages", |context, words| {
         let word = words.peek_text();
         let header =
             LogHeader::from_name(word).ok_or_else(|| words.fault(format!("unknown format '{word}'.")))?;
         context.reader.ring.header = Some(header);
         words.take();
         words.end("format")
-    }),
-    Row::ready("maxlen", "<length>", "1200", "longer messages are cut", |context, words| {
+    })
+    .default(Described("`raw`")),
+    Row::<RingKeyword>::ready("maxlen", "<length>", "1200", "longer messages are cut", |context, words| {
         let word = words.peek_text();
         let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
         let length = word.parse::<u64>().ok().or(digits.then_some(u64::MAX)).filter(|length| *length > 0);
@@ -68,7 +71,8 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
             length.ok_or_else(|| words.fault(format!("invalid size '{word}' for new sink buffer.")))?;
         if length > LONGEST_MESSAGE.into() {
             let message = format!(
-                "ring '{}' event max length '{word}' exceeds max payload size, forced to '{LONGEST_MESSAGE}'.",
+                "ring '{}' event max length '{word}' exceeds max payload size, forced to \
+                 '{LONGEST_MESSAGE}'.",
                 context.reader.ring.name
             );
             context.diagnostics.warning(words.here(), message);
@@ -76,7 +80,8 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         context.reader.ring.length_max = length.min(LONGEST_MESSAGE.into()) as u32;
         words.take();
         words.end("maxlen")
-    }),
+    })
+    .default(Written("1024")),
     Row::ready(
         "server",
         "<name> <address> [param*]",
@@ -84,10 +89,11 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
         "a log server that gets a copy of every message",
         |context, words| context.server(words),
     ),
-    Row::ready("size", "<size>", "1m", "bytes of the ring", |context, words| {
+    Row::<RingKeyword>::ready("size", "<size>", "1m", "bytes of the ring", |context, words| {
         context.reader.size(words, context.diagnostics)
-    }),
-    Row::ready(
+    })
+    .default(Written("16384")),
+    Row::<RingKeyword>::ready(
         "timeout connect",
         "<timeout>",
         "5s",
@@ -97,8 +103,9 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
             context.reader.ring.connect_timeout = Some(delay_of(words, word, "timeout connect")?);
             words.end("timeout connect")
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("none")),
+    Row::<RingKeyword>::ready(
         "timeout server",
         "<timeout>",
         "5s",
@@ -108,7 +115,8 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
             context.reader.ring.server_timeout = Some(delay_of(words, word, "timeout server")?);
             words.end("timeout server")
         },
-    ),
+    )
+    .default(Described("none")),
 ]]);
 
 /// The longest `maxlen`: that of a log line.
@@ -175,7 +183,8 @@ impl RingReader {
         if size < self.ring.size {
             let (name, current) = (&self.ring.name, self.ring.size);
             let message = format!(
-                "ignoring new size '{size}' that is smaller than current size '{current}' for ring '{name}'."
+                "ignoring new size '{size}' that is smaller than current size '{current}' for ring \
+                 '{name}'."
             );
             diagnostics.push(Diagnostic::warning(word.span(), message));
             return Ok(());

@@ -25,7 +25,24 @@ pub struct Row<F> {
     pub discovery: bool,
     /// Bits that its table defines for further places where it may or may not be used.
     pub uses: u8,
+    /// What holds where it is not written, if anything does.
+    pub default: Option<DefaultValue>,
+    /// The arguments to choose from, where the word is written with one of a list.
+    pub values: &'static [ValueHelp],
 }
+
+/// What holds where a word is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DefaultValue {
+    /// The same as these arguments. A test reads each configuration with and without them and compares the results.
+    Written(&'static str),
+    /// The part of a sentence that says it, where the default depends on something else.
+    Described(&'static str),
+}
+
+/// A value with its placeholders in angle brackets, and its effect. A test writes each value on a line and reads it, so
+/// that no refused value is listed.
+pub type ValueHelp = (&'static str, &'static str);
 
 /// How a word is read.
 #[derive(Clone, Copy, Debug)]
@@ -47,25 +64,17 @@ impl<F> Row<F> {
         help: &'static str,
         read: F,
     ) -> Self {
-        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: false, uses: 0 }
+        Row::new(name, arguments, example, help, Handler::Ready(read))
     }
 
     /// A word of the language that is not implemented yet.
     pub const fn not_yet(name: &'static str, arguments: &'static str, help: &'static str) -> Self {
-        Row { name, arguments, help, example: "", handler: Handler::NotYet, discovery: false, uses: 0 }
+        Row::new(name, arguments, "", help, Handler::NotYet)
     }
 
     /// A word that the language no longer has.
     pub const fn removed(name: &'static str, instead: &'static str) -> Self {
-        Row {
-            name,
-            arguments: "",
-            help: instead,
-            example: "",
-            handler: Handler::Removed(instead),
-            discovery: false,
-            uses: 0,
-        }
+        Row::new(name, "", "", instead, Handler::Removed(instead))
     }
 
     /// A word that is understood, and that the master reads too.
@@ -76,7 +85,19 @@ impl<F> Row<F> {
         help: &'static str,
         read: F,
     ) -> Self {
-        Row { name, arguments, help, example, handler: Handler::Ready(read), discovery: true, uses: 0 }
+        let mut row = Row::new(name, arguments, example, help, Handler::Ready(read));
+        row.discovery = true;
+        row
+    }
+
+    const fn new(
+        name: &'static str,
+        arguments: &'static str,
+        example: &'static str,
+        help: &'static str,
+        handler: Handler<F>,
+    ) -> Self {
+        Row { name, arguments, help, example, handler, discovery: false, uses: 0, default: None, values: &[] }
     }
 
     /// The row with these bits of [`Row::uses`].
@@ -85,10 +106,22 @@ impl<F> Row<F> {
         self
     }
 
+    /// The row with this default.
+    pub const fn default(mut self, value: DefaultValue) -> Self {
+        self.default = Some(value);
+        self
+    }
+
+    /// The row with these values to choose from.
+    pub const fn values(mut self, values: &'static [ValueHelp]) -> Self {
+        self.values = values;
+        self
+    }
+
     /// The row with another handler.
     pub(crate) const fn handled_by<G>(&self, handler: Handler<G>) -> Row<G> {
-        let Row { name, arguments, help, example, discovery, uses, .. } = *self;
-        Row { name, arguments, help, example, handler, discovery, uses }
+        let Row { name, arguments, help, example, discovery, uses, default, values, .. } = *self;
+        Row { name, arguments, help, example, handler, discovery, uses, default, values }
     }
 
     /// Whether the word is understood.

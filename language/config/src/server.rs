@@ -12,15 +12,16 @@ use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Diagnostic, Layout, Span, Word};
 
 use crate::address::{is_multipath, proxy_address};
-use crate::bind::protocol;
+use crate::bind::{PROTOCOLS, protocol};
 use crate::expressions::Expressions;
 use crate::model::{
     Framing, HashKey, InitialAddress, ProxyV2, Ring, SendProxy, ServerSettings, SocksProxy, WebSocket,
 };
 use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
-use crate::tls_words::{ReadTls, tls_rows};
+use crate::tls_words::{ReadTls, protocols, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, is_name_character, not_yet, suggesting};
 
 /// A server line while it is read.
@@ -132,9 +133,9 @@ pub(crate) fn is_for_log_streams(name: &str) -> bool {
     SERVER_OPTIONS.find(name).is_some_and(|row| row.uses & LOG_STREAMS == LOG_STREAMS) || is_about_tls(name)
 }
 
-/// The words about TLS that `bind` lines have as well; log servers need no application protocol.
+/// The words about TLS that `bind` lines have as well, and log servers, too.
 fn is_about_tls(name: &str) -> bool {
-    name != "alpn" && crate::tls_words::TLS_ROWS.iter().any(|row| row.name == name)
+    crate::tls_words::TLS_ROWS.iter().any(|row| row.name == name)
 }
 
 /// Whether a word is about TLS.
@@ -254,6 +255,10 @@ fn read_word(server: &mut ServerLine<'_>, word: &Word, words: &mut Words<'_>) ->
 }
 
 const READY: &[Row<ServerReader>] = &[
+    option("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |server, words| {
+        tls::options(server).protocols = Some(protocols(words, "'alpn'")?);
+        Ok(())
+    }),
     option("non-stick", "", "", "no stick-table remembers the server", |server, _| {
         server.settings.non_stick = true;
         Ok(())
@@ -267,7 +272,8 @@ const READY: &[Row<ServerReader>] = &[
     option("backup", "", "", "use the server only when no other is left", |server, _| {
         server.settings.backup = true;
         Ok(())
-    }).with(LOGS),
+    })
+    .with(LOGS),
     option("cookie", "<value>", "s1", "value of the server in the persistence cookie", |server, words| {
         let value = words.expect("'cookie' expects <value> as argument.")?;
         server.settings.cookie = Some(value.text().into());
@@ -276,11 +282,13 @@ const READY: &[Row<ServerReader>] = &[
     option("disabled", "", "", "start the server in maintenance", |server, _| {
         server.settings.disabled = true;
         Ok(())
-    }).with(LOGS),
+    })
+    .with(LOGS),
     option("enabled", "", "", "undo 'disabled' of default-server", |server, _| {
         server.settings.disabled = false;
         Ok(())
-    }).with(NOT_ADDED | LOGS),
+    })
+    .with(NOT_ADDED | LOGS),
     option("guid", "<string>", "g1", "identifier that is unique in the process", |server, words| {
         let word = words.expect("'guid' : expects an argument")?;
         if matches!(server.kind, ServerLineKind::Template | ServerLineKind::Default) {
@@ -289,7 +297,8 @@ const READY: &[Row<ServerReader>] = &[
         }
         server.guid = Some(checked_guid(word)?);
         Ok(())
-    }).with(LOGS),
+    })
+    .with(LOGS),
     option("hash-key", "<key>", "addr-port", "what places the server on the hash ring", |server, words| {
         let word = words.expect("'hash-key' expects 'id', 'addr', or 'addr-port' value.")?;
         server.settings.hash_key = match word.text() {
@@ -299,7 +308,13 @@ const READY: &[Row<ServerReader>] = &[
             _ => return Err(fault(word.span(), "'hash-key' has to be 'id', 'addr', or 'addr-port'.")),
         };
         Ok(())
-    }),
+    })
+    .default(Written("id"))
+    .values(&[
+        ("id", "its number (the default)"),
+        ("addr", "its address"),
+        ("addr-port", "its address and port"),
+    ]),
     option("id", "<value>", "7", "identifier in statistics and persistence", |server, words| {
         let word = words.expect("'id' : expects an integer argument")?;
         if server.kind == ServerLineKind::Default {
@@ -310,7 +325,9 @@ const READY: &[Row<ServerReader>] = &[
             return Err(fault(word.span(), "'id' : custom id has to be > 0."));
         }
         Ok(())
-    }).with(LOGS),
+    })
+    .with(LOGS)
+    .default(Described("the lowest number that is free")),
     option(
         "init-addr",
         "{last | libc | none | <ip>},[...]*",
@@ -321,7 +338,15 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.initial_address = initial_addresses(word)?;
             Ok(())
         },
-    ).with(NOT_ADDED | LOGS),
+    )
+    .with(NOT_ADDED | LOGS)
+    .default(Described("`last,libc`"))
+    .values(&[
+        ("last", "that of the state file"),
+        ("libc", "that of the system's resolver"),
+        ("none", "none: the server is down until 'resolvers' find one"),
+        ("<ip>", "this one"),
+    ]),
     option(
         "log-bufsize",
         "<bufsize>",
@@ -345,7 +370,9 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.log_buffer = Some(size);
             Ok(())
         },
-    ).with(NOT_ADDED | LOG_STREAMS),
+    )
+    .with(NOT_ADDED | LOG_STREAMS)
+    .default(Described("that of `tune.bufsize`")),
     option(
         "log-proto",
         "<logproto>",
@@ -369,7 +396,13 @@ const READY: &[Row<ServerReader>] = &[
             }
             Ok(())
         },
-    ).with(NOT_ADDED | LOG_STREAMS),
+    )
+    .with(NOT_ADDED | LOG_STREAMS)
+    .default(Written("legacy"))
+    .values(&[
+        ("legacy", "messages end with a newline (the default)"),
+        ("octet-count", "a length precedes each message"),
+    ]),
     option(
         "max-reuse",
         "<count>",
@@ -379,7 +412,9 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.max_reuse = limit_or_none(words, "max-reuse")?;
             Ok(())
         },
-    ).with(NOT_ADDED),
+    )
+    .with(NOT_ADDED)
+    .default(Described("no bound")),
     option(
         "maxconn",
         "<maxconn>",
@@ -389,22 +424,27 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.maxconn = count(words, "maxconn")?;
             Ok(())
         },
-    ),
+    )
+    .default(Written("0")),
     option("maxqueue", "<maxqueue>", "50", "requests that may wait for this server", |server, words| {
         server.settings.maxqueue = count(words, "maxqueue")?;
         Ok(())
-    }),
+    })
+    .default(Written("0")),
     option("minconn", "<minconn>", "10", "connections at once while the load is low", |server, words| {
         server.settings.minconn = count(words, "minconn")?;
         Ok(())
-    }),
+    })
+    .default(Written("0")),
     option(
         "pool-conn-name",
         "<expr>",
         "str(a)",
         "what must be equal to reuse a connection",
         |server, words| {
-            let expression = server.expressions.expression(words, EvaluationPoints::only(EvaluationPoint::ServerSource))?;
+            let expression = server
+                .expressions
+                .expression(words, EvaluationPoints::only(EvaluationPoint::ServerSource))?;
             server.settings.pool_connection_name = Some(expression);
             Ok(())
         },
@@ -418,17 +458,26 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.pool_low_connections = limit_or_none(words, "pool-low-conn")?.unwrap_or(0);
             Ok(())
         },
-    ),
+    )
+    .default(Written("0")),
     option("pool-max-conn", "<max>", "100", "idle connections to keep; -1 for no limit", |server, words| {
         server.settings.pool_max_connections = limit_or_none(words, "pool-max-conn")?;
         Ok(())
-    }),
-    option("idle-ping", "<delay>", "10s", "HTTP/2: how often idle connections are tested", |server, words| {
-        let word = words.expect("'idle-ping' : missing delay")?;
-        let delay = delay_of(words, word, "idle-ping")?;
-        server.settings.idle_ping = Some(delay).filter(|delay| !delay.is_zero());
-        Ok(())
-    }),
+    })
+    .default(Described("no bound")),
+    option(
+        "idle-ping",
+        "<delay>",
+        "10s",
+        "HTTP/2: how often idle connections are tested",
+        |server, words| {
+            let word = words.expect("'idle-ping' : missing delay")?;
+            let delay = delay_of(words, word, "idle-ping")?;
+            server.settings.idle_ping = Some(delay).filter(|delay| !delay.is_zero());
+            Ok(())
+        },
+    )
+    .default(Described("none: idle connections are not pinged")),
     option(
         "pool-purge-delay",
         "<delay>",
@@ -439,7 +488,8 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.pool_purge_delay = delay_of(words, word, "pool-purge-delay")?;
             Ok(())
         },
-    ),
+    )
+    .default(Written("5s")),
     option("strict-maxconn", "", "", "idle connections count against 'maxconn', too", |server, _| {
         server.settings.strict_maxconn = true;
         Ok(())
@@ -448,7 +498,9 @@ const READY: &[Row<ServerReader>] = &[
         let word = words.expect("'proto' : missing value")?;
         server.settings.protocol = Some(protocol(word)?);
         Ok(())
-    }),
+    })
+    .default(Described("what ALPN chose, else HTTP/1.1"))
+    .values(PROTOCOLS),
     option(
         "proxy-v2-options",
         "<option>[,<option>]*",
@@ -475,7 +527,17 @@ const READY: &[Row<ServerReader>] = &[
             }
             Ok(())
         },
-    ),
+    )
+    .values(&[
+        ("crc32c", "a checksum"),
+        ("unique-id", "the identifier of 'unique-id-format'"),
+        ("authority", "the name that the client asked for (SNI)"),
+        ("ssl", "whether the client uses TLS"),
+        ("cert-cn", "the common name of its certificate"),
+        ("ssl-cipher", "the cipher"),
+        ("cert-sig", "the algorithm that signed its certificate"),
+        ("cert-key", "the algorithm of the certificate's key"),
+    ]),
     option(
         "redir",
         "<prefix>",
@@ -486,7 +548,8 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.redirect_prefix = Some(prefix.text().into());
             Ok(())
         },
-    ).with(NOT_ADDED),
+    )
+    .with(NOT_ADDED),
     option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
         // Version 2 wins if both are set, in any order.
         server.settings.send_proxy.get_or_insert(SendProxy::V1);
@@ -530,7 +593,8 @@ const READY: &[Row<ServerReader>] = &[
         let word = words.expect("'slowstart' expects a delay in milliseconds.")?;
         server.settings.slowstart = delay_of(words, word, "slowstart")?;
         Ok(())
-    }),
+    })
+    .default(Written("0")),
     option(
         "socks4",
         "<addr>:<port>",
@@ -543,17 +607,20 @@ const READY: &[Row<ServerReader>] = &[
             server.settings.socks4 = Some(Arc::new(SocksProxy { host, port }));
             Ok(())
         },
-    ).with(NOT_ADDED | LOG_STREAMS),
+    )
+    .with(NOT_ADDED | LOG_STREAMS),
     option(
         "source",
-        "<addr>[:<pl>[-<ph>]] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] [interface <name>]",
+        "<addr>[:<pl>[-<ph>]] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) \
+         }] [interface <name>]",
         "127.0.0.2",
         "where connections come from",
         |server, words| {
             server.settings.source = Some(Arc::new(read_source(words)?));
             Ok(())
         },
-    ).with(LOGS),
+    )
+    .with(LOGS),
     option("shard", "<shard>", "1", "of a peer: the shard of keys that it receives", |server, words| {
         let word = words.expect("'shard' expects an integer as argument.")?;
         if server.kind != ServerLineKind::Peer {
@@ -563,17 +630,22 @@ const READY: &[Row<ServerReader>] = &[
         }
         server.settings.shard = integer_in(word, "shard", 0..=u32::MAX)?;
         Ok(())
-    }).with(NOT_ADDED),
+    })
+    .with(NOT_ADDED)
+    .default(Described("all keys")),
     option("tcp-ut", "<delay>", "10s", "how long sent data may stay unacknowledged", |server, words| {
         let word = words.expect("'tcp-ut' : missing TCP User Timeout value")?;
         let delay = delay_of(words, word, "tcp-ut")?;
         server.settings.tcp_user_timeout = (delay > Duration::ZERO).then_some(delay);
         Ok(())
-    }).with(NOT_ADDED | LOG_STREAMS),
+    })
+    .with(NOT_ADDED | LOG_STREAMS)
+    .default(Described("the system's")),
     option("tfo", "", "", "TCP Fast Open", |server, _| {
         server.settings.tcp_fast_open = true;
         Ok(())
-    }).with(LOG_STREAMS),
+    })
+    .with(LOG_STREAMS),
     option("usesrc", "(after 'source')", "", "a foreign source address", |_, words| {
         Err(words.fault("'usesrc' only allowed after a 'source' statement."))
     }),
@@ -585,7 +657,8 @@ const READY: &[Row<ServerReader>] = &[
                 fault(word.span(), format!("weight of server is not within 0 and {MAX_WEIGHT} ({weight})."))
             })?;
         Ok(())
-    }),
+    })
+    .default(Written("1")),
     option("ws", "{ auto | h1 | h2 }", "auto", "protocol of WebSocket streams", |server, words| {
         let word = words.expect("'ws' has to be 'auto', 'h1' or 'h2'.")?;
         server.settings.web_socket = match word.text() {
@@ -595,7 +668,8 @@ const READY: &[Row<ServerReader>] = &[
             _ => return Err(fault(word.span(), "'ws' has to be 'auto', 'h1' or 'h2'.")),
         };
         Ok(())
-    }),
+    })
+    .default(Written("auto")),
 ];
 
 /// Words that switch off a setting, for instance one of `default-server`.

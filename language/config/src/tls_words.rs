@@ -3,6 +3,7 @@
 use weir_syntax::Diagnostic;
 
 use crate::model::{TlsOptions, TlsVersion};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault, not_yet};
 
@@ -44,10 +45,6 @@ const fn word(
 
 /// The rows of words that both lines share.
 pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
-    word("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |options, words| {
-        options.protocols = Some(protocols(words, "'alpn'")?);
-        Ok(())
-    }),
     word("ca-file", "<cafile>", "ca.pem", "TLS: authorities to trust", |options, words| {
         options.ca_file = Some(text(words, "ca-file", "CAfile path")?);
         Ok(())
@@ -130,11 +127,15 @@ pub(crate) const TLS_ROWS: &[Row<ReadTls>] = &[
     word("ssl-max-ver", VERSIONS, "TLSv1.3", "TLS: highest version", |options, words| {
         options.max_version = Some(version(words, "ssl-max-ver")?);
         Ok(())
-    }),
+    })
+    .default(Described("`TLSv1.3`"))
+    .default(Described("`TLSv1.3`")),
     word("ssl-min-ver", VERSIONS, "TLSv1.2", "TLS: lowest version", |options, words| {
         options.min_version = Some(version(words, "ssl-min-ver")?);
         Ok(())
-    }),
+    })
+    .default(Described("`TLSv1.2`"))
+    .default(Described("`TLSv1.2`")),
     word("tls-tickets", "", "", "TLS: stateless resumption (the default)", |options, _| {
         options.no_tickets = Some(false);
         Ok(())

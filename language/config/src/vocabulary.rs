@@ -1,8 +1,5 @@
 //! Every word of the configuration, from the rows: for `-dKcfg`, for the README, for tests.
 
-mod defaults;
-mod values;
-
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -26,8 +23,7 @@ use crate::server::SERVER_OPTIONS;
 use crate::traces::TRACES_KEYWORDS;
 use crate::userlist::USERLIST_KEYWORDS;
 
-pub use self::defaults::DefaultValue;
-pub use self::values::ValueHelp;
+pub use crate::rows::{DefaultValue, ValueHelp};
 
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,8 +209,8 @@ fn add<F: 'static>(
         arguments: row.arguments,
         example: row.example,
         help: row.help,
-        default: defaults::of(place, row.name).filter(|_| row.is_ready()),
-        values: if row.is_ready() { values::of(place, row.name) } else { &[] },
+        default: row.default,
+        values: row.values,
         state: match row.handler {
             Handler::Ready(_) => WordState::Ready,
             Handler::NotYet => WordState::NotYet,
@@ -367,31 +363,6 @@ mod tests {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
         assert!(not_yet().any(|word| word.name == "log-profile"));
-    }
-
-    /// A default of no word would be told by nothing.
-    #[test]
-    fn every_default_is_one_of_a_word() {
-        let words = words();
-        for (place, rows) in defaults::ROWS {
-            for (name, _) in *rows {
-                let ready = |word: &&ConfigWord| word.state == WordState::Ready;
-                let word = words.iter().filter(ready).find(|word| (word.place, word.name) == (*place, *name));
-                assert!(word.is_some_and(|word| word.default.is_some()), "{place:?} {name}");
-            }
-        }
-    }
-
-    /// A list without a word would be shown nowhere.
-    #[test]
-    fn every_list_of_values_is_one_of_a_word() {
-        let words = words();
-        for (place, names, values) in values::ROWS {
-            for name in *names {
-                let word = words.iter().find(|word| (word.place, word.name) == (*place, *name));
-                assert!(word.is_some_and(|word| word.values == *values), "{place:?} {name}");
-            }
-        }
     }
 
     /// The parser's own lists of arguments are complete in the values.

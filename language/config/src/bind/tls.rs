@@ -8,8 +8,9 @@ use crate::model::{
     Bind, BindOptions, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, TlsOptions,
     TlsVerify,
 };
+use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row};
-use crate::tls_words::text;
+use crate::tls_words::{protocols, text};
 use crate::words::{Parsed, Words, fault};
 
 fn tls(bind: &mut Bind) -> &mut BindTls {
@@ -25,6 +26,11 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         options(bind).allow_early_data = true;
         Ok(())
     }),
+    option("alpn", "<protocols>", "http/1.1", "TLS: protocols to negotiate", |bind, words| {
+        options(bind).protocols = Some(protocols(words, "'alpn'")?);
+        Ok(())
+    })
+    .default(Described("`h2,http/1.1` in HTTP mode with TLS, else none")),
     option(
         "ca-ignore-err",
         "[all|<errorID>,...]",
@@ -34,7 +40,8 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
             options(bind).ca_ignored = ignored_errors(words, "ca-ignore-err")?;
             Ok(())
         },
-    ),
+    )
+    .default(Described("none")),
     option(
         "ca-sign-file",
         "<cafile>",
@@ -73,7 +80,8 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
     option("crt-ignore-err", "<errors>", "10,23", "TLS: errors to ignore in a certificate", |bind, words| {
         options(bind).crt_ignored = ignored_errors(words, "crt-ignore-err")?;
         Ok(())
-    }),
+    })
+    .default(Described("none")),
     option("crt-list", "<file>", "sites.list", "TLS: list of certificates", |bind, words| {
         let path = text(words, "crt-list", "certificate location")?;
         tls(bind).certificates.push(CertificateSource::List(path));
@@ -119,7 +127,8 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
     option("tls-ticket-keys", "<keyfile>", "tickets.keys", "TLS: keys of tickets", |bind, words| {
         options(bind).ticket_keys = Some(text(words, "tls-ticket-keys", "TLS ticket keys file path")?);
         Ok(())
-    }),
+    })
+    .default(Described("random keys of the process")),
     option(
         "verify",
         "[none|optional|required]",
@@ -135,14 +144,21 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
                     return Err(fault(
                         word.span(),
                         format!(
-                            "'verify' : unknown verify method '{word}', only 'none', 'optional', and 'required' are supported"
+                            "'verify' : unknown verify method '{word}', only 'none', 'optional', and \
+                             'required' are supported"
                         ),
                     ));
                 }
             });
             Ok(())
         },
-    ),
+    )
+    .default(Described("`none`"))
+    .values(&[
+        ("none", "no certificate is requested (the default)"),
+        ("optional", "a client may do without"),
+        ("required", "a client without a valid certificate is refused"),
+    ]),
 ];
 
 fn ignored_errors(words: &mut Words<'_>, keyword: &str) -> Parsed<IgnoredErrors> {

@@ -3,11 +3,12 @@
 use super::context::{GlobalContext, GlobalReader};
 use crate::address::{refuse_multipath, server_address};
 use crate::model::{ServerAddress, ServerPort, TlsVerify};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "httpclient.resolvers.disabled",
         "<on|off>",
         "off",
@@ -16,8 +17,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.resolves_nothing = line.switch(words)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("off")),
+    Row::<GlobalReader>::ready(
         "httpclient.resolvers.id",
         "<resolvers id>",
         "default",
@@ -27,8 +29,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.resolvers = Some((name.text().into(), line.at.clone()));
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("`default`")),
+    Row::<GlobalReader>::ready(
         "httpclient.resolvers.prefer",
         "<ipv4|ipv6>",
         "ipv6",
@@ -37,8 +40,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.prefers_ipv4 = line.choice(words, &["ipv4", "ipv6"])? == "ipv4";
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("ipv6")),
+    Row::<GlobalReader>::ready(
         "httpclient.retries",
         "<number>",
         "3",
@@ -47,8 +51,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.retries = line.number(words, 0..=MOST_RETRIES)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("3")),
+    Row::<GlobalReader>::ready(
         "httpclient.ssl.ca-file",
         "<cafile>",
         "@system-ca",
@@ -59,8 +64,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.tls_at = Some(line.at.clone());
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's certificate authorities")),
+    Row::<GlobalReader>::ready(
         "httpclient.ssl.verify",
         "[none|required]",
         "required",
@@ -71,8 +77,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.tls_at = Some(line.at.clone());
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("`required`")),
+    Row::<GlobalReader>::ready(
         "httpclient.timeout.connect",
         "<timeout>",
         "5s",
@@ -81,11 +88,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.client.connect_timeout = line.delay(words)?;
             Ok(())
         },
-    ),
-    Row::ready("ocsp-update.disable", "[ on | off ]", "off", "renew no OCSP responses", |line, words| {
-        line.global.ocsp_updates.disabled = line.switch(words)?;
-        Ok(())
-    }),
+    )
+    .default(Written("5s")),
+    Row::<GlobalReader>::ready(
+        "ocsp-update.disable",
+        "[ on | off ]",
+        "off",
+        "renew no OCSP responses",
+        |line, words| {
+            line.global.ocsp_updates.disabled = line.switch(words)?;
+            Ok(())
+        },
+    )
+    .default(Written("off")),
     Row::ready(
         "ocsp-update.httpproxy",
         "<address>[:port]",
@@ -93,21 +108,23 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "HTTP proxy that asks for OCSP responses",
         read_proxy,
     ),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "ocsp-update.maxdelay",
         "<number>",
         "3600",
         "seconds between two updates of an OCSP response, at most",
         read_most_delay,
-    ),
-    Row::ready(
+    )
+    .default(Described("`3600`")),
+    Row::<GlobalReader>::ready(
         "ocsp-update.mindelay",
         "<number>",
         "300",
         "seconds between two updates of an OCSP response, at least",
         read_least_delay,
-    ),
-    Row::ready(
+    )
+    .default(Described("`300`")),
+    Row::<GlobalReader>::ready(
         "ocsp-update.mode",
         "[ on | off ]",
         "off",
@@ -116,21 +133,24 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.ocsp_updates.of_all = line.switch(words)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("off")),
+    Row::<GlobalReader>::ready(
         "tune.ssl.ocsp-update.maxdelay",
         "<number>",
         "3600",
         "old name of 'ocsp-update.maxdelay'",
         read_most_delay,
-    ),
-    Row::ready(
+    )
+    .default(Described("`3600`")),
+    Row::<GlobalReader>::ready(
         "tune.ssl.ocsp-update.mindelay",
         "<number>",
         "300",
         "old name of 'ocsp-update.mindelay'",
         read_least_delay,
-    ),
+    )
+    .default(Described("`300`")),
 ];
 
 fn read_most_delay(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {

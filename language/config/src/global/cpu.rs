@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::context::GlobalReader;
 use crate::model::{CpuMap, CpuSet, MAX_THREADS};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, fault, not_yet};
 use weir_syntax::Word;
@@ -12,14 +13,15 @@ use weir_syntax::Word;
 const MAX_CPU: u16 = 1023;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready("nbthread", "<number>", "4", "worker threads", |line, words| {
+    Row::<GlobalReader>::ready("nbthread", "<number>", "4", "worker threads", |line, words| {
         line.before_proxies(words)?;
         let threads = thread_count(words.peek(), words.here(), "nbthread", MAX_THREADS)?;
         words.take();
         words.end("nbthread")?;
         line.global.threads = Some(threads);
         Ok(())
-    }),
+    })
+    .default(Described("one for each processor that the process may use")),
     Row::ready(
         "thread-groups",
         "<number>",

@@ -10,6 +10,7 @@ use weir_syntax::{Diagnostic, Word};
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::model::Kept;
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Fault, Parsed, Words, fault};
 
@@ -212,13 +213,14 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready("ssl-default-bind-curves", "<curves>", "X25519:P-256", "TLS: curves of listeners", |l, w| {
         l.keep_word(w, CURVES)
     }),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "ssl-default-bind-options",
         "[<option>]...",
         "ssl-min-ver TLSv1.2",
         "TLS: options of listeners",
         |l, w| l.keep_options(w, &BIND_OPTIONS),
-    ),
+    )
+    .default(Described("TLS 1.2 and 1.3, with tickets")),
     Row::ready(
         "ssl-default-bind-sigalgs",
         "<sigalgs>",
@@ -254,13 +256,14 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "TLS: curves towards servers",
         |l, w| l.keep_word(w, CURVES),
     ),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "ssl-default-server-options",
         "[<option>]...",
         "no-tls-tickets",
         "TLS: options towards servers",
         |l, w| l.keep_options(w, &SERVER_OPTIONS),
-    ),
+    )
+    .default(Described("TLS 1.2 and 1.3")),
     Row::ready(
         "ssl-default-server-sigalgs",
         "<sigalgs>",
@@ -288,33 +291,46 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready("ssl-load-extra-del-ext", "", "", "TLS: find keys by replacing the extension", |l, w| {
         l.keep_flag(w)
     }),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "ssl-load-extra-files",
         "<none|all|bundle|sctl|ocsp|issuer|key>*",
         "ocsp key",
         "TLS: files to load beside certificates",
         |l, w| l.keep_extra_files(w),
-    ),
+    )
+    .default(Described("`all`")),
     Row::ready(
         "ssl-passphrase-cmd",
         "<cmd> [<args>]...",
         "/usr/local/bin/passphrase --quiet",
-        "TLS: program that prints the passphrase of a key; run at start, its first argument is the key's file",
+        "TLS: program that prints the passphrase of a key; run at start, its first argument is the \
+         key's file",
         |l, w| l.keep_words(w, "a program"),
     ),
-    Row::ready("ssl-server-verify", "[none|required]", "required", "TLS: verify servers", |l, w| {
-        l.keep_choice(w, &["none", "required"])
-    }),
-    Row::ready("tune.ssl.cachesize", "<number>", "20000", "TLS: sessions to remember", |l, w| {
-        l.keep_number(w, 0, MAX)
-    }),
-    Row::ready(
+    Row::<GlobalReader>::ready(
+        "ssl-server-verify",
+        "[none|required]",
+        "required",
+        "TLS: verify servers",
+        |l, w| l.keep_choice(w, &["none", "required"]),
+    )
+    .default(Described("`required`")),
+    Row::<GlobalReader>::ready(
+        "tune.ssl.cachesize",
+        "<number>",
+        "20000",
+        "TLS: sessions to remember",
+        |l, w| l.keep_number(w, 0, MAX),
+    )
+    .default(Described("`20000`")),
+    Row::<GlobalReader>::ready(
         "tune.ssl.capture-buffer-size",
         "<number>",
         "96",
         "TLS: bytes of the client's hello to keep",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
+    )
+    .default(Described("`0`: nothing is captured")),
     Row::ready(
         "tune.ssl.default-dh-param",
         "<number>",
@@ -323,32 +339,51 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         |l, w| l.keep_number(w, 1024, MAX),
     ),
     Row::ready("tune.ssl.force-private-cache", "", "", "TLS: do not share sessions", |l, w| l.keep_flag(w)),
-    Row::ready("tune.ssl.hard-maxrecord", "<number>", "16384", "TLS: largest record", |l, w| {
-        l.keep_number(w, 0, MAX)
-    }),
-    Row::ready("tune.ssl.keylog", "{ on | off }", "off", "TLS: keep the keys for analysis", |l, w| {
-        l.keep_switch(w)
-    }),
-    Row::ready("tune.ssl.lifetime", "<timeout>", "300", "TLS: how long sessions can be resumed", |l, w| {
-        l.keep(w, |line, words| {
-            let word = line.word(words, "ssl sessions <lifetime> in seconds as argument")?;
-            crate::numbers::seconds_of(words, word, line.keyword).map(drop)
-        })
-    }),
-    Row::ready(
+    Row::<GlobalReader>::ready(
+        "tune.ssl.hard-maxrecord",
+        "<number>",
+        "16384",
+        "TLS: largest record",
+        |l, w| l.keep_number(w, 0, MAX),
+    )
+    .default(Described("no bound but that of TLS, 16384 bytes")),
+    Row::<GlobalReader>::ready(
+        "tune.ssl.keylog",
+        "{ on | off }",
+        "off",
+        "TLS: keep the keys for analysis",
+        |l, w| l.keep_switch(w),
+    )
+    .default(Described("`off`")),
+    Row::<GlobalReader>::ready(
+        "tune.ssl.lifetime",
+        "<timeout>",
+        "300",
+        "TLS: how long sessions can be resumed",
+        |l, w| {
+            l.keep(w, |line, words| {
+                let word = line.word(words, "ssl sessions <lifetime> in seconds as argument")?;
+                crate::numbers::seconds_of(words, word, line.keyword).map(drop)
+            })
+        },
+    )
+    .default(Described("`300`")),
+    Row::<GlobalReader>::ready(
         "tune.ssl.maxrecord",
         "<number>",
         "1419",
         "TLS: largest record for interactive traffic",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("no bound but that of TLS, 16384 bytes")),
+    Row::<GlobalReader>::ready(
         "tune.ssl.ssl-ctx-cache-size",
         "<number>",
         "1000",
         "TLS: generated certificates to remember",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
+    )
+    .default(Described("`1000`")),
     Row::ready(
         "h2-workaround-bogus-websocket-clients",
         "",
@@ -359,121 +394,145 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "tune.h2.be.glitches-threshold",
         "<number>",
         "0",
         "HTTP/2: oddities to bear from servers",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`0`, no bound")),
+    Row::<GlobalReader>::ready(
         "tune.h2.be.initial-window-size",
         "<number>",
         "65536",
         "HTTP/2: window towards servers",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("that of `tune.h2.initial-window-size`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.be.max-concurrent-streams",
         "<number>",
         "100",
         "HTTP/2: streams on a connection to a server",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("that of `tune.h2.max-concurrent-streams`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.be.max-frames-at-once",
         "<number>",
         "0",
         "HTTP/2: frames in a row from servers",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`0`, no bound")),
+    Row::<GlobalReader>::ready(
         "tune.h2.be.rxbuf",
         "<size>",
         "1m",
-        "HTTP/2: receive buffer that the streams of a connection to a server share: whole buffers, one for each stream at least. Seven eighths are for windows of bodies that grow if the server is far",
+        "HTTP/2: receive buffer that the streams of a connection to a server share: whole buffers, one \
+         for each stream at least. Seven eighths are for windows of bodies that grow if the server is \
+         far",
         |l, w| l.keep_size(w),
-    ),
-    Row::ready(
+    )
+    .default(Described("100 buffers, or one for each concurrent stream if these are more")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.glitches-threshold",
         "<number>",
         "0",
         "HTTP/2: oddities to bear from clients",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`0`, no bound")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.initial-window-size",
         "<number>",
         "65536",
         "HTTP/2: window towards clients",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("that of `tune.h2.initial-window-size`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.max-concurrent-streams",
         "<number>",
         "100",
         "HTTP/2: streams on a client's connection",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("that of `tune.h2.max-concurrent-streams`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.max-frames-at-once",
         "<number>",
         "0",
         "HTTP/2: frames in a row from clients",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`0`, no bound")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.max-rst-at-once",
         "<number>",
         "0",
         "HTTP/2: resets in a row from clients",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`0`, no bound")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.max-total-streams",
         "<number>",
         "0",
         "HTTP/2: streams of a client's connection in all",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`0`, no bound")),
+    Row::<GlobalReader>::ready(
         "tune.h2.fe.rxbuf",
         "<size>",
         "1m",
-        "HTTP/2: receive buffer that the streams of a client's connection share: whole buffers, one for each stream at least. Seven eighths are for windows of bodies that grow if the client is far",
+        "HTTP/2: receive buffer that the streams of a client's connection share: whole buffers, one for \
+         each stream at least. Seven eighths are for windows of bodies that grow if the client is far",
         |l, w| l.keep_size(w),
-    ),
-    Row::ready(
+    )
+    .default(Described("100 buffers, or one for each concurrent stream if these are more")),
+    Row::<GlobalReader>::ready(
         "tune.h2.header-table-size",
         "<number>",
         "4096",
         "HTTP/2: size of the header table, 4096 to 65536 bytes",
         |l, w| l.keep_number(w, 4096, 65536),
-    ),
-    Row::ready("tune.h2.initial-window-size", "<number>", "65536", "HTTP/2: window both ways", |l, w| {
-        l.keep_number(w, 0, MAX)
-    }),
-    Row::ready(
+    )
+    .default(Described("`4096`")),
+    Row::<GlobalReader>::ready(
+        "tune.h2.initial-window-size",
+        "<number>",
+        "65536",
+        "HTTP/2: window both ways",
+        |l, w| l.keep_number(w, 0, MAX),
+    )
+    .default(Described("`65535`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.log-errors",
         "{ none | connection | stream }",
         "stream",
         "HTTP/2: which errors of clients become log lines",
         |l, w| l.keep_choice(w, &["none", "connection", "stream"]),
-    ),
-    Row::ready(
+    )
+    .default(Described("`stream`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.max-concurrent-streams",
         "<number>",
         "100",
         "HTTP/2: streams on a connection",
         |l, w| l.keep_number(w, 0, MAX),
-    ),
-    Row::ready(
+    )
+    .default(Described("`100`")),
+    Row::<GlobalReader>::ready(
         "tune.h2.zero-copy-fwd-send",
         "{ on | off }",
         "on",
         "HTTP/2: send large pieces of payload from where they came in",
         |l, w| l.keep_switch(w),
-    ),
+    )
+    .default(Described("`on`")),
     Row::ready("tune.disable-fast-forward", "", "", ONE_WAY_OF_FORWARDING, |l, w| {
         l.experimental(w)?;
         l.keep_flag(w)?;
@@ -513,7 +572,12 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     forwarding_switch("tune.h1.zero-copy-fwd-recv"),
     forwarding_switch("tune.h1.zero-copy-fwd-send"),
     forwarding_switch("tune.pt.zero-copy-forwarding"),
-    Row::ready("tune.h2.max-frame-size", "<number>", "16384", "HTTP/2: largest frame", |l, w| {
-        l.keep_number(w, 16384, 16_777_215)
-    }),
+    Row::<GlobalReader>::ready(
+        "tune.h2.max-frame-size",
+        "<number>",
+        "16384",
+        "HTTP/2: largest frame",
+        |l, w| l.keep_number(w, 16384, 16_777_215),
+    )
+    .default(Described("that of `tune.bufsize`, which is also the most")),
 ];

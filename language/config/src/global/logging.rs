@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::context::GlobalReader;
 use crate::model::{LogTarget, SentHostName};
 use crate::proxy::read_log_target;
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::fault;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(
         "log",
-        "<target> [len <length>] [format <format>] [sample <ranges>:<size>] <facility> [<level> [<minlevel>]]",
+        "<target> [len <length>] [format <format>] [sample <ranges>:<size>] <facility> [<level> \
+         [<minlevel>]]",
         "127.0.0.1:514 local0",
         "target for the proxies that say 'log global'",
         |line, words| {
@@ -31,11 +33,18 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready("log-tag", "<string>", "weir", "name of the program in log messages", |line, words| {
-        let tag = line.word(words, "a tag for use in syslog")?;
-        line.global.log_tag = Some(tag.text().into());
-        Ok(())
-    }),
+    Row::<GlobalReader>::ready(
+        "log-tag",
+        "<string>",
+        "weir",
+        "name of the program in log messages",
+        |line, words| {
+            let tag = line.word(words, "a tag for use in syslog")?;
+            line.global.log_tag = Some(tag.text().into());
+            Ok(())
+        },
+    )
+    .default(Described("`haproxy`")),
     Row::ready("log-send-hostname", "[<string>]", "lb1", "host name in log messages", |line, words| {
         let name = match words.take() {
             Some(name) if !name.text().is_empty() => SentHostName::Named(name.text().into()),

@@ -2,12 +2,13 @@
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::model::{AcceptedFamilies, Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 use weir_syntax::{Diagnostic, Layout};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "dns-accept-family",
         "<family>[,<family>]*",
         "ipv4",
@@ -30,7 +31,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.accepted_families = families;
             words.end("dns-accept-family")
         },
-    ),
+    )
+    .default(Written("ipv4,ipv6")),
     Row::discovered("daemon", "", "", "go to the background once started", |line, words| {
         line.global.daemon = line.flag(words)?;
         Ok(())
@@ -51,7 +53,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::discovered(
+    Row::<GlobalReader>::discovered(
         "mworker-max-reloads",
         "<number>",
         "20",
@@ -60,7 +62,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.reloads_max = Some(line.number(words, 0..=i32::MAX as u32)?);
             Ok(())
         },
-    ),
+    )
+    .default(Described("`50`")),
     Row::ready(
         "setcap",
         "<name>[,<name>...]",
@@ -89,7 +92,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "zero-warning",
         "",
         "",
-        "refuse to start if there is a warning, like -dW. What lists of ciphers, curves and signatures name and is never negotiated is a notice then",
+        "refuse to start if there is a warning, like -dW. What lists of ciphers, curves and signatures \
+         name and is never negotiated is a notice then",
         |line, words| {
             line.global.zero_warning = line.flag(words)?;
             Ok(())
@@ -200,19 +204,26 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         line.global.insecure_setuid_wanted = line.flag(words)?;
         Ok(())
     }),
-    Row::ready("node", "<name>", "lb1", "name of this instance in statistics and logs", |line, words| {
-        let name = words.peek_text();
-        let regular = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        if name.is_empty() || !name.chars().all(regular) {
-            let message = "'node' requires valid node name - non-empty string with digits(0-9), letters(A-Z, a-z), \
-                           dot(.), hyphen(-) or underscode(_).";
-            return Err(Box::new(Diagnostic::alert(words.here(), message).layout(Layout::ParsingTight)));
-        }
-        words.take();
-        words.end("node")?;
-        line.global.node = Some(name.into());
-        Ok(())
-    }),
+    Row::<GlobalReader>::ready(
+        "node",
+        "<name>",
+        "lb1",
+        "name of this instance in statistics and logs",
+        |line, words| {
+            let name = words.peek_text();
+            let regular = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+            if name.is_empty() || !name.chars().all(regular) {
+                let message = "'node' requires valid node name - non-empty string with digits(0-9), \
+                           letters(A-Z, a-z), dot(.), hyphen(-) or underscode(_).";
+                return Err(Box::new(Diagnostic::alert(words.here(), message).layout(Layout::ParsingTight)));
+            }
+            words.take();
+            words.end("node")?;
+            line.global.node = Some(name.into());
+            Ok(())
+        },
+    )
+    .default(Described("the host name")),
     Row::ready(
         "description",
         "<text>",
@@ -227,12 +238,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready("localpeer", "<name>", "lb1", "name of this instance among its peers", |line, words| {
-        let name = line.word(words, "a name as an argument")?;
-        line.world.set_variable("HAPROXY_LOCALPEER", name.bytes());
-        line.global.local_peer = Some(name.text().into());
-        Ok(())
-    }),
+    Row::<GlobalReader>::ready(
+        "localpeer",
+        "<name>",
+        "lb1",
+        "name of this instance among its peers",
+        |line, words| {
+            let name = line.word(words, "a name as an argument")?;
+            line.world.set_variable("HAPROXY_LOCALPEER", name.bytes());
+            line.global.local_peer = Some(name.text().into());
+            Ok(())
+        },
+    )
+    .default(Described("the host name")),
     Row::ready(
         "server-state-base",
         "<directory>",
@@ -259,7 +277,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "close-spread-time",
         "{ <time> | infinite }",
         "10s",
@@ -274,12 +292,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.close_spread = CloseSpread::Over(line.delay(words)?);
             Ok(())
         },
-    ),
-    Row::ready("hard-stop-after", "<time>", "30s", "how long a soft stop may take", |line, words| {
-        line.global.hard_stop_after = Some(line.delay(words)?);
-        Ok(())
-    }),
-    Row::ready(
+    )
+    .default(Described("idle connections are closed at once when the process stops")),
+    Row::<GlobalReader>::ready(
+        "hard-stop-after",
+        "<time>",
+        "30s",
+        "how long a soft stop may take",
+        |line, words| {
+            line.global.hard_stop_after = Some(line.delay(words)?);
+            Ok(())
+        },
+    )
+    .default(Described("none: a process that stops waits for its last connection")),
+    Row::<GlobalReader>::ready(
         "grace",
         "<time>",
         "10s",
@@ -288,7 +314,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.grace = Some(line.delay(words)?);
             Ok(())
         },
-    ),
+    )
+    .default(Described("no delay")),
     Row::ready("nosplice", "", "", "never move data inside the kernel, like -dS", |line, words| {
         line.global.no_splice = line.flag(words)?;
         Ok(())

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::context::GlobalReader;
 use crate::model::TaskProfiling;
 use crate::numbers::delay_of;
+use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::fault;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "profiling.tasks",
         "{ auto | on | off | lock | no-lock | memory | no-memory }*",
         "on memory",
@@ -26,8 +27,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                     "memory" | "no-memory" => profiling.memory_time = text == "memory",
                     _ => {
                         let message = format!(
-                            "'{}' expects any of 'auto', 'on', 'off', 'lock', 'no-lock', 'memory' and 'no-memory' but \
-                             got '{text}'.",
+                            "'{}' expects any of 'auto', 'on', 'off', 'lock', 'no-lock', 'memory' and \
+                             'no-memory' but got '{text}'.",
                             line.keyword
                         );
                         return Err(words.fault(message));
@@ -41,8 +42,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.profiling = profiling;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("auto")),
+    Row::<GlobalReader>::ready(
         "profiling.memory",
         "{ on | off }",
         "on",
@@ -51,8 +53,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.profiling.memory = line.switch(words)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("off")),
+    Row::<GlobalReader>::ready(
         "warn-blocked-traffic-after",
         "<time>",
         "50ms",
@@ -69,7 +72,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.profiling.warn_blocked_after = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Written("100ms")),
 ];
 
 /// The watchdog looks once per interval, and its clock is not finer than this.

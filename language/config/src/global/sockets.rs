@@ -6,6 +6,7 @@ use super::context::GlobalReader;
 use crate::bind::read_bind;
 use crate::model::{Account, Bind, Host, ListenAddress, UnixBind};
 use crate::numbers::integer_in;
+use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 use weir_syntax::Word;
@@ -28,7 +29,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "stats timeout",
         "<timeout>",
         "30s",
@@ -41,8 +42,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.stats_timeout = timeout;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("10s")),
+    Row::<GlobalReader>::ready(
         "stats maxconn",
         "<connections>",
         "20",
@@ -51,7 +53,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.stats_maxconn = line.number(words, 1..=i32::MAX as u32)?;
             Ok(())
         },
-    ),
+    )
+    .default(Written("10")),
     Row::ready(
         "unix-bind",
         "[ prefix <prefix> ] [ mode <mode> ] [ user <user> ] [ uid <uid> ] [ group <group> ] [ gid <gid> ]",

@@ -4,24 +4,27 @@ use weir_syntax::Word;
 
 use super::context::GlobalReader;
 use crate::model::StatusCodes;
+use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "http-err-codes",
         "[+-]<range>[,...] [...]",
         "400-499 -450 +500",
         "statuses that count as errors of clients",
         |line, words| change(&mut line.global.error_codes, words, line.keyword),
-    ),
-    Row::ready(
+    )
+    .default(Written("400-499")),
+    Row::<GlobalReader>::ready(
         "http-fail-codes",
         "[+-]<range>[,...] [...]",
         "-500 +501,505",
         "statuses that count as failures of servers",
         |line, words| change(&mut line.global.failure_codes, words, line.keyword),
-    ),
+    )
+    .default(Written("500-599 -501 -505")),
 ];
 
 fn change(codes: &mut StatusCodes, words: &mut Words<'_>, keyword: &str) -> Parsed {

@@ -5,6 +5,7 @@ use weir_expr::pattern::regex::limit::OnLimit;
 
 use super::context::GlobalReader;
 use crate::model::{ConnectionSharing, ListenerQueues, Shards};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::not_yet;
 
@@ -21,7 +22,7 @@ const MOST_IN_RESERVE: u32 = 65_536;
 const NICENESS: std::ops::RangeInclusive<i32> = -20..=19;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
-    Row::ready(
+    Row::<GlobalReader>::ready(
         "spread-checks",
         "<0..50, in percent>",
         "5",
@@ -30,8 +31,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.checks.spread_percent = line.number(words, 0..=50)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("0")),
+    Row::<GlobalReader>::ready(
         "max-spread-checks",
         "<delay>",
         "10s",
@@ -41,8 +43,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.checks.max_spread = (!delay.is_zero()).then_some(delay);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
         "tune.max-checks-per-thread",
         "<number>",
         "50",
@@ -51,8 +54,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.checks.most_per_thread = line.number(words, 0..=MAX)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("0")),
+    Row::<GlobalReader>::ready(
         "tune.stick-counters",
         "<number>",
         "3",
@@ -61,12 +65,14 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.stick_counters = line.number(words, 0..=u8::MAX)?;
             Ok(())
         },
-    ),
-    Row::ready("tune.bufsize", "<size>", "32k", "bytes of a buffer", |line, words| {
+    )
+    .default(Written("3")),
+    Row::<GlobalReader>::ready("tune.bufsize", "<size>", "32k", "bytes of a buffer", |line, words| {
         line.global.tuning.buffer_size = line.size(words, BUFFER_SIZES)? as u32;
         Ok(())
-    }),
-    Row::ready(
+    })
+    .default(Written("16384")),
+    Row::<GlobalReader>::ready(
         "tune.maxrewrite",
         "<number>",
         "2048",
@@ -75,12 +81,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.maxrewrite = Some(line.number(words, 0..=MAX)?);
             Ok(())
         },
-    ),
-    Row::ready("tune.buffers.limit", "<number>", "1000", "most buffers of the process", |line, words| {
-        line.global.tuning.buffers_max = line.number(words, 0..=MAX)?;
-        Ok(())
-    }),
-    Row::ready(
+    )
+    .default(Described("1024, and never more than half of `tune.bufsize`")),
+    Row::<GlobalReader>::ready(
+        "tune.buffers.limit",
+        "<number>",
+        "1000",
+        "most buffers of the process",
+        |line, words| {
+            line.global.tuning.buffers_max = line.number(words, 0..=MAX)?;
+            Ok(())
+        },
+    )
+    .default(Written("0")),
+    Row::<GlobalReader>::ready(
         "tune.buffers.reserve",
         "<number>",
         "8",
@@ -89,8 +103,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.buffers_reserve = line.number(words, 0..=MOST_IN_RESERVE)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("4")),
+    Row::<GlobalReader>::ready(
         "tune.memory.hot-size",
         "<size>",
         "1m",
@@ -99,8 +114,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.hot_bytes = line.size(words, 1..=MAX.into())? as u32;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("512k")),
+    Row::<GlobalReader>::ready(
         "tune.pool-high-fd-ratio",
         "<percentage>",
         "50",
@@ -109,8 +125,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.pool_high_descriptors = line.number(words, 0..=100)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("95")),
+    Row::<GlobalReader>::ready(
         "tune.pool-low-fd-ratio",
         "<percentage>",
         "50",
@@ -119,20 +136,42 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.pool_low_descriptors = line.number(words, 0..=100)?;
             Ok(())
         },
-    ),
-    Row::ready("tune.http.maxhdr", "<number>", "128", "most headers of a message", |line, words| {
-        line.global.tuning.headers_max = line.number(words, 1..=32767)?;
-        Ok(())
-    }),
-    Row::ready("tune.http.logurilen", "<number>", "4096", "longer URIs are cut in logs", |line, words| {
-        line.global.tuning.logged_uri_max = line.number(words, 0..=MAX)?;
-        Ok(())
-    }),
-    Row::ready("tune.http.cookielen", "<number>", "100", "longer captured cookies are cut", |line, words| {
-        line.global.tuning.captured_cookie_max = line.number(words, 0..=MAX)?;
-        Ok(())
-    }),
-    Row::ready(
+    )
+    .default(Written("100")),
+    Row::<GlobalReader>::ready(
+        "tune.http.maxhdr",
+        "<number>",
+        "128",
+        "most headers of a message",
+        |line, words| {
+            line.global.tuning.headers_max = line.number(words, 1..=32767)?;
+            Ok(())
+        },
+    )
+    .default(Written("101")),
+    Row::<GlobalReader>::ready(
+        "tune.http.logurilen",
+        "<number>",
+        "4096",
+        "longer URIs are cut in logs",
+        |line, words| {
+            line.global.tuning.logged_uri_max = line.number(words, 0..=MAX)?;
+            Ok(())
+        },
+    )
+    .default(Written("1024")),
+    Row::<GlobalReader>::ready(
+        "tune.http.cookielen",
+        "<number>",
+        "100",
+        "longer captured cookies are cut",
+        |line, words| {
+            line.global.tuning.captured_cookie_max = line.number(words, 0..=MAX)?;
+            Ok(())
+        },
+    )
+    .default(Written("63")),
+    Row::<GlobalReader>::ready(
         "tune.maxaccept",
         "<number>",
         "64",
@@ -142,8 +181,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.accept_max = Some(u32::try_from(number).unwrap_or(u32::MAX));
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("`4`")),
+    Row::<GlobalReader>::ready(
         "tune.maxpollevents",
         "<number>",
         "100",
@@ -153,8 +193,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.poll_events_max = Some(line.number(words, 1..=1_000_000)?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("`200`")),
+    Row::<GlobalReader>::ready(
         "tune.peers.max-updates-at-once",
         "<number>",
         "100",
@@ -163,12 +204,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.peer_updates_max = Some(line.number(words, 1..=MAX)?);
             Ok(())
         },
-    ),
-    Row::ready("tune.runqueue-depth", "<number>", "100", "tasks to run in one turn", |line, words| {
-        line.global.tuning.run_queue_depth = Some(line.number(words, 1..=MAX)?);
-        Ok(())
-    }),
-    Row::ready(
+    )
+    .default(Described("`200`")),
+    Row::<GlobalReader>::ready(
+        "tune.runqueue-depth",
+        "<number>",
+        "100",
+        "tasks to run in one turn",
+        |line, words| {
+            line.global.tuning.run_queue_depth = Some(line.number(words, 1..=MAX)?);
+            Ok(())
+        },
+    )
+    .default(Described("`200`")),
+    Row::<GlobalReader>::ready(
         "tune.sched.low-latency",
         "{ on | off }",
         "on",
@@ -177,8 +226,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.low_latency = line.switch(words)?;
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("off")),
+    Row::<GlobalReader>::ready(
         "tune.ring.queues",
         "<number>",
         "12",
@@ -187,8 +237,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.ring_queues = Some(line.number(words, 1..=64)?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("`6`")),
+    Row::<GlobalReader>::ready(
         "tune.timeline.slow",
         "{ <time> | off }",
         "500ms",
@@ -198,8 +249,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                 if words.take_if("off") { None } else { Some(line.delay(words)?) };
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("1s")),
+    Row::<GlobalReader>::ready(
         "tune.regex.on-limit",
         "{ no-match | match }",
         "match",
@@ -211,19 +263,22 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             };
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("no-match")),
+    Row::<GlobalReader>::ready(
         "tune.regex.request-time",
         "{ <time> | off }",
         "100ms",
-        "how long all regular expressions of one request may take; what is left counts as 'tune.regex.on-limit' says (default: 500ms)",
+        "how long all regular expressions of one request may take; what is left counts as \
+         'tune.regex.on-limit' says (default: 500ms)",
         |line, words| {
             line.global.tuning.regex_request_time =
                 if words.take_if("off") { None } else { Some(line.delay(words)?) };
             Ok(())
         },
-    ),
-    Row::discovered(
+    )
+    .default(Written("500ms")),
+    Row::<GlobalReader>::discovered(
         "tune.renice.startup",
         "<-20..19>",
         "15",
@@ -232,8 +287,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.niceness.startup = Some(line.number(words, NICENESS)?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the priority that the process was started with")),
+    Row::<GlobalReader>::ready(
         "tune.renice.runtime",
         "<-20..19>",
         "-5",
@@ -242,8 +298,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.niceness.runtime = Some(line.number(words, NICENESS)?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the priority that the process was started with")),
+    Row::<GlobalReader>::ready(
         "tune.idle-pool.shared",
         "{ full | on | off }",
         "off",
@@ -256,8 +313,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             };
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("on")),
+    Row::<GlobalReader>::ready(
         "tune.rcvbuf.client",
         "<size>",
         "64k",
@@ -266,8 +324,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.receive_buffers.client = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.rcvbuf.frontend",
         "<size>",
         "64k",
@@ -276,8 +335,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.datagram_receive_buffer = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.rcvbuf.server",
         "<size>",
         "64k",
@@ -286,8 +346,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.receive_buffers.server = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.sndbuf.backend",
         "<size>",
         "64k",
@@ -296,8 +357,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.datagram_send_buffer = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.sndbuf.client",
         "<size>",
         "64k",
@@ -306,8 +368,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.send_buffers.client = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.sndbuf.server",
         "<size>",
         "64k",
@@ -316,8 +379,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.send_buffers.server = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.notsent-lowat.client",
         "<size>",
         "16k",
@@ -326,8 +390,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.unsent_low_marks.client = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
         "tune.notsent-lowat.server",
         "<size>",
         "16k",
@@ -336,12 +401,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.unsent_low_marks.server = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready("tune.pipesize", "<size>", "256k", "size of the pipes for splicing", |line, words| {
-        line.global.tuning.pipe_size = socket_buffer(line.size(words, 0..=MAX.into())?);
-        Ok(())
-    }),
-    Row::ready(
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
+        "tune.pipesize",
+        "<size>",
+        "256k",
+        "size of the pipes for splicing",
+        |line, words| {
+            line.global.tuning.pipe_size = socket_buffer(line.size(words, 0..=MAX.into())?);
+            Ok(())
+        },
+    )
+    .default(Described("the system's")),
+    Row::<GlobalReader>::ready(
         "tune.listener.multi-queue",
         "{ on | fair | off }",
         "fair",
@@ -354,8 +427,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             };
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Written("on")),
+    Row::<GlobalReader>::ready(
         "tune.listener.default-shards",
         "{ by-process | by-thread | by-group }",
         "by-thread",
@@ -369,7 +443,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
                 };
             Ok(())
         },
-    ),
+    )
+    .default(Written("by-process")),
     Row::ready(
         "tune.vars.check-max-size",
         "<size>",
@@ -380,11 +455,18 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             Ok(())
         },
     ),
-    Row::ready("tune.vars.global-max-size", "<size>", "1m", "bytes of all variables", |line, words| {
-        line.global.tuning.variable_sizes.global = socket_buffer(line.size(words, 0..=MAX.into())?);
-        Ok(())
-    }),
-    Row::ready(
+    Row::<GlobalReader>::ready(
+        "tune.vars.global-max-size",
+        "<size>",
+        "1m",
+        "bytes of all variables",
+        |line, words| {
+            line.global.tuning.variable_sizes.global = socket_buffer(line.size(words, 0..=MAX.into())?);
+            Ok(())
+        },
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
         "tune.vars.proc-max-size",
         "<size>",
         "1m",
@@ -393,12 +475,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.variable_sizes.process = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready("tune.vars.sess-max-size", "<size>", "1m", "bytes of a session's variables", |line, words| {
-        line.global.tuning.variable_sizes.session = socket_buffer(line.size(words, 0..=MAX.into())?);
-        Ok(())
-    }),
-    Row::ready(
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
+        "tune.vars.sess-max-size",
+        "<size>",
+        "1m",
+        "bytes of a session's variables",
+        |line, words| {
+            line.global.tuning.variable_sizes.session = socket_buffer(line.size(words, 0..=MAX.into())?);
+            Ok(())
+        },
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
         "tune.vars.txn-max-size",
         "<size>",
         "1m",
@@ -407,8 +497,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.variable_sizes.transaction = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
         "tune.vars.reqres-max-size",
         "<size>",
         "1m",
@@ -417,8 +508,9 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.variable_sizes.request = socket_buffer(line.size(words, 0..=MAX.into())?);
             Ok(())
         },
-    ),
-    Row::ready(
+    )
+    .default(Described("no bound")),
+    Row::<GlobalReader>::ready(
         "tune.pattern.cache-size",
         "<number>",
         "20000",
@@ -427,7 +519,8 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
             line.global.tuning.pattern_cache_size = line.number(words, 0..=MAX_CACHE_SIZE as u32)?;
             Ok(())
         },
-    ),
+    )
+    .default(Written("10000")),
     Row::ready(
         "tune.fd.edge-triggered",
         "{ on | off }",

@@ -13,6 +13,7 @@ use crate::model::{
     Proxy, RetryOn, Reuse, Server, ServerAddress, ServerSettings, is_service,
 };
 use crate::numbers::{integer, integer_in, seconds_of};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::source::read_source;
@@ -30,7 +31,32 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().balance = balance;
             Ok(())
         },
-    ),
+    )
+    .default(Written("random"))
+    .values(&[
+        ("roundrobin", "each server in turn, as often as its weight says; weights may change at run time"),
+        ("static-rr", "as roundrobin, with the weights of the start"),
+        ("leastconn", "the server with the fewest connections for its weight; for long sessions"),
+        ("first", "the first server that has a free connection ('maxconn'); the others can be switched off"),
+        ("random", "the less loaded of two servers drawn at random"),
+        ("random(<draws>)", "the least loaded of so many servers drawn at random"),
+        ("latency", "the server that answers fastest for its load; of weir, not of HAProxy"),
+        (
+            "source",
+            "by a hash of the client's address: a client stays at its server while none comes or goes",
+        ),
+        (
+            "uri",
+            "by a hash of the path, so that each object is in the cache of one server; then 'whole', \
+             'path-only', 'len <number>', 'depth <number>'",
+        ),
+        ("url_param <name>", "by a hash of a parameter of the query; then 'check_post' for forms"),
+        ("hdr(<name>)", "by a hash of a header field; then 'use_domain_only' for Host"),
+        ("rdp-cookie(<name>)", "by a hash of an RDP cookie, 'msts' if no name is given"),
+        ("hash <expr>", "by a hash of any expression, such as 'hash var(txn.user)'"),
+        ("log-hash <converters>", "mode log: by a hash of the message behind converters"),
+        ("sticky", "mode log: one server until it fails, then the next"),
+    ]),
     keyword(
         "hash-type",
         "<method> [<function> [<modifier>]]",
@@ -38,7 +64,18 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how a hash becomes a server",
         DEFAULTS_AND_BACKENDS,
         read_hash_type,
-    ),
+    )
+    .default(Written("map-based sdbm"))
+    .values(&[
+        ("map-based", "method: a table of the servers; even, and most keys move when a server comes or goes"),
+        ("consistent", "method: a ring; few keys move when a server comes or goes"),
+        ("consistent sdbm", "function (the default)"),
+        ("consistent djb2", "function"),
+        ("consistent wt6", "function"),
+        ("consistent crc32", "function"),
+        ("consistent none", "function: the key is a number, or the bytes are one"),
+        ("consistent sdbm avalanche", "modifier: mixes the bits of the hash once more"),
+    ]),
     keyword(
         "hash-balance-factor",
         "<factor>",
@@ -54,7 +91,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().hash_balance_factor = factor;
             words.end("hash-balance-factor")
         },
-    ),
+    )
+    .default(Written("0")),
     keyword(
         "hash-preserve-affinity",
         "{ always | maxconn | maxqueue }",
@@ -72,7 +110,13 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             };
             words.end("hash-preserve-affinity")
         },
-    ),
+    )
+    .default(Written("always"))
+    .values(&[
+        ("always", "never: a request waits for its server"),
+        ("maxconn", "when all its connections are in use"),
+        ("maxqueue", "when its queue is full"),
+    ]),
     keyword(
         "http-reuse",
         "{ never | safe | aggressive | always }",
@@ -91,7 +135,17 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             };
             words.end("http-reuse")
         },
-    ),
+    )
+    .default(Written("safe"))
+    .values(&[
+        ("never", "a connection serves one client"),
+        ("safe", "the first request of a client opens a connection, later ones share (the default)"),
+        ("aggressive", "first requests share connections that were reused before"),
+        (
+            "always",
+            "all requests share; one that may be repeated is sent again if the server closes meanwhile",
+        ),
+    ]),
     keyword(
         "http-send-name-header",
         "[<header>]",
@@ -103,7 +157,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             if word.text().eq_ignore_ascii_case("host") {
                 context.warn(
                     word.span(),
-                    "'http-send-name-header' replaces the 'Host' header: servers no longer see the client's",
+                    "'http-send-name-header' replaces the 'Host' header: servers no longer see the \
+                     client's",
                 );
             }
             context.settings().send_name_header = Some(word.text().into());
@@ -123,7 +178,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().max_keep_alive_queue = u32::try_from(value).ok();
             words.end("max-keep-alive-queue")
         },
-    ),
+    )
+    .default(Written("-1")),
     keyword(
         "retries",
         "<value>",
@@ -137,7 +193,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().retries = integer(words, "retries", 0..=MAX_RETRIES)?;
             words.end("retries")
         },
-    ),
+    )
+    .default(Written("3")),
     strict_keyword(
         "retry-on",
         "<failure> [<failure>]*",
@@ -145,15 +202,51 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "after which failures a request is tried again",
         DEFAULTS_AND_BACKENDS,
         read_retry_on,
-    ),
+    )
+    .default(Written("conn-failure"))
+    .values(&[
+        ("none", "never"),
+        ("conn-failure", "no connection to the server was made (the default)"),
+        ("empty-response", "the server closed without an answer"),
+        ("junk-response", "the answer is not HTTP"),
+        ("response-timeout", "no answer within 'timeout server'"),
+        ("0rtt-rejected", "the server refused early data"),
+        (
+            "<status>",
+            "the server answered with this status: 401, 403, 404, 408, 421, 425, 429, 500, 501, 502, 503 or \
+             504",
+        ),
+        (
+            "all-retryable-errors",
+            "all of these, and of the statuses 500, 502, 503 and 504; a request may reach servers twice",
+        ),
+    ]),
     keyword(
         "cookie",
-        "<name> [ rewrite | insert | prefix ] [ indirect ] [ nocache ] [ postonly ] [ preserve ] [ httponly ] [ secure ] [ domain <domain> ]* [ maxidle <idle> ] [ maxlife <life> ] [ dynamic ] [ attr <value> ]*",
+        "<name> [ rewrite | insert | prefix ] [ indirect ] [ nocache ] [ postonly ] [ preserve ] [ \
+         httponly ] [ secure ] [ domain <domain> ]* [ maxidle <idle> ] [ maxlife <life> ] [ dynamic ] [ \
+         attr <value> ]*",
         "SRV insert indirect nocache",
         "keep each client at one server by a cookie; each server line needs a cookie value",
         DEFAULTS_AND_BACKENDS,
         read_cookie,
-    ),
+    )
+    .values(&[
+        ("<name> insert", "weir sets the cookie; each 'server' line needs a 'cookie' value"),
+        ("<name> rewrite", "the server sets the cookie, and weir replaces its value"),
+        ("<name> prefix", "weir puts its value in front of the application's, in the same cookie"),
+        ("<name> insert indirect", "servers never see the cookie, and it is set only when it changes"),
+        ("<name> insert nocache", "answers that set the cookie are not kept by caches"),
+        ("<name> insert postonly", "the cookie is set in answers to POST only"),
+        ("<name> insert preserve", "a server may set or remove the cookie itself"),
+        ("<name> insert httponly", "scripts of the page do not see it"),
+        ("<name> insert secure", "browsers send it over TLS only"),
+        ("<name> insert domain <domain>", "the domain that it is sent to; may be written several times"),
+        ("<name> insert maxidle <time>", "not followed after so long without a request"),
+        ("<name> insert maxlife <time>", "not followed when it is older"),
+        ("<name> insert attr <attribute>", "a further attribute, such as 'SameSite=Lax'"),
+        ("<name> insert dynamic", "values are made of the server's address and 'dynamic-cookie-key'"),
+    ]),
     keyword(
         "dynamic-cookie-key",
         "<string>",
@@ -184,13 +277,16 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
     keyword(
         "source",
-        "<addr>[:<port>] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] [interface <name>]",
+        "<addr>[:<port>] [usesrc { <addr2>[:<port2>] | client | clientip | hdr_ip(<hdr>[,<occ>]) }] \
+         [interface <name>]",
         "127.0.0.2",
         "where connections to servers come from",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             if words.at_end() {
-                return Err(words.fault("'source' expects <addr>[:<port>], and optionally 'usesrc' <addr>, and 'interface' <name>."));
+                let expects = "'source' expects <addr>[:<port>], and optionally 'usesrc' <addr>, \
+                               and 'interface' <name>.";
+                return Err(words.fault(expects));
             }
             let source = read_source(words)?;
             if !words.at_end() {
@@ -199,12 +295,14 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().source = Some(Arc::new(source));
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system chooses the address")),
     strict_keyword(
         "server",
         "<name> <address>[:[port]] [param*]",
         "s1 127.0.0.1:8000 weight 10",
-        "one machine that can answer for this backend: its name, address and port, then words such as check, weight, maxconn",
+        "one machine that can answer for this backend: its name, address and port, then words such as \
+         check, weight, maxconn",
         BACKENDS,
         |context, words| read_server(context, words).map_err(placed),
     ),

@@ -17,6 +17,7 @@ use weir_syntax::{Span, Word};
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::{LineContext, ProxyReader};
 use crate::model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScripts, is_check_fetch};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
@@ -58,6 +59,45 @@ macro_rules! rule {
     };
 }
 
+/// `http-check send` and `http-check expect` of proxies.
+pub(super) const IN_PROXIES: &[Row<ProxyReader>] = &[
+    SEND.default(Described("what `option httpchk` says: `OPTIONS /` by HTTP/1.0")),
+    EXPECT.default(Described("a status from 200 to 399")),
+];
+
+/// The same words of `healthcheck` sections, where `type` has the default.
+pub(super) const IN_SECTIONS: &[Row<ProxyReader>] = &[SEND, EXPECT];
+
+const SEND: Row<ProxyReader> = rule!(
+    Http,
+    "http-check send",
+    "[meth <method>] [{ uri <uri> | uri-lf <fmt> }] [ver <version>] [hdr <name> <fmt>]* [{ body \
+     <string> | body-lf <fmt> }] [comment <msg>]",
+    "meth GET uri /health",
+    "HTTP checks: what to send",
+    send::read_http
+);
+
+const EXPECT: Row<ProxyReader> = rule!(
+    Http,
+    "http-check expect",
+    "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] \
+         [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
+    "status 200",
+    "HTTP checks: condition for the response",
+    expect::read
+)
+.values(&[
+    ("status <codes>", "the status is one of a list: '200,300-399'"),
+    ("rstatus <regex>", "the status matches a regular expression"),
+    ("string <text>", "the body has this text"),
+    ("rstring <regex>", "the body matches a regular expression"),
+    ("string-lf <fmt>", "the body has the text that a format gives"),
+    ("hdr name <name>", "a header is there; then 'value <value>' for one of its values, separated by commas"),
+    ("fhdr name <name>", "the same with the whole value"),
+    ("! status <codes>", "any of these reversed"),
+]);
+
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     rule!(
         Http,
@@ -66,22 +106,6 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "port 8080",
         "HTTP checks: connect",
         connect::read
-    ),
-    rule!(
-        Http,
-        "http-check send",
-        "[meth <method>] [{ uri <uri> | uri-lf <fmt> }] [ver <version>] [hdr <name> <fmt>]* [{ body <string> | body-lf <fmt> }] [comment <msg>]",
-        "meth GET uri /health",
-        "HTTP checks: what to send",
-        send::read_http
-    ),
-    rule!(
-        Http,
-        "http-check expect",
-        "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
-        "status 200",
-        "HTTP checks: condition for the response",
-        expect::read
     ),
     rule!(
         Http,
@@ -182,11 +206,21 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     rule!(
         Tcp,
         "tcp-check expect",
-        "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
+        "[min-recv <int>] [comment <msg>] [ok-status <st>] [error-status <st>] [tout-status <st>] \
+         [on-success <fmt>] [on-error <fmt>] [status-code <expr>] [!] <match> <pattern>",
         "string PONG",
         "TCP checks: condition for the response",
         expect::read
-    ),
+    )
+    .values(&[
+        ("string <text>", "the answer has this text"),
+        ("rstring <regex>", "the answer matches a regular expression"),
+        ("string-lf <fmt>", "the answer has the text that a format gives"),
+        ("binary <hex>", "the answer has these bytes"),
+        ("rbinary <regex>", "its bytes as hexadecimal digits match a regular expression"),
+        ("binary-lf <hexfmt>", "the answer has the bytes that a format gives"),
+        ("! string <text>", "any of these reversed"),
+    ]),
     rule!(
         Tcp,
         "tcp-check set-var",

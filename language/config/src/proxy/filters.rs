@@ -9,6 +9,7 @@ use super::keywords::keyword;
 use super::{Draft, LineContext, PROXIES, ProxyReader};
 use crate::model::{BandwidthFilter, Filter, FilterDirection, FilterKind, SharedBandwidth, TraceFilter};
 use crate::numbers::{delay_of, size_of};
+use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, suggesting};
 
@@ -58,24 +59,28 @@ pub struct FilterReader {
 pub static FILTERS: Table<FilterReader> = Table::new(&[&[
     Row::ready(
         "bwlim-in",
-        "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } [min-size <sz>]",
+        "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } \
+         [min-size <sz>]",
         "a default-limit 1m default-period 1s",
         "limit what streams receive from clients",
         FilterReader {
             family: "BWLIM",
             read: |context, words| read_bandwidth(context, words, FilterDirection::Request),
         },
-    ),
+    )
+    .default(Described("`min-size` is 0")),
     Row::ready(
         "bwlim-out",
-        "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } [min-size <sz>]",
+        "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } \
+         [min-size <sz>]",
         "b default-limit 1m default-period 1s min-size 2896",
         "limit what streams send to clients",
         FilterReader {
             family: "BWLIM",
             read: |context, words| read_bandwidth(context, words, FilterDirection::Response),
         },
-    ),
+    )
+    .default(Described("`min-size` is 0")),
     Row::ready(
         "trace",
         "[name <n>] [quiet] [random-forwarding] [max-fwd <max>] [hexdump]",

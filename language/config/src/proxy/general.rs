@@ -10,12 +10,19 @@ use crate::bind::read_bind;
 use crate::bind::tls::parse_crt_list_line;
 use crate::model::{CertificateUse, Mode, ServerStates, TlsOptions};
 use crate::numbers::{integer, integer_in, seconds_of};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::server::checked_guid;
 use crate::words::{Parsed, Words, fault, not_yet, suggesting, tight};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
-    keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode),
+    keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode)
+        .default(Written("tcp"))
+        .values(&[
+            ("http", "requests and answers are understood"),
+            ("tcp", "bytes are forwarded unchanged (the default)"),
+            ("log", "a backend of log servers"),
+        ]),
     keyword(
         "bind",
         "[<address>]:<port_range> [, ...] [param*]",
@@ -53,7 +60,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         }
         context.draft.proxy.id = id;
         words.end("id")
-    }),
+    })
+    .default(Described("the lowest number that is free")),
     keyword(
         "guid",
         "<string>",
@@ -80,7 +88,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.draft.proxy.description = Some(text.into());
             Ok(())
         },
-    ),
+    )
+    .default(Described("none")),
     keyword(
         "maxconn",
         "<conns>",
@@ -92,7 +101,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().maxconn = (maxconn > 0).then_some(maxconn);
             words.end("maxconn")
         },
-    ),
+    )
+    .default(Described("that of the process")),
     keyword(
         "backlog",
         "<conns>",
@@ -104,7 +114,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().backlog = (backlog > 0).then_some(backlog);
             words.end("backlog")
         },
-    ),
+    )
+    .default(Described("the `maxconn` of the listener, or of the frontend")),
     keyword(
         "fullconn",
         "<conns>",
@@ -116,7 +127,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().fullconn = (fullconn > 0).then_some(fullconn);
             words.end("fullconn")
         },
-    ),
+    )
+    .default(Described("a tenth of the `maxconn` of all frontends that may use the backend")),
     keyword(
         "rate-limit sessions",
         "<rate>",
@@ -132,7 +144,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             }
             words.end("rate-limit sessions")
         },
-    ),
+    )
+    .default(Written("0")),
     keyword(
         "clitcpka-cnt",
         "<count>",
@@ -144,7 +157,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().client_keep_alive.count = count;
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     keyword(
         "clitcpka-idle",
         "<timeout>",
@@ -156,7 +170,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().client_keep_alive.idle = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     keyword(
         "clitcpka-intvl",
         "<timeout>",
@@ -168,7 +183,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().client_keep_alive.interval = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     keyword(
         "srvtcpka-cnt",
         "<count>",
@@ -180,7 +196,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().server_keep_alive.count = count;
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     keyword(
         "srvtcpka-idle",
         "<timeout>",
@@ -192,7 +209,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().server_keep_alive.idle = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     keyword(
         "srvtcpka-intvl",
         "<timeout>",
@@ -204,7 +222,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().server_keep_alive.interval = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Described("the system's")),
     keyword(
         "load-server-state-from-file",
         "{ global | local | none }",
@@ -222,7 +241,13 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             };
             words.end("load-server-state-from-file")
         },
-    ),
+    )
+    .default(Written("none"))
+    .values(&[
+        ("none", "no file is read"),
+        ("global", "the file that 'server-state-file' of 'global' names"),
+        ("local", "the file that 'server-state-file-name' of the proxy names"),
+    ]),
     keyword(
         "server-state-file-name",
         "[ { use-backend-name | <file> } ]",
@@ -237,7 +262,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             words.take();
             words.end("server-state-file-name")
         },
-    ),
+    )
+    .default(Described("the name of the backend")),
 ];
 
 fn read_certificate_use(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {

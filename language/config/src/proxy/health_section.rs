@@ -11,12 +11,14 @@ use super::{BindContext, LineContext, ProxyReader};
 use crate::draft::{Draft, Section};
 use crate::model::{HealthCheck, Location, Proxy, ProxySection};
 use crate::resources::Resources;
+use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, same_section};
 
 /// Every word of a `healthcheck` section.
-pub(crate) static HEALTHCHECK_KEYWORDS: Table<ProxyReader> = Table::new(&[TYPE, checks::KEYWORDS]);
+pub(crate) static HEALTHCHECK_KEYWORDS: Table<ProxyReader> =
+    Table::new(&[TYPE, checks::KEYWORDS, checks::IN_SECTIONS]);
 
 const TYPE: &[Row<ProxyReader>] = &[keyword(
     "type",
@@ -25,7 +27,8 @@ const TYPE: &[Row<ProxyReader>] = &[keyword(
     "how servers are checked: an option's name, with its arguments",
     DEFAULTS_AND_BACKENDS,
     read_type,
-)];
+)
+.default(Described("`tcp-check`: a connection that is accepted is enough"))];
 
 /// Reads the lines of a section.
 #[derive(Debug)]

@@ -31,6 +31,7 @@ pub static PROXY_KEYWORDS: Table<ProxyReader> = Table::new(&[
     stats::KEYWORDS,
     filters::KEYWORDS,
     checks::KEYWORDS,
+    checks::IN_PROXIES,
     checks::EXTERNAL_KEYWORDS,
     mail::KEYWORDS,
     NOT_YET,

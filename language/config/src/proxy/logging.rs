@@ -9,13 +9,15 @@ use super::keywords::{DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
 use super::{LineContext, ProxyReader};
 use crate::address::log_address;
 use crate::model::{Facility, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Severity};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Fault, Parsed, Words, fault, none_of, not_yet};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(
         "log",
-        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] [profile <prof>] <facility> [<level> [<minlevel>]] }",
+        "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] [profile \
+         <prof>] <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 len 1024 local0 info",
         "where to log",
         EVERYWHERE,
@@ -33,7 +35,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             targets.push(target);
             Ok(())
         },
-    ),
+    )
+    .default(Described("nothing is logged")),
     keyword(
         "log-tag",
         "<string>",
@@ -45,7 +48,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().logging.tag = Some(word.text().into());
             words.end("log-tag")
         },
-    ),
+    )
+    .default(Described("that of `global`")),
     keyword("log-format", "<fmt>", "%ci", "what to log", DEFAULTS_AND_FRONTENDS, |context, words| {
         let word = format_word(words, "log-format")?;
         let format = context
@@ -59,7 +63,10 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             LogLine::Format { kind: LogLineKind::Custom, format: Arc::new(format) },
         );
         Ok(())
-    }),
+    })
+    .default(Described(
+        "that of `option httplog` or `option tcplog` where one is written, else one short line",
+    )),
     keyword(
         "log-format-sd",
         "<fmt>",
@@ -95,7 +102,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().logging.error_line = Some(Arc::new(format));
             Ok(())
         },
-    ),
+    )
+    .default(Described("the format of the log of errors that came before a request")),
     keyword(
         "unique-id-format",
         "<fmt>",
@@ -123,7 +131,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.settings().unique_id_header = Some(word.text().into());
             words.end("unique-id-header")
         },
-    ),
+    )
+    .default(Described("none: the identifier is not sent to servers")),
 ];
 
 /// Options for `unique-id-format`: evaluated with the request, and written into a header.

@@ -8,6 +8,7 @@ use super::finish::noun;
 use super::keywords::{EVERYWHERE, keyword};
 use super::{BindContext, LineContext, ProxyReader};
 use crate::model::{MailAlert, Proxy, Severity};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words};
 
@@ -31,7 +32,18 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         words.end("email-alert")?;
         alert(context).level = Some(level);
         Ok(())
-    }),
+    })
+    .default(Described("`alert`"))
+    .values(&[
+        ("emerg", "the gravest only"),
+        ("alert", "and servers that went down"),
+        ("crit", "and critical messages"),
+        ("err", "and errors"),
+        ("warning", "and warnings"),
+        ("notice", "and servers that came up"),
+        ("info", "and results of health checks"),
+        ("debug", "everything"),
+    ]),
     keyword(
         "email-alert mailers",
         "<mailersect>",
@@ -54,7 +66,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             alert(context).host_name = Some(argument(words, "myhostname")?);
             Ok(())
         },
-    ),
+    )
+    .default(Described("the host name")),
     keyword(
         "email-alert to",
         "<emailaddr>",

@@ -12,6 +12,7 @@ use crate::model::{
     RestrictHeaderNames, Switch,
 };
 use crate::numbers::integer_in;
+use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
 use weir_expr::{EvaluationPoint, EvaluationPoints};
@@ -52,9 +53,10 @@ const fn option(
     http_only: bool,
     kind: OptionKind,
 ) -> Row<OptionReader> {
-    Row::ready(name, "", "", help, OptionReader { sections, http_only, kind })
+    with_arguments(name, "", "", help, sections, http_only, kind)
 }
 
+/// Options are off where nothing else is said.
 const fn with_arguments(
     name: &'static str,
     arguments: &'static str,
@@ -65,6 +67,7 @@ const fn with_arguments(
     kind: OptionKind,
 ) -> Row<OptionReader> {
     Row::ready(name, arguments, example, help, OptionReader { sections, http_only, kind })
+        .default(Described("off"))
 }
 
 use OptionKind::{Connection, Flag, Own, Positive};
@@ -76,7 +79,8 @@ const READY: &[Row<OptionReader>] = &[
         EVERYWHERE,
         false,
         OptionKind::Switch(|options| &mut options.abort_on_close),
-    ),
+    )
+    .default(Described("on in `mode http`, off in `mode tcp`")),
     option(
         "accept-invalid-http-request",
         "old name of accept-unsafe-violations-in-http-request",
@@ -158,7 +162,8 @@ const READY: &[Row<OptionReader>] = &[
     ),
     with_arguments(
         "forwarded",
-        "[ proto ] [ host | host-expr <expr> ] [ by | by-expr <expr> ] [ by_port | by_port-expr <expr> ] [ for | for-expr <expr> ] [ for_port | for_port-expr <expr> ]",
+        "[ proto ] [ host | host-expr <expr> ] [ by | by-expr <expr> ] [ by_port | by_port-expr <expr> \
+         ] [ for | for-expr <expr> ] [ for_port | for_port-expr <expr> ]",
         "proto for",
         "add the standard Forwarded header to requests",
         DEFAULTS_AND_BACKENDS,
@@ -213,7 +218,8 @@ const READY: &[Row<OptionReader>] = &[
         EVERYWHERE,
         true,
         Connection(ConnectionMode::KeepAlive),
-    ),
+    )
+    .default(Described("on, unless `option http-server-close` or `option httpclose` is written")),
     option(
         "http-no-delay",
         "never wait to fill segments",
@@ -236,7 +242,9 @@ const READY: &[Row<OptionReader>] = &[
         EVERYWHERE,
         true,
         Positive(read_restrict),
-    ),
+    )
+    .default(Described("`preserve`"))
+    .values(&[("preserve", "leave them"), ("delete", "remove them"), ("reject", "answer 403")]),
     option(
         "http-server-close",
         "close servers' connections after each response",

@@ -9,17 +9,21 @@ use super::ProxyReader;
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use crate::model::OutlierEjection;
 use crate::numbers::{delay_of, integer_in};
+use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[keyword(
     "outlier-ejection",
-    "{ off | [errors <count>] [ratio <percent>] [latency <factor>] [interval <time>] [base <time>] [max <time>] [at-most <percent>] }",
+    "{ off | [errors <count>] [ratio <percent>] [latency <factor>] [interval <time>] [base <time>] [max \
+     <time>] [at-most <percent>] }",
     "errors 5 ratio 20% latency 3x interval 10s base 30s max 5m at-most 30%",
-    "which servers take no requests for a while: after <count> errors in a row, with <percent> more errors than the others, when <factor> times as slow",
+    "which servers take no requests for a while: after <count> errors in a row, with <percent> more \
+     errors than the others, when <factor> times as slow",
     DEFAULTS_AND_BACKENDS,
     read_ejection,
-)];
+)
+.default(Written("off"))];
 
 /// What may follow the word, for messages.
 const EXPECTS: &str = "'outlier-ejection' expects 'off', or 'errors <count>', 'ratio <percent>' or 'latency <factor>', \

@@ -14,6 +14,7 @@ use crate::expressions::{in_word, located};
 use crate::model::{
     BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
 };
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::rules::{points_of, read_inspect_delay, read_redirect, read_rule};
 use crate::words::{Fault, Parsed, Words, prefixed};
@@ -62,7 +63,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.draft.proxy.rules.tcp_request_inspect_delay = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Described("none: rules see what there is at once")),
     strict_keyword(
         "tcp-response content",
         "<action> [{if | unless} <condition>]",
@@ -82,7 +84,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.draft.proxy.rules.tcp_response_inspect_delay = delay;
             Ok(())
         },
-    ),
+    )
+    .default(Described("none: rules see what there is at once")),
     keyword(
         "http-request",
         "<action> [options...] [ { if | unless } <condition> ]",
@@ -109,7 +112,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     ),
     keyword(
         "redirect",
-        "{ location <loc> | prefix <pfx> | scheme <sch> } [code <code>] <option> [{if | unless} <condition>]",
+        "{ location <loc> | prefix <pfx> | scheme <sch> } [code <code>] <option> [{if | unless} \
+         <condition>]",
         "scheme https code 301 if TRUE",
         "redirect after the 'http-request' rules",
         PROXIES,
@@ -136,7 +140,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "use_backend",
         "<backend> [{if | unless} <condition>]",
         "%[path] if TRUE",
-        "send what meets the condition to that backend; the first match wins, else default_backend takes it",
+        "send what meets the condition to that backend; the first match wins, else default_backend \
+         takes it",
         FRONTENDS,
         read_use_backend,
     ),
@@ -152,7 +157,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.draft.pending.default_backend = Some(name.span());
             words.end("default_backend")
         },
-    ),
+    )
+    .default(Described("none: in a `frontend`, a request that no `use_backend` takes gets 503")),
     keyword(
         "use-server",
         "<server> { if | unless } <condition>",

@@ -10,6 +10,7 @@ use super::keywords::{EVERYWHERE, keyword};
 use super::{BindContext, LineContext, PROXIES, ProxyReader};
 use crate::model::{Proxy, RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 use crate::numbers::seconds_of;
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::rules::points_of;
 use crate::words::{Parsed, Words, fault};
@@ -23,7 +24,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         let uri = words.expect("'uri' needs an URI prefix.")?;
         stats(context).uri = Some(uri.text().into());
         words.end("stats uri")
-    }),
+    })
+    .default(Described("`/haproxy?stats`")),
     keyword(
         "stats realm",
         "<realm>",
@@ -41,7 +43,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             }
             words.end("stats realm")
         },
-    ),
+    )
+    .default(Described("`HAProxy Statistics`")),
     keyword(
         "stats refresh",
         "<delay>",
@@ -54,7 +57,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             stats(context).refresh = (delay > Duration::ZERO).then_some(delay);
             words.end("stats refresh")
         },
-    ),
+    )
+    .default(Described("none: the page stays as it is")),
     keyword(
         "stats auth",
         "<user>:<passwd>",
@@ -93,7 +97,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             list.push(scope);
             words.end("stats scope")
         },
-    ),
+    )
+    .default(Described("every proxy")),
     keyword("stats hide-version", "", "", "do not show our version", EVERYWHERE, |context, _| {
         stats(context).hide_version = true;
         Ok(())

@@ -31,7 +31,35 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             context.draft.pending.table = Some(table);
             Ok(())
         },
-    ),
+    )
+    .values(&[
+        ("type ipv4 size 1k", "keys are IPv4 addresses; 'ip' is the same"),
+        ("type ipv6 size 1k", "keys are addresses of both families"),
+        ("type integer size 1k", "keys are numbers"),
+        ("type string size 1k", "keys are texts; 'string len 64' for longer ones"),
+        ("type binary size 1k", "keys are bytes; 'binary len 16' pads them to 16"),
+        ("type ip size 1k expire 10m", "an entry is forgotten when nothing touched it for so long"),
+        ("type ip size 1k nopurge", "a full table takes no new entries"),
+        ("type ip size 1k store conn_cur", "open connections"),
+        ("type ip size 1k store conn_cnt", "connections; 'conn_rate(10s)' in a period"),
+        ("type ip size 1k store sess_cnt", "sessions; 'sess_rate(10s)' in a period"),
+        ("type ip size 1k store http_req_cnt", "requests; 'http_req_rate(10s)' in a period"),
+        ("type ip size 1k store http_err_cnt", "errors of clients; 'http_err_rate(10s)' in a period"),
+        ("type ip size 1k store http_fail_cnt", "failures of servers; 'http_fail_rate(10s)' in a period"),
+        ("type ip size 1k store glitch_cnt", "oddities of the protocol; 'glitch_rate(10s)' in a period"),
+        ("type ip size 1k store bytes_in_cnt", "bytes from clients; 'bytes_in_rate(10s)' in a period"),
+        ("type ip size 1k store bytes_out_cnt", "bytes to clients; 'bytes_out_rate(10s)' in a period"),
+        ("type ip size 1k store gpc(2)", "so many counters for rules; 'gpc_rate(2,10s)' in a period"),
+        ("type ip size 1k store gpt(2)", "so many tags for rules"),
+        (
+            "type ip size 1k store gpc0",
+            "the older single counter, 'gpc1' a second one; 'gpc0_rate(10s)' and 'gpc1_rate(10s)' in a \
+             period",
+        ),
+        ("type ip size 1k store gpt0", "the older single tag"),
+        ("type ip size 1k store server_id", "the server that 'stick' chose, by its number"),
+        ("type ip size 1k store server_key", "the same by its name or address ('srvkey')"),
+    ]),
     sticking("stick match", "stay at the server that a table names", |context, words| {
         read_stick(context, words, StickKind::Match)
     }),

@@ -8,6 +8,7 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE,
 use super::{LineContext, ProxyReader};
 use crate::model::Timeouts;
 use crate::numbers::delay_of;
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
@@ -19,15 +20,18 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long a health check may wait for an answer once it is connected",
         DEFAULTS_AND_BACKENDS,
         |context, words| read(context, words, "timeout check", |timeouts| &mut timeouts.check),
-    ),
+    )
+    .default(Described("none; `timeout connect` and the server's `inter` bound a check all the same")),
     keyword(
         "timeout client",
         "<timeout>",
         "30s",
-        "how long a client may neither send nor take data before its connection is closed; 30s suits most sites",
+        "how long a client may neither send nor take data before its connection is closed; 30s suits \
+         most sites",
         DEFAULTS_AND_FRONTENDS,
         |context, words| read(context, words, "timeout client", |timeouts| &mut timeouts.client),
-    ),
+    )
+    .default(Described("none, with a warning")),
     keyword(
         "timeout client-fin",
         "<timeout>",
@@ -35,7 +39,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "the same as 'timeout client', once one side has closed",
         DEFAULTS_AND_FRONTENDS,
         |context, words| read(context, words, "timeout client-fin", |timeouts| &mut timeouts.client_fin),
-    ),
+    )
+    .default(Described("that of `timeout client`")),
     keyword(
         "timeout client-hs",
         "<timeout>",
@@ -43,7 +48,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long the handshakes of a client's connection may take (TLS, PROXY protocol)",
         DEFAULTS_AND_FRONTENDS,
         |context, words| read(context, words, "timeout client-hs", |timeouts| &mut timeouts.client_handshake),
-    ),
+    )
+    .default(Described("that of `timeout client`")),
     keyword(
         "timeout connect",
         "<timeout>",
@@ -51,7 +57,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long to wait for a server to accept a connection",
         DEFAULTS_AND_BACKENDS,
         |context, words| read(context, words, "timeout connect", |timeouts| &mut timeouts.connect),
-    ),
+    )
+    .default(Described("none, with a warning")),
     keyword(
         "timeout http-keep-alive",
         "<timeout>",
@@ -61,7 +68,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         |context, words| {
             read(context, words, "timeout http-keep-alive", |timeouts| &mut timeouts.http_keep_alive)
         },
-    ),
+    )
+    .default(Described("that of `timeout http-request`, else of `timeout client`")),
     keyword(
         "timeout http-request",
         "<timeout>",
@@ -69,7 +77,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long a client may take to send all headers; it ends slow attacks",
         EVERYWHERE,
         |context, words| read(context, words, "timeout http-request", |timeouts| &mut timeouts.http_request),
-    ),
+    )
+    .default(Described("that of `timeout client`")),
     keyword(
         "timeout queue",
         "<timeout>",
@@ -77,7 +86,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long a request may wait for a server below its 'maxconn'",
         DEFAULTS_AND_BACKENDS,
         |context, words| read(context, words, "timeout queue", |timeouts| &mut timeouts.queue),
-    ),
+    )
+    .default(Described("that of `timeout connect`")),
     keyword(
         "timeout server",
         "<timeout>",
@@ -85,7 +95,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long a server may neither send nor take data; then the client gets 504, or its answer ends",
         DEFAULTS_AND_BACKENDS,
         |context, words| read(context, words, "timeout server", |timeouts| &mut timeouts.server),
-    ),
+    )
+    .default(Described("none, with a warning")),
     keyword(
         "timeout server-fin",
         "<timeout>",
@@ -93,7 +104,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "the same as 'timeout server', once one side has closed",
         DEFAULTS_AND_BACKENDS,
         |context, words| read(context, words, "timeout server-fin", |timeouts| &mut timeouts.server_fin),
-    ),
+    )
+    .default(Described("that of `timeout server`")),
     keyword(
         "timeout tarpit",
         "<timeout>",
@@ -101,7 +113,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long 'http-request tarpit' holds a client before it answers",
         EVERYWHERE,
         |context, words| read(context, words, "timeout tarpit", |timeouts| &mut timeouts.tarpit),
-    ),
+    )
+    .default(Described("that of `timeout connect`")),
     keyword(
         "timeout tunnel",
         "<timeout>",
@@ -109,7 +122,8 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "how long a tunnel may be quiet both ways: WebSocket, CONNECT, TCP once both sides talk",
         DEFAULTS_AND_BACKENDS,
         |context, words| read(context, words, "timeout tunnel", |timeouts| &mut timeouts.tunnel),
-    ),
+    )
+    .default(Described("those of `timeout client` and `timeout server`")),
 ];
 
 fn read(

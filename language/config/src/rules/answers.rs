@@ -8,6 +8,7 @@ use super::{ActionContext, ActionReader, action, sets};
 use crate::draft::LineContext;
 use crate::model::{Action, Protocol, Redirect, RedirectCookie, RedirectKind, RulesetKind, Service};
 use crate::reply::{ReplyRules, read_reply};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
@@ -85,7 +86,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             let reply = read_reply(context.line, words, &ReplyRules::deny(status, context.points))?;
             Ok(Action::Deny(Box::new(reply)))
         },
-    ),
+    )
+    .default(Described("status 403 for a request, 502 for a response")),
     action(
         "tarpit",
         REPLY,
@@ -96,7 +98,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             let reply = read_reply(context.line, words, &ReplyRules::deny(500, context.points))?;
             Ok(Action::Tarpit(Box::new(reply)))
         },
-    ),
+    )
+    .default(Described("status 500")),
     action(
         "return",
         REPLY,
@@ -107,7 +110,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             let reply = read_reply(context.line, words, &ReplyRules::answer(context.points))?;
             Ok(Action::Return(Box::new(reply)))
         },
-    ),
+    )
+    .default(Described("status 200, without a body")),
     action(
         "use-service",
         "<service-name>",
@@ -132,10 +136,13 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             realm = Some(words.expect("missing realm value.")?.text().into());
         }
         Ok(Action::Auth { realm })
-    }),
+    })
+    .default(Described("the realm is the name of the proxy")),
     action(
         "redirect",
-        "{ location <fmt> | prefix <fmt> | scheme <fmt> } [code <code>] [drop-query] [keep-query] [append-slash] [ignore-empty] [set-cookie <name>[=<value>]] [set-cookie-fmt <fmt>] [clear-cookie <name>[=]]",
+        "{ location <fmt> | prefix <fmt> | scheme <fmt> } [code <code>] [drop-query] [keep-query] \
+         [append-slash] [ignore-empty] [set-cookie <name>[=<value>]] [set-cookie-fmt <fmt>] \
+         [clear-cookie <name>[=]]",
         "location /there code 301 ignore-empty",
         "answer with a redirection",
         sets::HTTP_MESSAGES,
@@ -148,7 +155,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
             }
             Ok(Action::Redirect(Arc::new(redirect)))
         },
-    ),
+    )
+    .default(Described("code 302")),
 ];
 
 /// Reads the arguments of a redirection. In a `redirect` line (`formats` false) values are plain text.

@@ -5,6 +5,7 @@ use crate::model::{
     Action, BandwidthLimit, DelayOrExpression, Number, RulesetKind, Severity, SizeOrExpression, TimeoutName,
 };
 use crate::numbers::{delay_of, integer_in, size_of};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault, not_yet};
 
@@ -24,7 +25,18 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
                 (_, None) => Err(fault(word.span(), expects)),
             }
         },
-    ),
+    )
+    .values(&[
+        ("emerg", "the gravest"),
+        ("alert", "grave"),
+        ("crit", "critical"),
+        ("err", "an error"),
+        ("warning", "a warning"),
+        ("notice", "worth a note"),
+        ("info", "usual"),
+        ("debug", "for debugging"),
+        ("silent", "write no line"),
+    ]),
     action(
         "set-nice",
         "<nice>",
@@ -103,7 +115,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "limit the speed of the stream by a bwlim filter",
         sets::CONTENT,
         read_bandwidth_limit,
-    ),
+    )
+    .default(Described("the limit and the period of the `filter` line")),
     action("disable-l7-retry", "", "", "do not send the request again", sets::HTTP_REQUEST, |_, _| {
         Ok(Action::DisableL7Retry)
     }),
@@ -114,7 +127,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
         "wait for the body",
         sets::HTTP_MESSAGES,
         |_, words| read_wait(words),
-    ),
+    )
+    .default(Described("the whole body, or as much as a buffer holds")),
     action(
         "wait-for-handshake",
         "",
@@ -143,7 +157,8 @@ pub(super) const ACTIONS: &[Row<ActionReader>] = &[
                 }
             }
         },
-    ),
+    )
+    .default(Described("on")),
     action("do-log", "[profile <log_profile>]", "", "log now", sets::EVERY, |_, words| {
         if words.peek_text() == "profile" {
             return Err(not_yet(words.here(), "do-log profile"));

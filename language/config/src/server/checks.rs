@@ -11,6 +11,7 @@ use crate::model::{
     AgentSettings, Host, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer,
 };
 use crate::numbers::{delay_of, integer_in};
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
@@ -32,7 +33,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             check.port.get_or_insert(first);
         }
         Ok(())
-    }),
+    })
+    .default(Described("the address of the server")),
     option("agent-addr", "<addr>", "127.0.0.2", "agent checks: address", |server, words| {
         let word = words.expect("'agent-addr' expects an address as argument.")?;
         // An address alone has no port behind a colon, so those of IPv6 need no brackets.
@@ -49,7 +51,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         };
         agent(server).address = Some(host);
         Ok(())
-    }),
+    })
+    .default(Described("the address that is checked")),
     option("agent-check", "", "agent-port 8081", "agent checks: on", |server, _| {
         agent(server).enabled = true;
         Ok(())
@@ -57,7 +60,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     option("agent-inter", "<delay>", "5s", "agent checks: interval", |server, words| {
         agent(server).inter = Some(interval(words, "agent-inter")?);
         Ok(())
-    }),
+    })
+    .default(Described("`2s`")),
     option("agent-port", "<port>", "8081", "agent checks: port", |server, words| {
         let word = words.expect("'agent-port' expects a port number as argument.")?;
         let port: u16 = integer_in(word, "agent-port", 0..=u16::MAX)?;
@@ -113,7 +117,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             }
         });
         Ok(())
-    }),
+    })
+    .default(Described("that of `proto`")),
     option("check-send-proxy", "", "", "health checks: send a PROXY header", |server, _| {
         server.settings.check.send_proxy = true;
         Ok(())
@@ -153,7 +158,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     option("downinter", "<delay>", "10s", "health checks: interval while down", |server, words| {
         server.settings.check.down_inter = Some(interval(words, "downinter")?);
         Ok(())
-    }),
+    })
+    .default(Described("that of `inter`")),
     option("error-limit", "<count>", "10", "health checks: errors until 'on-error'", |server, words| {
         let word = words.expect("'error-limit' expects an integer argument.")?;
         let limit = integer_in(word, "error-limit", i64::MIN..=i64::from(i32::MAX))?;
@@ -162,15 +168,18 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             return Err(fault(word.span(), "error-limit has to be > 0."));
         }
         Ok(())
-    }),
+    })
+    .default(Written("10")),
     option("fall", "<count>", "3", "health checks: failures until down", |server, words| {
         server.settings.check.fall = times(words, "fall")?;
         Ok(())
-    }),
+    })
+    .default(Written("3")),
     option("fastinter", "<delay>", "500ms", "health checks: interval while changing", |server, words| {
         server.settings.check.fast_inter = Some(interval(words, "fastinter")?);
         Ok(())
-    }),
+    })
+    .default(Described("that of `inter`")),
     option("healthcheck", "<name>", "web", "health checks: section to use", |server, words| {
         let word = words.expect("'healthcheck' expects the name of a healthcheck section as argument.")?;
         server.settings.check.section = Some(word.text().into());
@@ -191,17 +200,20 @@ pub(super) const READY: &[Row<ServerReader>] = &[
                 "fully-down" => InitialState::FullyDown,
                 _ => {
                     return Err(words.fault(format!(
-                        "'init-state' expects one of 'none', 'fully-up', 'up', 'down', or 'fully-down' but got '{text}'"
+                        "'init-state' expects one of 'none', 'fully-up', 'up', 'down', or 'fully-down' \
+                         but got '{text}'"
                     )));
                 }
             };
             Ok(())
         },
-    ),
+    )
+    .default(Described("`up`")),
     option("inter", "<delay>", "5s", "health checks: interval", |server, words| {
         server.settings.check.inter = interval(words, "inter")?;
         Ok(())
-    }),
+    })
+    .default(Written("2s")),
     option("no-agent-check", "", "", "undo 'agent-check' of default-server", |server, _| {
         if server.settings.check.agent.is_some() {
             agent(server).enabled = false;
@@ -246,7 +258,13 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             }
         };
         Ok(())
-    }),
+    })
+    .default(Described("nothing is observed"))
+    .values(&[
+        ("none", "no traffic counts (the default)"),
+        ("layer4", "connections that fail are errors"),
+        ("layer7", "answers with errors of the server count, too"),
+    ]),
     option("on-error", "<mode>", "fail-check", "health checks: what to do after errors", |server, words| {
         let word = words.expect("'on-error' expects <mode> as argument.")?;
         server.settings.check.on_error = match word.text() {
@@ -258,13 +276,21 @@ pub(super) const READY: &[Row<ServerReader>] = &[
                 return Err(fault(
                     word.span(),
                     format!(
-                        "'on-error' expects one of 'fastinter', 'fail-check', 'sudden-death' or 'mark-down' but got '{other}'"
+                        "'on-error' expects one of 'fastinter', 'fail-check', 'sudden-death' or \
+                         'mark-down' but got '{other}'"
                     ),
                 ));
             }
         };
         Ok(())
-    }),
+    })
+    .default(Written("fail-check"))
+    .values(&[
+        ("fastinter", "check at the interval of 'fastinter'"),
+        ("fail-check", "count as one failed check, and check at that interval (the default)"),
+        ("sudden-death", "the next failed check takes the server down"),
+        ("mark-down", "take the server down at once"),
+    ]),
     option(
         "on-marked-down",
         "<action>",
@@ -275,7 +301,9 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             server.settings.check.shuts_down_sessions = true;
             Ok(())
         },
-    ),
+    )
+    .default(Described("sessions go on"))
+    .values(&[("shutdown-sessions", "ends the sessions of the server at once")]),
     option(
         "on-marked-up",
         "<action>",
@@ -286,17 +314,24 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             server.settings.check.shuts_down_backups = true;
             Ok(())
         },
-    ),
+    )
+    .default(Described("sessions of backup servers go on"))
+    .values(&[(
+        "shutdown-backup-sessions",
+        "ends the sessions of backup servers, so that clients come back",
+    )]),
     option("port", "<port>", "8080", "health checks: port to check", |server, words| {
         let word = words.expect("'port' expects a port number as argument.")?;
         let port: u16 = integer_in(word, "port", 0..=u16::MAX)?;
         server.settings.check.port = (port > 0).then_some(port);
         Ok(())
-    }),
+    })
+    .default(Described("the port of the server")),
     option("rise", "<count>", "2", "health checks: successes until up", |server, words| {
         server.settings.check.rise = times(words, "rise")?;
         Ok(())
-    }),
+    })
+    .default(Written("2")),
     option(
         "track",
         "[<backend>/]<server>",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{NOT_ADDED, ServerReader, option};
 use crate::address::network;
+use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::fault;
 
@@ -45,7 +46,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
                     "ignore-weight" => resolution.ignores_weight = true,
                     _ => {
                         let message = format!(
-                            "'resolve-opts' : unknown resolve-opts option '{name}', supported methods are 'allow-dup-ip', 'ignore-weight', and 'prevent-dup-ip'."
+                            "'resolve-opts' : unknown resolve-opts option '{name}', supported methods \
+                             are 'allow-dup-ip', 'ignore-weight', and 'prevent-dup-ip'."
                         );
                         return Err(fault(word.span(), message));
                     }
@@ -54,18 +56,30 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             Ok(())
         },
     )
-    .with(NOT_ADDED),
-    option("resolve-prefer", "{ ipv4 | ipv6 }", "ipv4", "addresses that are asked for first", |server, words| {
-        let expects = "'resolve-prefer' expects either ipv4 or ipv6 as argument.";
-        let word = words.expect(expects)?;
-        server.settings.resolution.prefers_ipv4 = match word.text() {
-            "ipv4" => true,
-            "ipv6" => false,
-            _ => return Err(fault(word.span(), expects)),
-        };
-        Ok(())
-    })
-    .with(NOT_ADDED),
+    .with(NOT_ADDED)
+    .values(&[
+        ("prevent-dup-ip", "an address is that of one server (the default)"),
+        ("allow-dup-ip", "several servers may have the same address"),
+        ("ignore-weight", "weights of services (SRV) do not count"),
+    ]),
+    option(
+        "resolve-prefer",
+        "{ ipv4 | ipv6 }",
+        "ipv4",
+        "addresses that are asked for first",
+        |server, words| {
+            let expects = "'resolve-prefer' expects either ipv4 or ipv6 as argument.";
+            let word = words.expect(expects)?;
+            server.settings.resolution.prefers_ipv4 = match word.text() {
+                "ipv4" => true,
+                "ipv6" => false,
+                _ => return Err(fault(word.span(), expects)),
+            };
+            Ok(())
+        },
+    )
+    .with(NOT_ADDED)
+    .default(Written("ipv6")),
     option(
         "resolvers",
         "<id>",
@@ -77,7 +91,8 @@ pub(super) const READY: &[Row<ServerReader>] = &[
             Ok(())
         },
     )
-    .with(NOT_ADDED),
+    .with(NOT_ADDED)
+    .default(Described("names are resolved at the start only")),
 ];
 
 /// HAProxy's limit.

@@ -7,6 +7,7 @@ use weir_syntax::Diagnostic;
 use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 use crate::model::{ServerTls, TlsOptions, TlsVerify};
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::tls_words::text;
 use crate::words::fault;
@@ -114,7 +115,9 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         });
         Ok(())
     })
-    .with(LOG_STREAMS),
+    .with(LOG_STREAMS)
+    .default(Described("that of `ssl-server-verify`, `required`"))
+    .values(&[("none", "trust any certificate"), ("required", "against 'ca-file' (the default)")]),
     option(
         "verifyhost",
         "<hostname>",

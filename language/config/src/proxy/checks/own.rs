@@ -13,6 +13,7 @@ use crate::model::{
     CheckAction, CheckMethod, CheckRule, CheckText, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
 };
 use crate::proxy::LineContext;
+use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
@@ -29,6 +30,7 @@ macro_rules! check_option {
                 kind: OptionKind::Positive($read),
             },
         )
+        .default(Described("off"))
     };
 }
 
