@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use weir_config::features::FEATURES;
 use weir_config::files::{ConfigurationFiles, file_list, load_sources};
-use weir_config::model::{Bind, Config, Kept, Location};
+use weir_config::model::{Bind, Config, Location, TlsVerify};
 use weir_config::{Discovery, Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_runtime::build::{self, Resolver, SystemResolver};
@@ -275,10 +275,8 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
         config.proxies.iter_mut().for_each(|proxy| proxy.settings.options.splice = Default::default());
     }
     if arguments.no_server_verify {
-        let at = Location::new("-dV".into(), 1);
-        let verify = Kept { keyword: "ssl-server-verify", arguments: vec!["none".into()], at };
-        // What the configuration says itself comes later, and counts.
-        config.global.kept.insert(0, verify);
+        // The word of the configuration has precedence.
+        config.global.tls.server_verify.get_or_insert(TlsVerify::None);
     }
     if let Some(wanted) = &arguments.traces {
         config.traces.splice(0..0, weir_runtime::traces::of_command_line(wanted));

@@ -47,7 +47,6 @@ pub(crate) use resolvers::{LiveNames, resolvers};
 pub use resolvers::{NameServersPlan, name_servers};
 pub use rings::{Events, Forward, events};
 pub use states::SavedStates;
-pub(crate) use tls::largest_record;
 pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder, Warning};
 pub use verify::{Verified, verify};
 
@@ -307,11 +306,11 @@ fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
             keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,
             ..weir_mux::HeadOptions::default()
         },
-        h2_logged_errors: http2::logged_errors(global),
-        h2: http2::limits(global, http2::CLIENTS),
-        h2_pace: http2::pace(global, http2::CLIENTS),
-        h2_server: http2::limits(global, http2::SERVERS),
-        h2_server_pace: http2::pace(global, http2::SERVERS),
+        h2_logged_errors: global.http2.logged_errors,
+        h2: http2::limits(global, &global.http2.clients),
+        h2_pace: http2::pace(global, &global.http2.clients),
+        h2_server: http2::limits(global, &global.http2.servers),
+        h2_server_pace: http2::pace(global, &global.http2.servers),
         header_case: header_case(&global.http1.adjusted_names),
         client_sockets: SocketSizes {
             receive_buffer: tuning.receive_buffers.client,

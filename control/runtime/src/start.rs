@@ -600,7 +600,7 @@ impl Station {
             lifecycle: Arc::clone(lifecycle),
             log_identity: Arc::new(LogIdentity { hostname, process_id: system::id() }),
             tuning: WorkerTuning::new(&global.tuning, workers),
-            largest_record: build::largest_record(global),
+            largest_record: global.tls.largest_record().map(|bytes| bytes as usize),
         }
     }
 

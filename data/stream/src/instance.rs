@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
 use weir_backend::{Backend, Server, ServerKey};
 use weir_config::model::{
-    Bind, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes, Userlist,
+    Bind, LoggedErrors, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes,
+    Userlist,
 };
 use weir_events::LogSink;
 use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
@@ -74,18 +75,6 @@ pub struct Instance {
 
 /// Called with changes of servers.
 pub type NewsListener = Box<dyn Fn(weir_backend::News) + Send + Sync>;
-
-/// Which errors of clients' HTTP/2 connections are logged (`tune.h2.log-errors`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LoggedErrors {
-    /// None.
-    None,
-    /// Connection errors.
-    Connection,
-    /// Connection errors, and malformed requests.
-    #[default]
-    Stream,
-}
 
 /// The limits of the global section. Those that the runtime API changes are atomic.
 #[derive(Debug)]

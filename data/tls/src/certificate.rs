@@ -18,6 +18,7 @@ use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use weir_config::model::ExtraFiles;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -99,28 +100,6 @@ impl std::fmt::Debug for Certificate {
     /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Certificate").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-/// Which additional files of a certificate are read (`ssl-load-extra-files`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtraFiles {
-    /// `NAME.rsa` and similar, where there is no `NAME`.
-    pub bundle: bool,
-    /// `.ocsp`.
-    pub ocsp: bool,
-    /// `.issuer`.
-    pub issuer: bool,
-    /// `.key`.
-    pub key: bool,
-    /// `.sctl`, which is not supported: its presence gives a warning.
-    pub sctl: bool,
-}
-
-impl Default for ExtraFiles {
-    /// All of them, the manual's default.
-    fn default() -> Self {
-        ExtraFiles { bundle: true, ocsp: true, issuer: true, key: true, sctl: true }
     }
 }
 

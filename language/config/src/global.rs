@@ -7,8 +7,9 @@ mod client;
 mod context;
 mod cpu;
 mod environment;
+mod forwarding;
 mod http1;
-mod kept;
+mod http2;
 mod limits;
 mod logging;
 mod not_yet;
@@ -18,6 +19,7 @@ mod profiling;
 mod sockets;
 mod statuses;
 mod tls;
+mod tls_defaults;
 mod tuning;
 mod variables;
 
@@ -43,7 +45,9 @@ pub(crate) static GLOBAL_KEYWORDS: Table<GlobalReader> = Table::new(&[
     paths::ROWS,
     http1::ROWS,
     tuning::ROWS,
-    kept::ROWS,
+    tls_defaults::ROWS,
+    http2::ROWS,
+    forwarding::ROWS,
     tls::ROWS,
     not_yet::ROWS,
 ]);

@@ -13,6 +13,7 @@ mod client;
 mod config;
 mod filter;
 mod global;
+mod http2;
 mod log;
 mod log_forward;
 mod mail;
@@ -30,6 +31,7 @@ mod stats;
 mod status_codes;
 mod table;
 mod tls;
+mod tls_global;
 mod tuning;
 mod userlist;
 
@@ -62,9 +64,10 @@ pub use filter::{
     BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, SharedBandwidth, TraceFilter,
 };
 pub use global::{
-    Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, ExternalCheck, Global, Http1, Kept, Limits, MAX_THREADS,
+    Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, ExternalCheck, Global, Http1, Limits, MAX_THREADS,
     MasterWorker, ProcessValue, ProcessVariable, SentHostName, UnixBind,
 };
+pub use http2::{Http2Side, Http2Tuning, LoggedErrors};
 pub use log::{
     Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, LogTargets, Logging,
     Severity,
@@ -99,6 +102,7 @@ pub use tls::{
     BindTls, CertificateFiles, CertificateLoad, CertificateSource, CertificateStore, CertificateUse,
     IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion,
 };
+pub use tls_global::{ChainFolder, ExtraFiles, GlobalTls, LineDefaults, PassphraseProgram, TlsDefaults};
 pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};
 pub use weir_expr::Location;

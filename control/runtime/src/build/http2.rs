@@ -1,63 +1,25 @@
 //! The limits of HTTP/2 connections, from `tune.h2.*`.
 
-use weir_config::model;
+use weir_config::model::{Global, Http2Side};
 use weir_mux::{Limits, Pace};
-use weir_stream::instance::LoggedErrors;
-
-/// The keywords for one side's connections.
-#[derive(Clone, Copy)]
-pub(super) struct Side {
-    concurrent_streams: &'static str,
-    total_streams: Option<&'static str>,
-    window: &'static str,
-    shared: &'static str,
-    glitches: &'static str,
-    frames: &'static str,
-    resets: Option<&'static str>,
-}
-
-/// Connections with clients.
-pub(super) const CLIENTS: Side = Side {
-    concurrent_streams: "tune.h2.fe.max-concurrent-streams",
-    total_streams: Some("tune.h2.fe.max-total-streams"),
-    window: "tune.h2.fe.initial-window-size",
-    shared: "tune.h2.fe.rxbuf",
-    glitches: "tune.h2.fe.glitches-threshold",
-    frames: "tune.h2.fe.max-frames-at-once",
-    resets: Some("tune.h2.fe.max-rst-at-once"),
-};
-
-/// Connections with servers.
-pub(super) const SERVERS: Side = Side {
-    concurrent_streams: "tune.h2.be.max-concurrent-streams",
-    total_streams: None,
-    window: "tune.h2.be.initial-window-size",
-    shared: "tune.h2.be.rxbuf",
-    glitches: "tune.h2.be.glitches-threshold",
-    frames: "tune.h2.be.max-frames-at-once",
-    resets: None,
-};
 
 /// The limits of a side's connections. Keywords for one side take precedence over those for both.
-pub(super) fn limits(global: &model::Global, side: Side) -> Limits {
-    let tuning = &global.tuning;
-    let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse::<u32>().ok());
-    let of = |own: &str, both: &str, default: u32| number(own).or_else(|| number(both)).unwrap_or(default);
+pub(super) fn limits(global: &Global, side: &Http2Side) -> Limits {
+    let (tuning, both) = (&global.tuning, &global.http2);
     let buffer = tuning.buffer_size;
-    let frame = number("tune.h2.max-frame-size").unwrap_or(buffer).min(buffer).max(LEAST_FRAME);
-    let concurrent = of(side.concurrent_streams, "tune.h2.max-concurrent-streams", 100);
-    let window = of(side.window, "tune.h2.initial-window-size", DEFAULT_WINDOW);
-    let shared = last(global, side.shared).and_then(size);
+    let frame = both.frame_max.unwrap_or(buffer).min(buffer).max(LEAST_FRAME);
+    let concurrent = side.concurrent_streams.or(both.concurrent_streams).unwrap_or(DEFAULT_STREAMS);
+    let window = side.window.or(both.window).unwrap_or(DEFAULT_WINDOW);
     Limits {
         concurrent_streams: concurrent,
-        total_streams: side.total_streams.and_then(number).unwrap_or(0),
+        total_streams: side.total_streams,
         stream_window: window.min(MAX_WINDOW),
-        connection_window: receive_buffer(shared, buffer, concurrent),
+        connection_window: receive_buffer(side.receive_buffer, buffer, concurrent),
         max_payload: frame,
-        header_table_size: number("tune.h2.header-table-size").unwrap_or(4096),
+        header_table_size: both.header_table_size,
         max_fields: tuning.headers_max.saturating_sub(1),
         max_head: buffer.saturating_sub(tuning.rewrite_room()) as usize,
-        glitches: number(side.glitches).unwrap_or(0),
+        glitches: side.glitches,
         extended_connect: !global.no_websocket_over_http2,
     }
 }
@@ -70,45 +32,17 @@ fn receive_buffer(size: Option<u32>, buffer: u32, streams: u32) -> u32 {
 }
 
 /// How much of a connection is taken in at a time, and how payload leaves.
-pub(super) fn pace(global: &model::Global, side: Side) -> Pace {
-    let number = |keyword: &str| last(global, keyword).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let copies = last(global, "tune.h2.zero-copy-fwd-send") == Some("off")
-        || global.kept.iter().any(|kept| kept.keyword == "tune.disable-zero-copy-forwarding");
-    Pace { frames: number(side.frames), resets: side.resets.map_or(0, number), copies }
-}
-
-/// Which errors of a client's connection are logged.
-pub(super) fn logged_errors(global: &model::Global) -> LoggedErrors {
-    match last(global, "tune.h2.log-errors") {
-        Some("none") => LoggedErrors::None,
-        Some("connection") => LoggedErrors::Connection,
-        _ => LoggedErrors::Stream,
-    }
-}
-
-/// The value of the last line with this keyword.
-fn last<'g>(global: &'g model::Global, keyword: &str) -> Option<&'g str> {
-    let kept = global.kept.iter().rev().find(|kept| kept.keyword == keyword)?;
-    kept.arguments.first().map(|text| &**text)
-}
-
-/// A size that was checked before: digits, and an optional unit.
-fn size(text: &str) -> Option<u32> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match text.as_bytes().get(digits.len()).map(u8::to_ascii_lowercase) {
-        None => 0,
-        Some(b'k') => 10,
-        Some(b'm') => 20,
-        Some(_) => 30,
-    };
-    let bytes = digits.parse::<u64>().ok()?.checked_shl(unit)?;
-    Some(u32::try_from(bytes).unwrap_or(MAX_WINDOW))
+pub(super) fn pace(global: &Global, side: &Http2Side) -> Pace {
+    let copies = !global.http2.zero_copy || global.http2.zero_copy_disabled;
+    Pace { frames: side.frames, resets: side.resets, copies }
 }
 
 /// The smallest frame size limit that a peer may announce.
 const LEAST_FRAME: u32 = 16_384;
 /// How many buffers a connection has by default.
 const DEFAULT_BUFFERS: u32 = 100;
+/// The default number of streams on a connection.
+const DEFAULT_STREAMS: u32 = 100;
 /// The default window of a stream.
 const DEFAULT_WINDOW: u32 = 65_535;
 const MAX_WINDOW: u32 = 0x7fff_ffff;
@@ -116,23 +50,24 @@ const MAX_WINDOW: u32 = 0x7fff_ffff;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::fixture::read_only;
 
-    fn of(lines: &[(&'static str, &str)]) -> Limits {
-        of_side(lines, CLIENTS)
+    /// The global section with these lines.
+    fn global(lines: &[(&'static str, &str)]) -> Global {
+        let lines: String =
+            lines.iter().map(|(keyword, argument)| format!(" {keyword} {argument}\n")).collect();
+        read_only(&format!("global\n{lines}")).1.global
     }
 
-    fn of_side(lines: &[(&'static str, &str)], side: Side) -> Limits {
-        let mut global = model::Global::default();
-        for (keyword, argument) in lines {
-            let at = model::Location::new("test".into(), 1);
-            global.kept.push(model::Kept { keyword, arguments: vec![(*argument).into()], at });
-        }
-        limits(&global, side)
+    /// The limits of connections with clients.
+    fn of(lines: &[(&'static str, &str)]) -> Limits {
+        let global = global(lines);
+        limits(&global, &global.http2.clients)
     }
 
     #[test]
     fn the_side_goes_before_both_and_the_last_line_before_others() {
-        let limits = of(&[
+        let made = of(&[
             ("tune.h2.max-concurrent-streams", "50"),
             ("tune.h2.fe.max-concurrent-streams", "7"),
             ("tune.h2.fe.max-concurrent-streams", "8"),
@@ -143,14 +78,12 @@ mod tests {
             ("tune.h2.fe.glitches-threshold", "3"),
             ("tune.h2.header-table-size", "8192"),
         ]);
-        assert_eq!((limits.concurrent_streams, limits.stream_window), (8, 1000));
-        assert_eq!((limits.connection_window, limits.total_streams), (13 << 14, 9));
-        assert_eq!((limits.glitches, limits.header_table_size), (3, 8192));
-        let mut global = model::Global::default();
-        let at = model::Location::new("test".into(), 1);
-        let arguments = vec!["5".into()];
-        global.kept.push(model::Kept { keyword: "tune.h2.fe.max-rst-at-once", arguments, at });
-        assert_eq!((pace(&global, CLIENTS).resets, pace(&global, SERVERS).resets), (5, 0));
+        assert_eq!((made.concurrent_streams, made.stream_window), (8, 1000));
+        assert_eq!((made.connection_window, made.total_streams), (13 << 14, 9));
+        assert_eq!((made.glitches, made.header_table_size), (3, 8192));
+        let paced = global(&[("tune.h2.fe.max-rst-at-once", "5")]);
+        let resets = [&paced.http2.clients, &paced.http2.servers].map(|side| pace(&paced, side).resets);
+        assert_eq!(resets, [5, 0]);
         let lines = [
             ("tune.h2.be.max-concurrent-streams", "3"),
             ("tune.h2.initial-window-size", "1000"),
@@ -158,9 +91,10 @@ mod tests {
             ("tune.h2.be.glitches-threshold", "7"),
             ("tune.h2.fe.max-total-streams", "9"),
         ];
-        let limits = of_side(&lines, SERVERS);
-        assert_eq!((limits.concurrent_streams, limits.stream_window, limits.total_streams), (3, 1000, 0));
-        assert_eq!((limits.connection_window, limits.glitches), (7 << 14, 7));
+        let global = global(&lines);
+        let made = limits(&global, &global.http2.servers);
+        assert_eq!((made.concurrent_streams, made.stream_window, made.total_streams), (3, 1000, 0));
+        assert_eq!((made.connection_window, made.glitches), (7 << 14, 7));
     }
 
     #[test]
@@ -171,7 +105,7 @@ mod tests {
         };
         assert_eq!([buffers("1", "3"), buffers("1", "200")], [3 << 14, 200 << 14], "one for each stream");
         assert_eq!([buffers("65536", "3"), buffers("65537", "3")], [4 << 14, 5 << 14], "rounded up");
-        assert_eq!([buffers("4g", "3"), buffers("0", "0")], [MAX_WINDOW, 0], "any size");
+        assert_eq!([buffers("2147483647", "3"), buffers("0", "0")], [MAX_WINDOW, 0], "any size");
         let default = |streams| of(&[("tune.h2.fe.max-concurrent-streams", streams)]).connection_window;
         assert_eq!([default("3"), default("100"), default("200")], [100 << 14, 100 << 14, 200 << 14]);
     }
@@ -179,16 +113,13 @@ mod tests {
     #[test]
     fn either_word_has_payload_copied() {
         for (keyword, argument, copies) in [
-            ("tune.h2.zero-copy-fwd-send", Some("off"), true),
-            ("tune.h2.zero-copy-fwd-send", Some("on"), false),
-            ("tune.disable-zero-copy-forwarding", None, true),
+            ("tune.h2.zero-copy-fwd-send", "off", true),
+            ("tune.h2.zero-copy-fwd-send", "on", false),
+            ("tune.disable-zero-copy-forwarding", "", true),
         ] {
-            let mut global = model::Global::default();
-            assert!(!pace(&global, CLIENTS).copies);
-            let at = model::Location::new("test".into(), 1);
-            let arguments = argument.into_iter().map(|text| text.into()).collect();
-            global.kept.push(model::Kept { keyword, arguments, at });
-            assert_eq!([CLIENTS, SERVERS].map(|side| pace(&global, side).copies), [copies; 2], "{keyword}");
+            let global = global(&[(keyword, argument)]);
+            let sides = [&global.http2.clients, &global.http2.servers];
+            assert_eq!(sides.map(|side| pace(&global, side).copies), [copies; 2], "{keyword}");
         }
     }
 
@@ -199,15 +130,13 @@ mod tests {
         assert_eq!(limits.connection_window, 1_638_400);
         assert_eq!(of(&[("tune.h2.max-frame-size", "1000000")]).max_payload, 16_384, "no more than a buffer");
     }
+
     /// What is made of both sides with these lines, as text.
     fn made(lines: &[(&'static str, &str)]) -> String {
-        let mut global = model::Global::default();
-        for (keyword, argument) in lines {
-            let at = model::Location::new("test".into(), 1);
-            global.kept.push(model::Kept { keyword, arguments: vec![(*argument).into()], at });
-        }
-        let sides = [CLIENTS, SERVERS].map(|side| (limits(&global, side), pace(&global, side)));
-        format!("{sides:?} {:?}", logged_errors(&global))
+        let global = global(lines);
+        let sides = [&global.http2.clients, &global.http2.servers];
+        let sides = sides.map(|side| (limits(&global, side), pace(&global, side)));
+        format!("{sides:?} {:?}", global.http2.logged_errors)
     }
 
     /// The manual's sentences: a value, or that of another word.

@@ -42,7 +42,7 @@ use super::peers;
 use super::resolvers;
 use super::rings::log_subject;
 use authorities::AuthorityFiles;
-use defaults::{OrderedDefaults, issuer_chains, kept_number, kept_seconds, kept_switch};
+use defaults::{OrderedDefaults, issuer_chains};
 use layers::{Layers, Side};
 pub use live::LiveTls;
 use live::{LiveBind, LiveServer};
@@ -140,7 +140,7 @@ impl TlsBuilder {
                 extra: defaults.extra_files,
                 replaces_extension: defaults.replaces_extension,
                 issuers: Arc::new(issuer_chains(global, &mut remarks, &mut errors)),
-                skips_self_issued: defaults.skips_self_issued,
+                skips_self_issued: global.tls.skips_self_issued,
                 passphrases: Arc::new(defaults::passphrases(global)),
             },
             defaults,
@@ -152,18 +152,14 @@ impl TlsBuilder {
             sessions: None,
             renewals: Renewals::of(global),
             client: None,
-            cache_size: kept_number(global, "tune.ssl.cachesize").unwrap_or(SESSIONS),
-            generated: kept_number(global, "tune.ssl.ssl-ctx-cache-size").unwrap_or(GENERATED),
-            lifetime: kept_seconds(global, "tune.ssl.lifetime").unwrap_or(LIFETIME),
+            cache_size: global.tls.sessions as usize,
+            generated: global.tls.generated_certificates as usize,
+            lifetime: global.tls.session_lifetime.as_secs(),
             early_data: early_data(global),
-            captured: kept_number(global, "tune.ssl.capture-buffer-size").unwrap_or(0).min(MOST_CAPTURED),
-            key_log: kept_switch(global, "tune.ssl.keylog").then(weir_tls::keep_keys),
+            captured: (global.tls.captured_hello as usize).min(MOST_CAPTURED),
+            key_log: global.tls.logs_keys.then(weir_tls::keep_keys),
             ticket_keys: VecDeque::new(),
-            dh_parameters: global
-                .kept
-                .iter()
-                .find(|kept| kept.keyword == "ssl-dh-param-file")
-                .map(|kept| kept.at.clone()),
+            dh_parameters: global.tls.dh_parameters.clone(),
             speaks: false,
             binds: Vec::new(),
             servers: Vec::new(),
@@ -336,7 +332,7 @@ impl TlsBuilder {
             None => Err("'generate-certificates' needs an authority that signs: add 'ca-sign-file <file>'."
                 .to_owned()),
             Some(file) => {
-                let file = based(file, self.defaults.authority_base.as_deref());
+                let file = based(file, self.defaults.global.authority_base.as_deref());
                 let files = Files { certificate: file.clone(), ..Files::default() };
                 let size = self.generated;
                 let loaded = match &tls.signer_passphrase {
@@ -371,7 +367,7 @@ impl TlsBuilder {
         is_default: bool,
     ) {
         // A folder becomes a list, which can be changed like one.
-        let folder = based(path, self.defaults.certificate_base.as_deref());
+        let folder = based(path, self.defaults.global.certificate_base.as_deref());
         if self.lists.contains_key(&*folder) {
             return self.add_list(entries, bind, tls, &folder);
         }
@@ -496,7 +492,7 @@ impl TlsBuilder {
         if let Some(Some(made)) = self.certificates.get(path) {
             return Some(vec![Arc::clone(made)]);
         }
-        let path = based(path, self.defaults.certificate_base.as_deref());
+        let path = based(path, self.defaults.global.certificate_base.as_deref());
         if let Some(Some(stored)) = self.certificates.get(&*path).filter(|_| self.files.contains_key(&*path))
         {
             return Some(vec![Arc::clone(stored)]);
@@ -644,21 +640,9 @@ fn early_data(global: &model::Global) -> u32 {
     tuning.buffer_size.saturating_sub(tuning.rewrite_room().max(LEAST_REWRITE))
 }
 
-/// The size limit of sent records in bytes (`tune.ssl.maxrecord`, `tune.ssl.hard-maxrecord`); none for the largest.
-pub(crate) fn largest_record(global: &model::Global) -> Option<usize> {
-    let words = ["tune.ssl.maxrecord", "tune.ssl.hard-maxrecord"];
-    words.iter().filter_map(|word| kept_number(global, word)).filter(|bytes| *bytes > 0).min()
-}
-
 /// The frontend of the runtime API's sockets, in statistics and messages.
 const OPERATORS: &str = "GLOBAL";
-/// The default of `tune.ssl.cachesize` (manual).
-const SESSIONS: usize = 20_000;
-/// The default of `tune.ssl.ssl-ctx-cache-size` (manual).
-const GENERATED: usize = 1000;
 /// The largest capture of a hello: no list of a hello is longer.
 const MOST_CAPTURED: usize = 1 << 16;
 /// How many bytes of a buffer early data must leave free.
 const LEAST_REWRITE: u32 = 256;
-/// The default of `tune.ssl.lifetime`, in seconds (manual).
-const LIFETIME: u64 = 300;

@@ -3,10 +3,10 @@
 
 use std::rc::Rc;
 
+use weir_config::model::LoggedErrors;
 use weir_mux::{Multiplexer, StreamConnector};
 
 use crate::ending::{By, During, Ending};
-use crate::instance::LoggedErrors;
 use crate::session::Session;
 use crate::stream::Stream;
 

@@ -41,7 +41,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Arc<Instance> {
         tls_rate: AtomicU32::new(config.global.limits.tls_rate),
         h2: weir_mux::Limits::default(),
         h2_pace: weir_mux::Pace::default(),
-        h2_logged_errors: weir_stream::instance::LoggedErrors::default(),
+        h2_logged_errors: weir_config::model::LoggedErrors::default(),
         h2_server: weir_mux::Limits::default(),
         h2_server_pace: weir_mux::Pace::default(),
         h1: weir_mux::HeadOptions {

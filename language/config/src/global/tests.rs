@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::document::tests::{parse_text, parse_with};
 use crate::model::{
-    Account, Chroot, CloseSpread, ConnectionSharing, CoreDump, Global, Level, Niceness, SentHostName, Shards,
-    TaskProfiling,
+    Account, Chroot, CloseSpread, ConnectionSharing, CoreDump, ExtraFiles, Global, Level, LineDefaults,
+    Niceness, SentHostName, Shards, TaskProfiling, TlsDefaults, TlsVersion,
 };
 use weir_expr::pattern::regex::limit::OnLimit;
 use weir_syntax::Environment;
@@ -248,7 +248,9 @@ fn folders_of_tls_files_are_given_once() {
     for word in ["ca-base", "crt-base", "key-base"] {
         accept(&format!("{word} /a"));
         let (global, messages) = read(&format!("{word} /a\n{word} /b"));
-        assert_eq!(global.kept.len(), 1);
+        let tls = &global.tls;
+        let bases = [&tls.authority_base, &tls.certificate_base, &tls.key_base];
+        assert_eq!(bases.map(|base| base.as_deref()).into_iter().flatten().collect::<Vec<_>>(), ["/a"]);
         assert_eq!(messages, [format!("parsing [test.cfg:3] : '{word}' already specified.")]);
     }
 }
@@ -381,8 +383,7 @@ fn words_of_openssl_say_what_they_are_here() {
     }
     let (global, messages) = read("tune.ssl.capture-cipherlist-size 100");
     assert!(messages[0].ends_with("is deprecated. Please use 'tune.ssl.capture-buffer-size' instead."));
-    let kept: Vec<_> = global.kept.iter().map(|kept| (kept.keyword, &*kept.arguments[0])).collect();
-    assert_eq!(kept, [("tune.ssl.capture-buffer-size", "100")]);
+    assert_eq!(global.tls.captured_hello, 100);
     for (line, told) in [
         ("ssl-engine rdrand", "engines are of OpenSSL"),
         ("ssl-propquery ?provider=x,fips=yes", "nothing has 'fips=yes'"),
@@ -397,13 +398,31 @@ fn words_of_openssl_say_what_they_are_here() {
     }
 }
 
-/// Nothing is ignored: settings without effect yet are checked and kept.
 #[test]
-fn settings_that_wait_are_kept() {
-    let global =
-        accept("ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets\ntune.ssl.default-dh-param 2048");
-    let kept: Vec<_> = global.kept.iter().map(|kept| (kept.keyword, kept.arguments.len())).collect();
-    assert_eq!(kept, [("ssl-default-bind-options", 3), ("tune.ssl.default-dh-param", 1)]);
+fn defaults_of_lines_hold_from_their_line_on() {
+    let global = accept(
+        "ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets strict-sni no-strict-sni\n\
+         ssl-default-server-options force-tlsv13\nssl-load-extra-files key\nssl-default-bind-ciphers A\n\
+         ssl-default-bind-options no-tlsv11 no-alpn strict-sni no-tlsv11\nssl-load-extra-del-ext",
+    );
+    let lines = &global.tls.line_defaults;
+    assert_eq!(lines.iter().map(|(at, _)| at.line).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(*global.tls.defaults_below(0), TlsDefaults::default());
+    let first = global.tls.defaults_below(1);
+    assert_eq!(first.listener.options.min_version, Some(TlsVersion::Tls12));
+    assert_eq!((first.listener.options.no_tickets, first.strict_names), (Some(true), false));
+    assert_eq!((&first.server, first.extra_files), (&LineDefaults::default(), ExtraFiles::default()));
+    let last = global.tls.defaults_below(6);
+    let versions = (last.server.options.min_version, last.server.options.max_version);
+    assert_eq!(versions, (Some(TlsVersion::Tls13), Some(TlsVersion::Tls13)));
+    assert_eq!(last.listener.options.refused_versions, [TlsVersion::Tls11]);
+    assert_eq!(last.listener.options.min_version, Some(TlsVersion::Tls12), "kept");
+    assert!(last.listener.name_protocols() && last.strict_names && last.replaces_extension);
+    let only_keys = ExtraFiles { bundle: false, ocsp: false, issuer: false, key: true, sctl: false };
+    assert_eq!(last.extra_files, only_keys);
+    let place = |options| last.listener.place(options).map(|(keyword, at)| (*keyword, at.line));
+    assert_eq!(place("options"), Some(("ssl-default-bind-options", 6)));
+    assert_eq!((place("ciphers"), place("curves")), (Some(("ssl-default-bind-ciphers", 5)), None));
     refuse(
         "ssl-default-bind-options no-tlsv1",
         "unknown option 'no-tlsv1' on global statement 'ssl-default-bind-options'; did you mean 'no-tlsv10' maybe ?",

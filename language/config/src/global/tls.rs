@@ -6,8 +6,7 @@
 use weir_syntax::Diagnostic;
 
 use super::context::{GlobalContext, GlobalReader};
-use super::kept::MAX;
-use crate::model::Kept;
+use super::tls_defaults::MAX;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
 
@@ -72,10 +71,11 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "96",
         "TLS: old name of 'tune.ssl.capture-buffer-size'",
         |line, words| {
-            let size: i64 = line.number(words, 0..=MAX)?;
-            let (keyword, arguments) = ("tune.ssl.capture-buffer-size", vec![size.to_string().into()]);
-            line.global.kept.push(Kept { keyword, arguments, at: line.at.clone() });
-            let message = format!("'{}' is deprecated. Please use '{keyword}' instead.", line.keyword);
+            line.global.tls.captured_hello = line.number(words, 0..=MAX)?;
+            let message = format!(
+                "'{}' is deprecated. Please use 'tune.ssl.capture-buffer-size' instead.",
+                line.keyword
+            );
             warn(words, message);
             Ok(())
         },

@@ -9,10 +9,12 @@ use weir_expr::{Expr, Location, LogFormat, VariableId};
 
 use super::bind::{Account, Bind, SocketOwnership};
 use super::client::{HttpClient, OcspUpdates};
+use super::http2::Http2Tuning;
 use super::log::LogTarget;
 use super::profiling::Profiling;
 use super::resolvers::AcceptedFamilies;
 use super::status_codes::StatusCodes;
+use super::tls_global::GlobalTls;
 use super::tuning::Tuning;
 
 /// When client connections close in a soft stop (`close-spread-time`).
@@ -141,8 +143,10 @@ pub struct Global {
     pub client: HttpClient,
     /// `ocsp-update.*`: how OCSP responses are renewed.
     pub ocsp_updates: OcspUpdates,
-    /// Settings that were checked and wait for what they are about: TLS, HTTP/2.
-    pub kept: Vec<Kept>,
+    /// TLS: settings of the process, and defaults of lines.
+    pub tls: GlobalTls,
+    /// `tune.h2.*`.
+    pub http2: Http2Tuning,
 }
 
 impl Default for Global {
@@ -198,7 +202,8 @@ impl Default for Global {
             no_websocket_over_http2: false,
             client: HttpClient::default(),
             ocsp_updates: OcspUpdates::default(),
-            kept: Vec::new(),
+            tls: GlobalTls::default(),
+            http2: Http2Tuning::default(),
         }
     }
 }
@@ -335,17 +340,6 @@ impl CpuMap {
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u16])> {
         self.threads.iter().map(|(thread, cpus)| (*thread, cpus.as_slice()))
     }
-}
-
-/// A setting that was checked and kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The word.
-    pub keyword: &'static str,
-    /// Its arguments.
-    pub arguments: Vec<Box<str>>,
-    /// Where it was written.
-    pub at: Location,
 }
 
 /// `external-check`.

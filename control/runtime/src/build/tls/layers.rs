@@ -1,8 +1,6 @@
 //! Who says an option: a line of a certificate list, its `bind` line or a `server` line, or the global section.
 
-use weir_config::model::{Location, TlsOptions, TlsVersion};
-
-use super::defaults::{Defaults, LineDefaults};
+use weir_config::model::{LineDefaults, Location, TlsDefaults, TlsOptions, TlsVersion};
 
 /// A line that speaks TLS, and what it says itself.
 #[derive(Clone, Copy)]
@@ -33,7 +31,7 @@ impl Layers<'_> {
     }
 
     /// The options that hold. The versions of the `bind` or `server` line are a range, of which a line of a list changes either end.
-    pub fn options(&self, defaults: &Defaults) -> TlsOptions {
+    pub fn options(&self, defaults: &TlsDefaults) -> TlsOptions {
         let below = self.defaults(defaults);
         let (lowest, highest) = range(&below.under(self.line));
         let listed = self.listed.map_or(self.line, |(_, options)| options);
@@ -46,7 +44,7 @@ impl Layers<'_> {
     }
 
     /// Where versions are refused beside a range, which counts alone.
-    pub fn ignored_versions(&self, defaults: &Defaults) -> Option<Place> {
+    pub fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<Place> {
         let options = self.defaults(defaults).under(self.line);
         let is_ignored = has_range(&options) && !options.refused_versions.is_empty();
         let own = Layers { listed: None, ..*self };
@@ -56,7 +54,7 @@ impl Layers<'_> {
         is_ignored.then(|| own.place(defaults, "options", versions))
     }
 
-    fn defaults<'d>(&self, defaults: &'d Defaults) -> &'d LineDefaults {
+    fn defaults<'d>(&self, defaults: &'d TlsDefaults) -> &'d LineDefaults {
         match self.side {
             Side::Listener => &defaults.listener,
             Side::Server => &defaults.server,
@@ -67,7 +65,7 @@ impl Layers<'_> {
     /// where it says nothing.
     pub fn place<T: Default + PartialEq>(
         &self,
-        defaults: &Defaults,
+        defaults: &TlsDefaults,
         keyword: &str,
         of: impl Fn(&TlsOptions) -> T,
     ) -> Place {

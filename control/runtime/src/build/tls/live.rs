@@ -663,7 +663,7 @@ impl TlsState {
             Some(None) => return Err(ListRefusal::Empty),
             Some(Some(_)) => {}
         }
-        let base = self.builder.defaults.certificate_base.clone();
+        let base = self.builder.defaults.global.certificate_base.clone();
         let mut binds = std::mem::take(&mut self.builder.binds);
         let mut fault = None;
         let mut made: Vec<(&mut LiveBind, Vec<Entry>)> = Vec::new();
@@ -701,7 +701,7 @@ impl TlsState {
             return Err(ListRefusal::UnknownCertificate);
         }
         let options = weir_config::model::TlsOptions::default();
-        let base = self.builder.defaults.certificate_base.clone();
+        let base = self.builder.defaults.global.certificate_base.clone();
         let names_it = |line: &&ListedLine| {
             let parsed = self.builder.parse_line(list, line, &options);
             parsed.is_ok_and(|parsed| *parsed.path == *name || based(&parsed.path, base.as_deref()) == *name)
@@ -769,7 +769,7 @@ impl TlsBuilder {
     /// Whether connections to a server use this certificate.
     fn shows(&self, server: &LiveServer, name: &str) -> bool {
         let Some(path) = &server.tls.certificate else { return false };
-        let based = based(path, self.defaults.certificate_base.as_deref());
+        let based = based(path, self.defaults.global.certificate_base.as_deref());
         **path == *name
             || self.paths.get(&based).and_then(|names| names.first()).is_some_and(|first| **first == *name)
     }

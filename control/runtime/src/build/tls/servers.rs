@@ -166,7 +166,7 @@ impl TlsBuilder {
         subject: &str,
         at: &Location,
     ) -> Option<Option<Arc<Authorities>>> {
-        let verify = options.verify.unwrap_or(self.defaults.server_verify);
+        let verify = options.verify.or(self.defaults.global.server_verify).unwrap_or(TlsVerify::Required);
         if verify == TlsVerify::None {
             return self.check_files(options, subject, at).then_some(None);
         }
@@ -177,7 +177,7 @@ impl TlsBuilder {
             self.refuse(at, message);
             return None;
         };
-        let base = self.defaults.authority_base.as_deref();
+        let base = self.defaults.global.authority_base.as_deref();
         let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();
         if self.keeps_to_known_files
             && let Some((word, file)) = self.authorities.unknown(&based(file, base), &lists)

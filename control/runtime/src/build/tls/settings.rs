@@ -157,7 +157,7 @@ impl TlsBuilder {
     /// Whether the files of authorities and revocations can be read, even if they are not used: a missing file is a mistake. Faults are
     /// recorded.
     pub(super) fn check_files(&mut self, options: &TlsOptions, subject: &str, at: &Location) -> bool {
-        let base = self.defaults.authority_base.clone();
+        let base = self.defaults.global.authority_base.clone();
         let named = |file: &Option<Box<str>>| file.as_deref().map(|file| based(file, base.as_deref()));
         let (files, lists) =
             ([&options.ca_file, &options.ca_verify_file].map(named), named(&options.crl_file));
@@ -210,7 +210,7 @@ impl TlsBuilder {
             list => (list, Signatures::Clients),
         };
         let schemes = self.schemes(list, whose, never, layers)?;
-        let base = self.defaults.authority_base.as_deref();
+        let base = self.defaults.global.authority_base.as_deref();
         let files = [Some(file), options.ca_verify_file.as_deref()];
         let files: Vec<String> = files.into_iter().flatten().map(|file| based(file, base)).collect();
         let lists: Vec<String> = options.crl_file.iter().map(|file| based(file, base)).collect();

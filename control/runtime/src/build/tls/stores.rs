@@ -12,8 +12,9 @@ impl TlsBuilder {
     /// Reads the certificates of `crt-store` sections, used or not.
     pub fn load_stores(&mut self, stores: &[CertificateStore]) {
         for store in stores {
-            let certificate_base = store.certificate_base.clone().or(self.defaults.certificate_base.clone());
-            let key_base = store.key_base.clone().or(self.defaults.key_base.clone());
+            let certificate_base =
+                store.certificate_base.clone().or(self.defaults.global.certificate_base.clone());
+            let key_base = store.key_base.clone().or(self.defaults.global.key_base.clone());
             for load in &store.loads {
                 let Some(files) =
                     files_of(&load.files, None, certificate_base.as_deref(), key_base.as_deref())
@@ -46,7 +47,7 @@ impl TlsBuilder {
         subject: &str,
         at: &Location,
     ) -> Option<Vec<Arc<Certificate>>> {
-        let base = self.defaults.certificate_base.clone();
+        let base = self.defaults.global.certificate_base.clone();
         match files_of(&line.files, Some(&line.path), base.as_deref(), None) {
             Some(files) if line.names_files() => {
                 let name: Box<str> = files.certificate.as_str().into();

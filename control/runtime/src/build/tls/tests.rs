@@ -8,11 +8,12 @@ use super::*;
 #[test]
 fn defaults_are_what_the_manual_tells() {
     let updates = model::OcspUpdates::default();
+    let tls = model::GlobalTls::default();
     let words = words();
     for (name, value) in [
-        ("tune.ssl.cachesize", SESSIONS as u64),
-        ("tune.ssl.ssl-ctx-cache-size", GENERATED as u64),
-        ("tune.ssl.lifetime", LIFETIME),
+        ("tune.ssl.cachesize", tls.sessions.into()),
+        ("tune.ssl.ssl-ctx-cache-size", tls.generated_certificates.into()),
+        ("tune.ssl.lifetime", tls.session_lifetime.as_secs()),
         ("ocsp-update.mindelay", updates.least_delay.into()),
         ("ocsp-update.maxdelay", updates.most_delay.into()),
         ("tune.ssl.ocsp-update.mindelay", updates.least_delay.into()),

@@ -1,0 +1,182 @@
+//! TLS settings of the global section: for the process, and defaults of the lines below them.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use weir_expr::Location;
+
+use super::tls::{TlsOptions, TlsVerify};
+
+/// TLS settings of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlobalTls {
+    /// `crt-base`: where relative paths of certificates begin.
+    pub certificate_base: Option<Box<str>>,
+    /// `key-base`: where relative paths of keys begin.
+    pub key_base: Option<Box<str>>,
+    /// `ca-base`: where relative paths of authorities begin.
+    pub authority_base: Option<Box<str>>,
+    /// `issuers-chain-path`: folders of chains for certificates without one.
+    pub chain_folders: Vec<ChainFolder>,
+    /// `ssl-skip-self-issued-ca`: a root that issued the certificate itself is not sent.
+    pub skips_self_issued: bool,
+    /// `ssl-passphrase-cmd`: the program that prints the passphrases of keys.
+    pub passphrase_program: Option<PassphraseProgram>,
+    /// `ssl-server-verify`: the default of `verify` on `server` lines; none for `required`.
+    pub server_verify: Option<TlsVerify>,
+    /// The first `ssl-dh-param-file` line, which has no effect.
+    pub dh_parameters: Option<Location>,
+    /// `tune.ssl.cachesize`: sessions to remember.
+    pub sessions: u32,
+    /// `tune.ssl.lifetime`: how long a session can be resumed.
+    pub session_lifetime: Duration,
+    /// `tune.ssl.ssl-ctx-cache-size`: generated certificates to remember.
+    pub generated_certificates: u32,
+    /// `tune.ssl.capture-buffer-size`: bytes of each client's hello to keep.
+    pub captured_hello: u32,
+    /// `tune.ssl.keylog`: keys are kept for analysis.
+    pub logs_keys: bool,
+    /// `tune.ssl.maxrecord`: the size limit of records for interactive traffic; 0 for the largest.
+    pub record_max: u32,
+    /// `tune.ssl.hard-maxrecord`: the size limit of all records; 0 for the largest.
+    pub record_hard_max: u32,
+    /// The defaults of lines, in the order of the `ssl-default-*` and `ssl-load-extra-*` lines: each entry holds for the lines below
+    /// its place.
+    pub line_defaults: Vec<(Location, TlsDefaults)>,
+}
+
+impl Default for GlobalTls {
+    fn default() -> Self {
+        GlobalTls {
+            certificate_base: None,
+            key_base: None,
+            authority_base: None,
+            chain_folders: Vec::new(),
+            skips_self_issued: false,
+            passphrase_program: None,
+            server_verify: None,
+            dh_parameters: None,
+            sessions: 20_000,
+            session_lifetime: Duration::from_secs(300),
+            generated_certificates: 1000,
+            captured_hello: 0,
+            logs_keys: false,
+            record_max: 0,
+            record_hard_max: 0,
+            line_defaults: Vec::new(),
+        }
+    }
+}
+
+impl GlobalTls {
+    /// The first `count` entries of [`GlobalTls::line_defaults`] stand above a line: its defaults.
+    pub fn defaults_below(&self, count: usize) -> &TlsDefaults {
+        static NOTHING: LazyLock<TlsDefaults> = LazyLock::new(TlsDefaults::default);
+        self.line_defaults[..count].last().map_or(&NOTHING, |(_, defaults)| defaults)
+    }
+
+    /// The size limit of sent records in bytes; none for the largest.
+    pub fn largest_record(&self) -> Option<u32> {
+        [self.record_max, self.record_hard_max].into_iter().filter(|bytes| *bytes > 0).min()
+    }
+}
+
+/// An `issuers-chain-path` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainFolder {
+    /// The folder.
+    pub path: Box<str>,
+    /// The line's place.
+    pub at: Location,
+}
+
+/// An `ssl-passphrase-cmd` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassphraseProgram {
+    /// The program and its arguments.
+    pub words: Vec<Box<str>>,
+    /// The line's place.
+    pub at: Location,
+}
+
+/// Defaults of the lines below (manual, 2.1): `ssl-default-*` and `ssl-load-extra-*`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsDefaults {
+    /// `ssl-load-extra-files`.
+    pub extra_files: ExtraFiles,
+    /// `ssl-load-extra-del-ext`: keys are found by replacing the extension.
+    pub replaces_extension: bool,
+    /// `strict-sni` of `ssl-default-bind-options`.
+    pub strict_names: bool,
+    /// `ssl-default-bind-*`.
+    pub listener: LineDefaults,
+    /// `ssl-default-server-*`.
+    pub server: LineDefaults,
+}
+
+/// Which additional files of a certificate are read (`ssl-load-extra-files`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtraFiles {
+    /// `NAME.rsa` and similar, where there is no `NAME`.
+    pub bundle: bool,
+    /// `.ocsp`.
+    pub ocsp: bool,
+    /// `.issuer`.
+    pub issuer: bool,
+    /// `.key`.
+    pub key: bool,
+    /// `.sctl`, which is not supported: its presence gives a warning.
+    pub sctl: bool,
+}
+
+impl Default for ExtraFiles {
+    /// All of them, the manual's default.
+    fn default() -> Self {
+        ExtraFiles { bundle: true, ocsp: true, issuer: true, key: true, sctl: true }
+    }
+}
+
+/// The default options of `bind` or of `server` lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineDefaults {
+    /// The options.
+    pub options: TlsOptions,
+    /// The keywords that set them, each with its last place.
+    pub(crate) places: Vec<(&'static str, Location)>,
+}
+
+impl LineDefaults {
+    /// A line's options, with these as defaults.
+    pub fn under(&self, line: &TlsOptions) -> TlsOptions {
+        let default = &self.options;
+        let mut options = line.clone();
+        options.min_version = line.min_version.or(default.min_version);
+        options.max_version = line.max_version.or(default.max_version);
+        options.refused_versions.extend(&default.refused_versions);
+        let or = |own: &Option<Box<str>>, default: &Option<Box<str>>| own.clone().or_else(|| default.clone());
+        options.ciphers = or(&line.ciphers, &default.ciphers);
+        options.ciphersuites = or(&line.ciphersuites, &default.ciphersuites);
+        options.curves = or(&line.curves, &default.curves);
+        options.signatures = or(&line.signatures, &default.signatures);
+        options.client_signatures = or(&line.client_signatures, &default.client_signatures);
+        options.protocols = line.protocols.clone().or_else(|| default.protocols.clone());
+        options.no_tickets = line.no_tickets.or(default.no_tickets);
+        options.client_order |= default.client_order;
+        options
+    }
+
+    /// Whether they include protocols.
+    pub fn name_protocols(&self) -> bool {
+        self.options.protocols.is_some()
+    }
+
+    /// The keyword with these options (`ciphers` of `ssl-default-bind-ciphers`), and its last place.
+    pub fn place(&self, options: &str) -> Option<&(&'static str, Location)> {
+        self.places
+            .iter()
+            .find(|(keyword, _)| KINDS.iter().any(|kind| keyword.strip_prefix(kind) == Some(options)))
+    }
+}
+
+/// The beginnings of the keywords with default options.
+const KINDS: [&str; 2] = ["ssl-default-bind-", "ssl-default-server-"];
