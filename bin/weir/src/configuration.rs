@@ -6,23 +6,23 @@ use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::features::FEATURES;
-use weir_config::files::{ConfigurationFiles, file_list, load_sources};
+use weir_config::files::{file_list, load_sources};
 use weir_config::model::{Bind, Config, Location, TlsVerify};
 use weir_config::{Discovery, Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_runtime::build::{self, Resolver, SystemResolver};
+use weir_runtime::files::SystemFiles;
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
 use weir_stream::fetch::FETCHES;
 use weir_syntax::{
-    Diagnostics, Environment, Line, Pseudo, Reader, Severity, SourceMap, StaticFeatures, TlsLibrary, Word,
-    evaluate_condition, lex_line,
+    Diagnostics, Environment, FileKind, Files, FolderEntry, Line, Pseudo, Reader, Severity, SharedFiles,
+    SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
 };
-use weir_sys::{file, users};
+use weir_sys::users;
 use weir_tls::library;
 
 use crate::arguments::Arguments;
@@ -219,7 +219,7 @@ fn looked_up(config: &Config, states: &build::SavedStates, arguments: &Arguments
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
     let build::Verified { faults, notices } =
         build::verify(config, states, &resolver, arguments.ignore_unresolved);
-    let checked = build::TlsBuilder::check(config);
+    let checked = build::TlsBuilder::check(config, SharedFiles::new(SystemFiles));
     let warnings = checked.warnings.into_iter().map(|warning| {
         let is_notice = warning.is_borne && config.global.zero_warning;
         (if is_notice { Severity::Notice } else { Severity::Warning }, warning.text)
@@ -419,39 +419,28 @@ struct Disk {
     again: bool,
 }
 
-impl ConfigurationFiles for Disk {
-    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Files for Disk {
+    fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        SystemFiles.read(path, limit)
+    }
+
+    fn read_stream(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         if self.again && std::fs::metadata(path)?.file_type().is_fifo() {
             return Err(io::Error::other("a pipe can be read once only, not again for a reload"));
         }
-        file::read_stream(Path::new(path), MAX_CONFIGURATION)
+        SystemFiles.read_stream(path, limit)
     }
 
-    fn list(&self, path: &str) -> io::Result<Option<Vec<String>>> {
-        if !std::fs::metadata(path)?.is_dir() {
-            return Ok(None);
-        }
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(path)? {
-            let entry = entry?;
-            // A name that is not UTF-8 is skipped.
-            if let (true, Ok(name)) = (Path::new(&entry.path()).is_file(), entry.file_name().into_string()) {
-                names.push(name);
-            }
-        }
-        Ok(Some(names))
+    fn kind(&self, path: &str) -> io::Result<FileKind> {
+        SystemFiles.kind(path)
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<FolderEntry>> {
+        SystemFiles.list(folder)
     }
 }
 
 impl Loader for Disk {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
-        self.load_at_most(path, MAX_NAMED_FILE)
-    }
-
-    fn load_at_most(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
-        file::read_regular(Path::new(path), limit)
-    }
-
     fn environment(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
@@ -463,12 +452,6 @@ impl Loader for Disk {
         })
     }
 }
-
-/// The largest configuration file in bytes: twice that of a million backends.
-const MAX_CONFIGURATION: u64 = 256 << 20;
-
-/// The largest other file in bytes: about a map of ten million entries.
-const MAX_NAMED_FILE: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {

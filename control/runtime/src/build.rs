@@ -33,6 +33,7 @@ use weir_stream::closing::Closing;
 use weir_stream::instance::service::Statistics;
 use weir_stream::instance::{AddedServers, DescriptorMarks, Identity, Instance, Limits, Proxy};
 use weir_stream::variables::VariableLimits;
+use weir_syntax::SharedFiles;
 use weir_tables::Table;
 
 pub use checks::CheckMeans;
@@ -72,6 +73,8 @@ pub struct Options<'o> {
     pub peers: &'o PeersPlan,
     /// The connections to name servers.
     pub name_servers: &'o NameServersPlan,
+    /// Where files come from.
+    pub files: SharedFiles,
     /// Turns names into addresses.
     pub resolver: &'o dyn Resolver,
     /// The servers' states in a former process.
@@ -121,8 +124,10 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
         ..
     } = config;
     let names = ProxyNames::new(&proxies);
-    let mut shared =
-        SharedParts { sinks: LogSinks::default(), tls: TlsBuilder::new(&global, &health_checks) };
+    let mut shared = SharedParts {
+        sinks: LogSinks::default(),
+        tls: TlsBuilder::new(&global, &health_checks, options.files.clone()),
+    };
     shared.tls.load_stores(&certificate_stores);
     let full_connections = backends::full_connections(&proxies, &options);
     let mut built = Vec::with_capacity(proxies.len());

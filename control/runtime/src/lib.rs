@@ -11,6 +11,7 @@
 pub mod build;
 pub mod cli_server;
 pub mod core_dump;
+pub mod files;
 pub mod forward;
 pub mod handover;
 pub mod lifecycle;

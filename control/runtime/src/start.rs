@@ -23,6 +23,7 @@ use weir_relay::StreamAcceptor;
 use weir_sched::Runtime;
 use weir_stream::instance::{Identity, Instance, LocalInstance, ProxyRef, local};
 use weir_stream::listener_handler;
+use weir_syntax::SharedFiles;
 use weir_sys::signal::{self, SignalReader};
 use weir_sys::time::{coarse_monotonic_ns, monotonic_ns};
 use weir_sys::{process as system, users};
@@ -34,6 +35,7 @@ use crate::build::{
 };
 use crate::cli_server::{self, CliAcceptor};
 use crate::core_dump;
+use crate::files::SystemFiles;
 use crate::handover::{self, Giver};
 use crate::lifecycle::{Lifecycle, SIGNALS};
 use crate::limits::{self, Bounds, Capacity, FixedDescriptors};
@@ -486,6 +488,7 @@ fn instance(
     let peers = build::peers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
     let name_servers = build::name_servers(&config, resolver).map_err(|faults| refused(&faults, messages))?;
     let options = build::Options {
+        files: SharedFiles::new(SystemFiles),
         workers,
         peers: &peers,
         name_servers: &name_servers,

@@ -4,9 +4,8 @@
 //! `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa` and `NAME.dsa`, of which
 //! each client gets one that it can verify.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::issuers::{IssuerChains, is_self_issued};
@@ -19,6 +18,7 @@ use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use weir_config::model::ExtraFiles;
+use weir_syntax::{FileKind, SharedFiles};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -39,7 +39,7 @@ pub struct Certificate {
     /// The file of its chain, if that is not its own file (`issuers-chain-path`).
     chain_path: Option<Box<str>>,
     /// The files that it was read from; none if it came by the runtime API.
-    files: Option<Arc<Files>>,
+    files: Option<Arc<CertificatePaths>>,
     /// Its OCSP identifier, if its issuer is known.
     id: Option<CertId>,
     /// Its OCSP response.
@@ -106,6 +106,8 @@ impl std::fmt::Debug for Certificate {
 /// Reads certificates.
 #[derive(Clone, Debug, Default)]
 pub struct Loader {
+    /// Where files come from.
+    pub files: SharedFiles,
     /// Which additional files of a certificate are read.
     pub extra: ExtraFiles,
     /// Whether extensions replace that of the certificate's file instead of being appended (`ssl-load-extra-del-ext`).
@@ -124,8 +126,8 @@ impl Loader {
     /// # Errors
     /// One message for each faulty file.
     pub fn load(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
-        match fs::metadata(path) {
-            Ok(found) if found.is_dir() => self.load_folder(path),
+        match self.files.kind(path) {
+            Ok(FileKind::Folder) => self.load_folder(path),
             Ok(_) => Ok(vec![self.load_file(path).map_err(|fault| vec![fault])?]),
             Err(error) => self.load_bundle(path, &error).map_err(|fault| vec![fault]),
         }
@@ -133,10 +135,10 @@ impl Loader {
 
     /// Loads all files of a folder by name, except additional files (`.key` and similar).
     fn load_folder(&self, path: &str) -> Result<Vec<Arc<Certificate>>, Vec<String>> {
-        let files = pem::files_of(path).map_err(|error| vec![cannot_open(path, &error)])?;
+        let files = pem::files_of(&self.files, path).map_err(|error| vec![cannot_open(path, &error)])?;
         let (mut loaded, mut faults) = (Vec::new(), Vec::new());
         for file in files {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let name = file.rsplit('/').next().unwrap_or_default();
             if name.starts_with('.') || BESIDE.iter().any(|extension| name.ends_with(extension)) {
                 continue;
             }
@@ -153,7 +155,7 @@ impl Loader {
         if self.extra.bundle {
             for extension in BUNDLE {
                 let path = format!("{path}{extension}");
-                if fs::metadata(&path).is_ok() {
+                if self.files.kind(&path).is_ok() {
                     loaded.push(self.load_file(&path)?);
                 }
             }
@@ -162,42 +164,44 @@ impl Loader {
     }
 
     fn load_file(&self, path: &str) -> Result<Arc<Certificate>, String> {
-        let pem = fs::read(path).map_err(|error| cannot_open(path, &error))?;
+        let pem = self.files.read_all(path).map_err(|error| cannot_open(path, &error))?;
         let mut parts = Parts::default();
         parts.read(&pem, path, &self.passphrases)?;
-        let mut files =
-            Files { certificate: path.to_owned(), key: Some(path.to_owned()), ..Files::default() };
+        let mut files = CertificatePaths {
+            certificate: path.to_owned(),
+            key: Some(path.to_owned()),
+            ..Default::default()
+        };
         if parts.key.is_none() && self.extra.key {
             let key = self.beside(path, ".key");
-            match fs::read(&key) {
+            match self.files.read_all(&key) {
                 Ok(pem) => {
                     let mut beside = Parts::default();
-                    beside.read(&pem, &key.to_string_lossy(), &self.passphrases)?;
+                    beside.read(&pem, &key, &self.passphrases)?;
                     parts.key = beside.key;
-                    files.key = Some(key.to_string_lossy().into_owned());
+                    files.key = Some(key);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(cannot_open(&key.to_string_lossy(), &error)),
+                Err(error) => return Err(cannot_open(&key, &error)),
             }
         }
         if self.extra.issuer && parts.chain.len() == 1 {
             let issuer = self.beside(path, ".issuer");
-            if let Ok(pem) = fs::read(&issuer) {
+            if let Ok(pem) = self.files.read_all(&issuer) {
                 let mut beside = Parts::default();
-                beside.read(&pem, &issuer.to_string_lossy(), &self.passphrases)?;
+                beside.read(&pem, &issuer, &self.passphrases)?;
                 parts.issuer = beside.chain;
             }
         }
         let ocsp = self.extra.ocsp.then(|| self.beside(path, ".ocsp"));
-        parts.ocsp = ocsp.as_ref().and_then(|ocsp| fs::read(ocsp).ok());
-        files.ocsp = ocsp.map(|ocsp| ocsp.to_string_lossy().into_owned());
+        parts.ocsp = ocsp.as_ref().and_then(|ocsp| self.files.read_all(ocsp).ok());
+        files.ocsp = ocsp;
         parts.files = Some(Arc::new(files));
         let mut certificate = self.put_together(path, parts)?;
         let sctl = self.beside(path, ".sctl");
-        if self.extra.sctl && sctl.exists() {
+        if self.extra.sctl && self.files.kind(&sctl).is_ok() {
             certificate.remarks.push(format!(
-                "'{}' is not sent: signed certificate timestamps are not implemented. 'ssl-load-extra-files bundle ocsp issuer key' leaves the file alone.",
-                sctl.display()
+                "'{sctl}' is not sent: signed certificate timestamps are not implemented. 'ssl-load-extra-files bundle ocsp issuer key' leaves the file alone."
             ));
         }
         Ok(Arc::new(certificate))
@@ -207,8 +211,8 @@ impl Loader {
     ///
     /// # Errors
     /// The error of a faulty file.
-    pub fn load_files(&self, name: &str, files: &Files) -> Result<Arc<Certificate>, String> {
-        let read = |path: &str| fs::read(path).map_err(|error| cannot_open(path, &error));
+    pub fn load_files(&self, name: &str, files: &CertificatePaths) -> Result<Arc<Certificate>, String> {
+        let read = |path: &str| self.files.read_all(path).map_err(|error| cannot_open(path, &error));
         let mut parts = Parts::default();
         parts.read(&read(&files.certificate)?, &files.certificate, &self.passphrases)?;
         if let Some(path) = &files.key {
@@ -236,7 +240,7 @@ impl Loader {
         }
         parts.ocsp = files.ocsp.as_deref().map(read).transpose()?;
         let key = files.key.clone().unwrap_or_else(|| files.certificate.clone());
-        parts.files = Some(Arc::new(Files { key: Some(key), ..files.clone() }));
+        parts.files = Some(Arc::new(CertificatePaths { key: Some(key), ..files.clone() }));
         self.assemble(name, parts)
     }
 
@@ -255,8 +259,7 @@ impl Loader {
         let Some(der) = parts.key.take() else {
             let beside = self.beside(path, ".key");
             return Err(format!(
-                "'{path}' holds no private key, and there is none in '{}'. Add the key to either.",
-                beside.display()
+                "'{path}' holds no private key, and there is none in '{beside}'. Add the key to either."
             ));
         };
         let key = any_supported_type(&der).map_err(|_| {
@@ -323,12 +326,11 @@ impl Loader {
     }
 
     /// The additional file of a certificate with this extension.
-    fn beside(&self, path: &str, extension: &str) -> PathBuf {
-        let path = match self.replaces_extension {
-            true => Path::new(path).with_extension("").to_string_lossy().into_owned(),
-            false => path.to_owned(),
-        };
-        format!("{path}{extension}").into()
+    fn beside(&self, path: &str, extension: &str) -> String {
+        match self.replaces_extension {
+            true => format!("{}{extension}", Path::new(path).with_extension("").display()),
+            false => format!("{path}{extension}"),
+        }
     }
 }
 
@@ -353,7 +355,7 @@ fn response(path: &str, der: &[u8], id: Option<&CertId>) -> Result<Response, Unf
 
 /// The files of a certificate, named individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
+pub struct CertificatePaths {
     /// The certificate, its chain and perhaps its key.
     pub certificate: String,
     /// The key, which replaces the one in `certificate`.
@@ -376,7 +378,7 @@ pub struct Parts {
     /// An OCSP response, for stapling.
     pub ocsp: Option<Vec<u8>>,
     /// The files that they were read from.
-    pub files: Option<Arc<Files>>,
+    pub files: Option<Arc<CertificatePaths>>,
 }
 
 impl Parts {

@@ -1,11 +1,10 @@
 //! Chains for certificates whose files have none (`issuers-chain-path`), and the root that need not be sent (`ssl-skip-self-issued-ca`).
 
-use std::fs;
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::io;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use weir_syntax::SharedFiles;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -35,13 +34,13 @@ struct Issuer {
 }
 
 /// The bytes of a file with a chain. Other files in the folder may be of any size.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut pem = Vec::new();
-    fs::File::open(path)?.take(LARGEST_CHAIN + 1).read_to_end(&mut pem)?;
-    if pem.len() as u64 > LARGEST_CHAIN {
-        return Err(io::Error::other(format!("the file has more than {LARGEST_CHAIN} bytes")));
-    }
-    Ok(pem)
+fn read_bounded(files: &SharedFiles, path: &str) -> io::Result<Vec<u8>> {
+    files.read_stream(path, LARGEST_CHAIN).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            io::Error::other(format!("the file has more than {LARGEST_CHAIN} bytes"))
+        }
+        _ => error,
+    })
 }
 
 /// The largest file with a chain in bytes: hundreds of certificates.
@@ -52,12 +51,11 @@ impl IssuerChains {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn read(&mut self, folder: &str, warnings: &mut Vec<String>) -> io::Result<()> {
-        for path in files_of(folder)? {
-            let name = path.to_string_lossy();
-            match read_bounded(&path) {
-                Ok(pem) => self.add(&name, &pem, warnings),
-                Err(error) => warnings.push(format!("unable to load issuers-chain {name} : {error}.")),
+    pub fn read(&mut self, files: &SharedFiles, folder: &str, warnings: &mut Vec<String>) -> io::Result<()> {
+        for path in files_of(files, folder)? {
+            match read_bounded(files, &path) {
+                Ok(pem) => self.add(&path, &pem, warnings),
+                Err(error) => warnings.push(format!("unable to load issuers-chain {path} : {error}.")),
             }
         }
         Ok(())
@@ -139,6 +137,8 @@ pub fn is_self_issued(certificate: &CertificateDer<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use weir_syntax::MemoryFiles;
+
     use super::*;
     use rcgen::{
         BasicConstraints, CertificateParams, DnType, IsCa, Issuer as Signer, KeyPair, PKCS_ECDSA_P256_SHA256,
@@ -200,15 +200,10 @@ mod tests {
 
     #[test]
     fn large_files_are_skipped_with_a_warning() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("core");
-        fs::File::create(&path).unwrap().set_len(LARGEST_CHAIN + 1).unwrap();
+        let large = vec![0; LARGEST_CHAIN as usize + 1];
+        let files = SharedFiles::new(MemoryFiles::from_iter([("d/core", large)]));
         let (mut chains, mut warnings) = (IssuerChains::default(), Vec::new());
-        chains.read(folder.path().to_str().unwrap(), &mut warnings).unwrap();
-        let expected = format!(
-            "unable to load issuers-chain {} : the file has more than 1048576 bytes.",
-            path.display()
-        );
-        assert_eq!(warnings, [expected]);
+        chains.read(&files, "d/", &mut warnings).unwrap();
+        assert_eq!(warnings, ["unable to load issuers-chain d/core : the file has more than 1048576 bytes."]);
     }
 }

@@ -46,7 +46,7 @@ pub mod upstream;
 pub mod verify;
 
 pub use capture::{Capture, Listed, is_grease, set_capture};
-pub use certificate::{Certificate, Files, Loader, Parts, cannot_open};
+pub use certificate::{Certificate, CertificatePaths, Loader, Parts, cannot_open};
 pub use entry::{Entry, Part};
 pub use failure::{Alert, Failure, Why};
 pub use identity::{Identity, keep_identities};

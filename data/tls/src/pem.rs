@@ -1,22 +1,18 @@
 //! Reading and writing PEM.
 
-use std::path::PathBuf;
-use std::{fs, io};
+use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use weir_syntax::SharedFiles;
 
-/// The files of a folder that stands for all of its PEM files, sorted by name.
-pub(crate) fn files_of(folder: &str) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_file() {
-            paths.push(path);
-        }
-    }
+/// The paths of the files of a folder that stands for all of its PEM files, sorted by name.
+pub(crate) fn files_of(files: &SharedFiles, folder: &str) -> io::Result<Vec<String>> {
+    let entries = files.list(folder)?.into_iter().filter(|entry| entry.is_file);
+    let folder = folder.strip_suffix('/').unwrap_or(folder);
+    let mut paths: Vec<String> = entries.map(|entry| format!("{folder}/{}", entry.name)).collect();
     paths.sort_unstable();
     Ok(paths)
 }

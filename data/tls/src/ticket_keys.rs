@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::server::ProducesTickets;
 use weir_sync::Published;
+use weir_syntax::SharedFiles;
 
 use crate::certificate::cannot_open;
 
@@ -38,8 +39,8 @@ impl TicketKeys {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn read(path: &str) -> Result<TicketKeys, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| cannot_open(path, &error))?;
+    pub fn read(files: &SharedFiles, path: &str) -> Result<TicketKeys, String> {
+        let text = files.read_text(path).map_err(|error| cannot_open(path, &error))?;
         TicketKeys::parse(path, &text)
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use weir_syntax::{MemoryFiles, SharedFiles};
 use weir_tls::clock::UnixTime;
 use weir_tls::ocsp::{CertId, Response};
 use weir_tls::{Loader, Parts, pem};
@@ -35,6 +36,15 @@ fn prepared() -> tempfile::TempDir {
         ["site.crt", "site.key"].map(|name| fs::read_to_string(at.join(name)).expect("a file"));
     fs::write(at.join("site.pem"), certificate + &key).expect("a file");
     folder
+}
+
+/// A loader of what is in this folder now.
+fn loader(folder: &Path) -> Loader {
+    let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let file = |path: std::path::PathBuf| {
+        (path.to_str().expect("a path").to_owned(), fs::read(&path).expect("a file"))
+    };
+    Loader { files: SharedFiles::new(paths.map(file).collect::<MemoryFiles>()), ..Loader::default() }
 }
 
 /// The authority's response when its index has this line.
@@ -120,10 +130,10 @@ fn a_certificate_takes_the_response_that_is_about_it() {
     let path = site.to_str().expect("a path");
     let good = answer(folder.path(), GOOD, " -ndays 2");
     fs::write(folder.path().join("site.pem.ocsp"), &good).expect("a file");
-    let fault = Loader::default().load(path).expect_err("nobody knows its issuer").remove(0);
+    let fault = loader(folder.path()).load(path).expect_err("nobody knows its issuer").remove(0);
     assert!(fault.contains("who issued it is not known"), "{fault}");
     fs::copy(folder.path().join("ca.pem"), folder.path().join("site.pem.issuer")).expect("a copy");
-    let loaded = Loader::default().load(path).expect("a certificate").remove(0);
+    let loaded = loader(folder.path()).load(path).expect("a certificate").remove(0);
     assert_eq!(loaded.certified.ocsp.as_deref(), Some(&good[..]));
     assert_eq!((loaded.certified.cert.len(), loaded.parts().issuer.len()), (1, 1), "the issuer is not shown");
     // A response about another certificate is ignored.
@@ -140,14 +150,14 @@ fn timestamps_beside_a_certificate_are_told_of_where_they_would_be_looked_for() 
     let site = folder.path().join("site.pem");
     let path = site.to_str().expect("a path");
     let remarks = |loader: &Loader| loader.load(path).expect("a certificate").remove(0).remarks.clone();
-    assert!(remarks(&Loader::default()).is_empty());
+    assert!(remarks(&loader(folder.path())).is_empty());
     fs::write(folder.path().join("site.pem.sctl"), [0; 8]).expect("a file");
-    let told = remarks(&Loader::default());
+    let told = remarks(&loader(folder.path()));
     assert!(told.len() == 1 && told[0].starts_with(&format!("'{path}.sctl' is not sent")), "{told:?}");
-    let mut alone = Loader::default();
+    let mut alone = loader(folder.path());
     alone.extra.sctl = false;
     assert!(remarks(&alone).is_empty());
-    let replacing = Loader { replaces_extension: true, ..Loader::default() };
+    let replacing = Loader { replaces_extension: true, ..loader(folder.path()) };
     assert!(remarks(&replacing).is_empty(), "it would be 'site.sctl'");
 }
 

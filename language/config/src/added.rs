@@ -84,17 +84,10 @@ fn read(resources: Resources<'_>, line: &Line) -> Parsed<Server> {
 #[cfg(test)]
 mod tests {
     use crate::server::added_server_words;
-    use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
+    use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+    use weir_syntax::NoFiles;
 
     use super::*;
-
-    struct NoFiles;
-
-    impl Loader for NoFiles {
-        fn load(&self, _: &str) -> std::io::Result<Vec<u8>> {
-            Err(std::io::ErrorKind::NotFound.into())
-        }
-    }
 
     fn added(name: &str, words: &str) -> Result<Server, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -4,10 +4,8 @@
 //! invalid lines included, is parsed and reported by the worker; so are errors in the marked words, which the worker
 //! reads again from the same bytes. Discovery reports nothing, so every error is reported once.
 
-use std::io;
-
-use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
-use weir_syntax::{ConditionContext, Diagnostics, Environment, Reader, SourceMap};
+use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+use weir_syntax::{ConditionContext, Diagnostics, Environment, NoFiles, Reader, SourceMap};
 
 use crate::global::{self, GlobalContext};
 use crate::model::{Global, Location};
@@ -30,6 +28,7 @@ pub fn discover(
     conditions: &dyn ConditionContext,
     environment: Environment,
 ) -> Discovery {
+    // The words for the master name no file that is read.
     let world = World::new(&NoFiles, environment);
     let (registry, patterns, variables) = (Registry::new([]), PatternStore::new(), VariableNames::new());
     let token_keys = TokenKeys::new();
@@ -73,15 +72,6 @@ pub fn discover(
         }
     }
     Discovery { global, environment: world.into_environment() }
-}
-
-/// A loader without files: marked words name none that have to be read.
-struct NoFiles;
-
-impl Loader for NoFiles {
-    fn load(&self, _: &str) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 #[cfg(test)]

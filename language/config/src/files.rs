@@ -5,29 +5,19 @@
 
 use std::io;
 
-use weir_syntax::{Diagnostic, Diagnostics, SourceMap, error_text};
+use weir_syntax::{Diagnostic, Diagnostics, FileKind, Files, SourceMap, error_text};
 
-/// The file system, as far as finding configuration files goes.
-pub trait ConfigurationFiles {
-    /// The bytes of a file.
-    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
-
-    /// The names of the files (not of the folders) in a folder, in any order; none when the path is not a folder.
-    fn list(&self, path: &str) -> io::Result<Option<Vec<String>>>;
-}
+/// The largest configuration file in bytes: twice that of a million backends.
+const MAX_CONFIGURATION: u64 = 256 << 20;
 
 /// Reads every file that `paths` name. Of a folder, those that end in `.cfg` and do not begin with a dot, by name.
-pub fn load_sources(
-    paths: &[String],
-    files: &dyn ConfigurationFiles,
-    diagnostics: &mut Diagnostics,
-) -> SourceMap {
+pub fn load_sources(paths: &[String], files: &dyn Files, diagnostics: &mut Diagnostics) -> SourceMap {
     let mut sources = SourceMap::new();
     for path in paths {
         match names(path, files) {
             Ok(names) => {
                 for name in names {
-                    match files.read(&name) {
+                    match files.read_stream(&name, MAX_CONFIGURATION) {
                         Ok(bytes) => drop(sources.add(name, bytes)),
                         Err(error) => diagnostics.push(cannot_open("file", &name, &error)),
                     }
@@ -45,9 +35,16 @@ pub fn file_list(sources: &SourceMap) -> String {
     names.join(";")
 }
 
-fn names(path: &str, files: &dyn ConfigurationFiles) -> io::Result<Vec<String>> {
-    let Some(mut names) = files.list(path)? else { return Ok(vec![path.to_owned()]) };
-    names.retain(|name| name.ends_with(".cfg") && !name.starts_with('.'));
+fn names(path: &str, files: &dyn Files) -> io::Result<Vec<String>> {
+    if files.kind(path)? != FileKind::Folder {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = files.list(path)?.into_iter().filter(|entry| entry.is_file);
+    // A name that is not UTF-8 is skipped.
+    let is_wanted = |name: &String| {
+        name.ends_with(".cfg") && !name.starts_with('.') && !name.contains(char::REPLACEMENT_CHARACTER)
+    };
+    let mut names: Vec<String> = entries.map(|entry| entry.name).filter(is_wanted).collect();
     names.sort_unstable();
     let folder = path.strip_suffix('/').unwrap_or(path);
     Ok(names.into_iter().map(|name| format!("{folder}/{name}")).collect())
@@ -59,25 +56,33 @@ fn cannot_open(what: &str, path: &str, error: &io::Error) -> Diagnostic {
 
 #[cfg(test)]
 mod tests {
+    use weir_syntax::FolderEntry;
+
     use super::*;
 
     struct Disk;
 
-    impl ConfigurationFiles for Disk {
-        fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+    impl Files for Disk {
+        fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
             match path {
                 "/nosuch" | "conf/c.cfg" => Err(io::Error::from_raw_os_error(2)),
                 _ => Ok(path.as_bytes().to_vec()),
             }
         }
 
-        fn list(&self, path: &str) -> io::Result<Option<Vec<String>>> {
-            let names = ["b.cfg", "a.cfg", "B.cfg", ".hidden.cfg", "x.conf", "cfg", "c.cfg"];
+        fn kind(&self, path: &str) -> io::Result<FileKind> {
             match path {
-                "conf" | "conf/" => Ok(Some(names.map(str::to_owned).to_vec())),
+                "conf" | "conf/" => Ok(FileKind::Folder),
                 "/nosuch" => Err(io::Error::from_raw_os_error(2)),
-                _ => Ok(None),
+                _ => Ok(FileKind::Regular),
             }
+        }
+
+        fn list(&self, _: &str) -> io::Result<Vec<FolderEntry>> {
+            let names =
+                ["b.cfg", "a.cfg", "B.cfg", ".hidden.cfg", "x.conf", "cfg", "c.cfg", "d.cfg", "\u{fffd}.cfg"];
+            let entry = |name: &str| FolderEntry { name: name.to_owned(), is_file: name != "d.cfg" };
+            Ok(names.map(entry).to_vec())
         }
     }
 

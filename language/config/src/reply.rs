@@ -233,7 +233,7 @@ fn not_handled(status: u16, keyword: &str) -> String {
 
 /// Reads a file whose bytes go into a response.
 fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
-    loader.load_at_most(path.text(), MAX_FILE).map_err(|error| fault(path.span(), cannot_open(path, &error)))
+    loader.read(path.text(), MAX_FILE).map_err(|error| fault(path.span(), cannot_open(path, &error)))
 }
 
 /// Why a file that the configuration names was not read.

@@ -115,7 +115,7 @@ pub(crate) static RESOLVERS_KEYWORDS: Table<ResolversKeyword> = Table::new(&[&[
         },
     ),
     Row::ready("parse-resolv-conf", "", "", "the name servers of /etc/resolv.conf as well", |line, words| {
-        let known = line.resources.loader.load_at_most(RESOLV_CONF, MAX_RESOLV_CONF).map_err(|error| {
+        let known = line.resources.loader.read(RESOLV_CONF, MAX_RESOLV_CONF).map_err(|error| {
             words.fault(format!("'parse-resolv-conf' : cannot read {RESOLV_CONF}: {error}."))
         })?;
         for address in system_name_servers(&known) {
@@ -289,7 +289,7 @@ impl ResolversReader {
 /// The section `default` as the system's own configuration makes it; none when that names no name server (manual, "The
 /// resolvers section").
 pub(crate) fn default_section(loader: &dyn Loader) -> Option<Resolvers> {
-    let known = loader.load_at_most(RESOLV_CONF, MAX_RESOLV_CONF).ok()?;
+    let known = loader.read(RESOLV_CONF, MAX_RESOLV_CONF).ok()?;
     let at = Location::new(RESOLV_CONF.into(), 0);
     let mut section = Resolvers::new(Resolvers::DEFAULT, at.clone());
     for address in system_name_servers(&known).take(MOST_NAME_SERVERS) {

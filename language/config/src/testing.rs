@@ -18,8 +18,10 @@ use crate::resources::Resources;
 /// The files that the tests can read.
 pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);
 
-impl Loader for Files {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Loader for Files {}
+
+impl weir_syntax::Files for Files {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         let bytes = self.0.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(bytes.to_vec())
     }

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use weir_expr::Loader;
-use weir_syntax::Environment;
+use weir_syntax::{Environment, FileKind, Files, FolderEntry};
 
 /// The folder for relative file names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,21 +96,35 @@ impl<'w> World<'w> {
     }
 }
 
+impl World<'_> {
+    /// Calls `look` with a path of the configuration, below the folder where it begins.
+    fn at<T>(&self, path: &str, look: impl FnOnce(&dyn Loader, &str) -> io::Result<T>) -> io::Result<T> {
+        match self.resolve(path).to_str() {
+            Some(path) => look(self.loader, path),
+            None => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        }
+    }
+}
+
+impl Files for World<'_> {
+    fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        self.at(path, |files, path| files.read(path, limit))
+    }
+
+    fn read_stream(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        self.at(path, |files, path| files.read_stream(path, limit))
+    }
+
+    fn kind(&self, path: &str) -> io::Result<FileKind> {
+        self.at(path, |files, path| files.kind(path))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<FolderEntry>> {
+        self.at(folder, |files, folder| files.list(folder))
+    }
+}
+
 impl Loader for World<'_> {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
-        match self.resolve(path).to_str() {
-            Some(path) => self.loader.load(path),
-            None => Err(io::Error::from(io::ErrorKind::InvalidInput)),
-        }
-    }
-
-    fn load_at_most(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
-        match self.resolve(path).to_str() {
-            Some(path) => self.loader.load_at_most(path, limit),
-            None => Err(io::Error::from(io::ErrorKind::InvalidInput)),
-        }
-    }
-
     fn environment(&self, name: &str) -> Option<String> {
         self.with_environment(|environment| {
             environment.value(name).map(|value| String::from_utf8_lossy(value).into_owned())
@@ -128,19 +142,26 @@ mod tests {
 
     struct Echo;
 
-    impl Loader for Echo {
-        fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+    impl Files for Echo {
+        fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
             Ok(path.as_bytes().to_vec())
         }
+
+        fn list(&self, folder: &str) -> io::Result<Vec<FolderEntry>> {
+            Ok(vec![FolderEntry { name: folder.to_owned(), is_file: true }])
+        }
     }
+
+    impl Loader for Echo {}
 
     #[track_caller]
     fn check(path: DefaultPath, file: &str, expected: &str) {
         let world = World::new(&Echo, Environment::new());
         world.enter_file(file);
         world.set_default_path(path);
-        assert_eq!(String::from_utf8(world.load("errors/400.http").unwrap()).unwrap(), expected);
-        assert_eq!(world.load("/abs").unwrap(), b"/abs");
+        assert_eq!(world.read_text("errors/400.http").unwrap(), expected);
+        assert_eq!(world.read("/abs", 9).unwrap(), b"/abs");
+        assert_eq!(world.list("errors/400.http").unwrap()[0].name, expected);
     }
 
     #[test]

@@ -14,8 +14,10 @@ use weir_syntax::{Environment, SourceMap, StaticFeatures};
 /// Every file is a small response.
 struct Files;
 
-impl Loader for Files {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Loader for Files {}
+
+impl weir_syntax::Files for Files {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         match path.len() % 3 {
             0 => Err(io::ErrorKind::NotFound.into()),
             1 => Ok(b"key value\nother\n".to_vec()),

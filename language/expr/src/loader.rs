@@ -1,22 +1,11 @@
-//! The source of files: parsing itself opens none.
+//! The surroundings of a configuration while it is parsed: parsing itself opens no file and reads no environment.
 
-use std::io;
 use std::net::Ipv4Addr;
 
-/// Reads the files that the configuration names (maps, ACL files).
-pub trait Loader {
-    /// The bytes of a file.
-    fn load(&self, path: &str) -> io::Result<Vec<u8>>;
+use weir_syntax::{Files, MemoryFiles, NoFiles};
 
-    /// The bytes of a file of at most `limit` bytes. A larger one is an error, before all of it is in memory.
-    fn load_at_most(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
-        let bytes = self.load(path)?;
-        if bytes.len() as u64 > limit {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} bytes")));
-        }
-        Ok(bytes)
-    }
-
+/// The files that a configuration names (maps, ACL files), and what else it may ask.
+pub trait Loader: Files {
     /// The value of an environment variable, as it was when the process started.
     fn environment(&self, name: &str) -> Option<String> {
         let _ = name;
@@ -29,3 +18,7 @@ pub trait Loader {
         None
     }
 }
+
+impl Loader for NoFiles {}
+
+impl Loader for MemoryFiles {}

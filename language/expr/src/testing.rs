@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::LazyLock;
 
-use hashbrown::HashMap;
+use weir_syntax::{Files, MemoryFiles};
 
 use crate::args::{ArgKind, ArgSpec, Args};
 use crate::context::{CaptureSide, Context, Cursor, DetachedContext, Fetched, Lookup, ProcessFacts};
@@ -40,15 +40,21 @@ pub(crate) struct Fixture {
     pub variables: VariableNames,
     pub acls: AclTable,
     pub warnings: Warnings,
-    pub files: HashMap<String, Vec<u8>>,
+    pub files: Surroundings,
     pub at: Location,
 }
 
-impl Loader for HashMap<String, Vec<u8>> {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
-        self.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
+/// Files in memory, a variable and a host.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings(MemoryFiles);
 
+impl Files for Surroundings {
+    fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        self.0.read(path, limit)
+    }
+}
+
+impl Loader for Surroundings {
     fn environment(&self, name: &str) -> Option<String> {
         (name == "HOME").then(|| "/root".into())
     }
@@ -67,13 +73,13 @@ impl Fixture {
             variables: VariableNames::new(),
             acls: AclTable::new(),
             warnings: Warnings::new(),
-            files: HashMap::new(),
+            files: Surroundings::default(),
             at: Location::new("test.cfg".into(), 7),
         }
     }
 
     pub(crate) fn file(mut self, name: &str, content: &str) -> Fixture {
-        self.files.insert(name.into(), content.into());
+        self.files.0.insert(name, content);
         self
     }
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::signature::{self, ParsedPublicKey, VerificationAlgorithm};
-
-use crate::loader::Loader;
+use weir_syntax::Files;
 
 /// The keys of a configuration, shared by path.
 #[derive(Clone, Debug, Default)]
@@ -28,11 +27,11 @@ impl TokenKeys {
     ///
     /// # Errors
     /// Why the file has no key that can be used.
-    pub(crate) fn read(&self, path: &str, loader: &dyn Loader) -> Result<bool, String> {
+    pub(crate) fn read(&self, path: &str, files: &dyn Files) -> Result<bool, String> {
         if self.find(path).is_some() {
             return Ok(true);
         }
-        let Ok(pem) = loader.load_at_most(path, MOST_BYTES) else { return Ok(false) };
+        let Ok(pem) = files.read(path, MOST_BYTES) else { return Ok(false) };
         let key = Arc::new(TokenKey::from_pem(&pem)?);
         self.0.rcu(|known| {
             let mut known = HashMap::clone(known);

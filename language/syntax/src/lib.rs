@@ -4,7 +4,7 @@
 //! inside double quotes, how `.if` blocks select lines, how times and sizes are written, and how a fault is
 //! shown to an operator: file, line, caret, what was expected, a suggestion.
 //!
-//! It refuses to know what any keyword means. It opens no file, reads no clock and no process environment:
+//! It refuses to know what any keyword means. It opens no file ([`Files`] does, an argument), reads no clock and no process environment:
 //! bytes and the [`Environment`] come in as arguments, so the whole crate can be fuzzed and read alone.
 //!
 //! Begin with [`Reader`], which hands out one [`Line`] at a time so that a `setenv` on one line is seen by
@@ -13,6 +13,7 @@
 mod condition;
 mod diagnostic;
 mod environment;
+mod files;
 mod lexer;
 mod placed;
 mod reader;
@@ -30,6 +31,7 @@ pub use diagnostic::{
     Diagnostic, Diagnostics, GROUPED_FROM, Layout, MAX_DIAGNOSTICS, Report, Severity, error_text,
 };
 pub use environment::Environment;
+pub use files::{FileKind, Files, FolderEntry, MAX_NAMED_FILE, MemoryFiles, NoFiles, SharedFiles};
 pub use lexer::{LexError, LexFault, MAX_LINE_BYTES, MAX_WORDS, Pseudo, lex_line};
 pub use placed::{place, pretty, without_place};
 pub use reader::{MAX_CONDITION_NESTING, Reader};

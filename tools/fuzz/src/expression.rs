@@ -16,8 +16,10 @@ pub(crate) static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(
 /// The files that an expression may name.
 pub(crate) struct Files;
 
-impl Loader for Files {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Loader for Files {}
+
+impl weir_syntax::Files for Files {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         match path {
             "m" => Ok(b"a one\nb two\n10.0.0.0/8 ten\n# c\n^x(.)y$ \\1\n1:5 range\n".to_vec()),
             _ => Err(io::ErrorKind::NotFound.into()),

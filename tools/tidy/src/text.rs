@@ -17,6 +17,10 @@ const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
 /// The folders that may open connections; checks may do so like clients and servers.
 const CONNECTS: &[&str] = &["data/net/src/connect.rs", "sched/"];
 const CONNECTING: &str = "Descriptor::connect(";
+/// The folders that reach files through `weir_syntax::Files` only, and the exception: where unix sockets have their names. It may only
+/// shrink.
+const WITHOUT_FILE_SYSTEM: &[&str] = &["proto/", "language/", "data/"];
+const NAMES_SOCKETS: &str = "data/net/src/endpoint.rs";
 /// The folders that take their atomics from a place where tests count the expensive operations, that place, and the statistics of locks,
 /// which would count themselves.
 const COUNTED_ATOMICS: &[&str] = &["foundation/sync/src/", "sched/src/"];
@@ -123,6 +127,31 @@ pub fn own_connections(workspace: &Workspace) -> Vec<Fault> {
         let opens = line.contains(CONNECTING) && !allowed;
         opens.then(|| "connections are opened by a ConnectPlan of data/net".to_owned())
     })
+}
+
+/// Uses of the file system where it is an argument, outside of tests.
+pub fn own_files(workspace: &Workspace) -> Vec<Fault> {
+    let concerned = |source: &&SourceFile| {
+        let path = &source.path;
+        WITHOUT_FILE_SYSTEM.iter().any(|folder| path.starts_with(folder))
+            && !path.contains("/tests/")
+            && !path.ends_with("/tests.rs")
+            && path != NAMES_SOCKETS
+    };
+    let mut faults = Vec::new();
+    for source in workspace.sources.iter().filter(concerned) {
+        let code = source.text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+        let opens = |line: &str| {
+            line.contains("std::fs")
+                || line.match_indices("fs::").any(|(at, _)| is_word(line, at, 2))
+                || line.contains("File::open(")
+        };
+        for (number, _) in code.enumerate().filter(|(_, line)| opens(line)) {
+            let place = format!("{}:{}", source.path, number + 1);
+            faults.push(Fault::new(place, "files are reached through `weir_syntax::Files`"));
+        }
+    }
+    faults
 }
 
 /// Atomics of the scheduler that no test would count: a read-modify-write of one on the way of every wake-up would pass all of them.
@@ -301,6 +330,19 @@ mod tests {
         check("data/net/src/connect.rs", 0);
         check("sched/examples/forward.rs", 0);
         check("data/stream/tests/support/peer.rs", 0);
+    }
+
+    #[test]
+    fn the_file_system_is_an_argument() {
+        let check = |path: &str, text: &str, expected: usize| {
+            assert_eq!(own_files(&workspace(path, text)).len(), expected, "{path}: {text}");
+        };
+        check("data/tls/src/pem.rs", "use std::fs;\nlet pem = fs::read(path);", 2);
+        check("language/expr/src/a.rs", "    let file = File::open(path)?;", 1);
+        check("data/tls/src/pem.rs", "let tfs::x = 1;\n#[cfg(test)]\nuse std::fs;", 0);
+        check("data/tls/tests/ocsp.rs", "use std::fs;", 0);
+        check("data/net/src/endpoint.rs", "std::fs::rename(a, b)", 0);
+        check("control/runtime/src/files.rs", "use std::fs::metadata;", 0);
     }
 
     #[test]

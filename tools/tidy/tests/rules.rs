@@ -56,6 +56,11 @@ fn connections_are_opened_in_one_place() {
 }
 
 #[test]
+fn files_are_reached_through_files() {
+    check(text::own_files);
+}
+
+#[test]
 fn atomics_of_the_scheduler_are_counted() {
     check(text::uncounted_atomics);
 }

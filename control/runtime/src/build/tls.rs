@@ -16,7 +16,6 @@ mod tests;
 mod unused;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ use weir_config::model::{
     self, Bind, BindTls, CertificateFiles, CertificateSource, Location, TlsOptions, TlsVerify,
 };
 use weir_net::Clock;
+use weir_syntax::{FileKind, SharedFiles};
 use weir_tls::clock::TimeProvider;
 use weir_tls::forge::Forger;
 use weir_tls::passphrase::Passphrases;
@@ -33,8 +33,8 @@ use weir_tls::rustls::KeyLog;
 use weir_tls::rustls::server::ProducesTickets;
 use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::{
-    Base, Certificate, Entry, Files, Listener, LiveListener, LiveUpstream, Loader, Part, ServerSettings,
-    describe,
+    Base, Certificate, CertificatePaths, Entry, Listener, LiveListener, LiveUpstream, Loader, Part,
+    ServerSettings, describe,
 };
 
 use super::BuildError;
@@ -58,7 +58,7 @@ pub struct TlsBuilder {
     /// Certificates by name, shared by lines. None for those that are still empty.
     certificates: BTreeMap<Box<str>, Option<Arc<Certificate>>>,
     /// The files of certificates that are named individually, by certificate name.
-    files: HashMap<Box<str>, Files>,
+    files: HashMap<Box<str>, CertificatePaths>,
     authorities: AuthorityFiles,
     /// Certificate lists by name: list files, and folders.
     lists: BTreeMap<Box<str>, Vec<ListedLine>>,
@@ -132,14 +132,16 @@ struct ListedLine {
 
 impl TlsBuilder {
     /// A builder for a configuration with this global section.
-    pub fn new(global: &model::Global, health_checks: &[model::HealthCheck]) -> Self {
+    pub fn new(global: &model::Global, health_checks: &[model::HealthCheck], files: SharedFiles) -> Self {
         let defaults = OrderedDefaults::of(global);
         let (mut remarks, mut errors) = (Vec::new(), Vec::new());
         TlsBuilder {
+            authorities: AuthorityFiles::new(files.clone()),
             loader: Loader {
+                issuers: Arc::new(issuer_chains(global, &files, &mut remarks, &mut errors)),
+                files,
                 extra: defaults.extra_files,
                 replaces_extension: defaults.replaces_extension,
-                issuers: Arc::new(issuer_chains(global, &mut remarks, &mut errors)),
                 skips_self_issued: global.tls.skips_self_issued,
                 passphrases: Arc::new(defaults::passphrases(global)),
             },
@@ -147,7 +149,6 @@ impl TlsBuilder {
             paths: HashMap::new(),
             certificates: BTreeMap::new(),
             files: HashMap::new(),
-            authorities: AuthorityFiles::default(),
             lists: BTreeMap::new(),
             sessions: None,
             renewals: Renewals::of(global),
@@ -175,8 +176,8 @@ impl TlsBuilder {
     }
 
     /// Builds everything of a configuration, only to find its faults.
-    pub fn check(config: &model::Config) -> Self {
-        let mut builder = TlsBuilder::new(&config.global, &config.health_checks);
+    pub fn check(config: &model::Config, files: SharedFiles) -> Self {
+        let mut builder = TlsBuilder::new(&config.global, &config.health_checks, files);
         builder.load_stores(&config.certificate_stores);
         for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
             builder.declare_certificates(proxy);
@@ -333,7 +334,7 @@ impl TlsBuilder {
                 .to_owned()),
             Some(file) => {
                 let file = based(file, self.defaults.global.authority_base.as_deref());
-                let files = Files { certificate: file.clone(), ..Files::default() };
+                let files = CertificatePaths { certificate: file.clone(), ..Default::default() };
                 let size = self.generated;
                 let loaded = match &tls.signer_passphrase {
                     None => self.loader.load_files(&file, &files),
@@ -373,7 +374,7 @@ impl TlsBuilder {
         }
         let subject = format!("'bind {}'", bind.spelling);
         let Some(certificates) = self.load(path, &subject, &bind.at) else { return };
-        if fs::metadata(&folder).is_ok_and(|found| found.is_dir()) {
+        if self.loader.files.kind(&folder).is_ok_and(|kind| kind == FileKind::Folder) {
             let lines = certificates.iter().enumerate();
             let lines = lines.map(|(at, found)| ListedLine {
                 number: at + 1,
@@ -420,7 +421,7 @@ impl TlsBuilder {
         if self.lists.contains_key(path) {
             return Ok(());
         }
-        let text = fs::read_to_string(path).map_err(|error| weir_tls::cannot_open(path, &error))?;
+        let text = self.loader.files.read_text(path).map_err(|error| weir_tls::cannot_open(path, &error))?;
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let lines = lines.map(|(number, text)| ListedLine { number, text: text.into(), is_path: false });
@@ -620,7 +621,7 @@ impl TlsBuilder {
         if let Some(known) = self.ticket_keys.iter().find(|keys| keys.file() == file) {
             return Ok(Arc::clone(known));
         }
-        let keys = Arc::new(TicketKeys::read(file)?);
+        let keys = Arc::new(TicketKeys::read(&self.loader.files, file)?);
         self.ticket_keys.push_front(Arc::clone(&keys));
         Ok(keys)
     }

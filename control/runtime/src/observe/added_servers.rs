@@ -7,8 +7,8 @@ use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
 use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
 use weir_stream::instance::{AddedServer, Instance, KnownServer, Proxy};
+use weir_syntax::NoFiles;
 
-use super::process_target::NoFiles;
 use super::{LiveTarget, notices, now_ms, on_every_worker};
 use crate::build;
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::files::SystemFiles;
 use weir_cli::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
 use weir_config::model::{Config, Global};
@@ -12,7 +13,7 @@ use weir_config::{Inputs, parse};
 use weir_counting::Counting;
 use weir_expr::{Loader, TimeZone};
 use weir_stream::instance::Identity;
-use weir_syntax::{Environment, SourceMap, StaticFeatures};
+use weir_syntax::{Environment, SharedFiles, SourceMap, StaticFeatures};
 
 use super::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
 use crate::build::{self, LiveRelays, Options, Resolver};
@@ -70,8 +71,10 @@ listen tcp1
 
 struct Files;
 
-impl Loader for Files {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Loader for Files {}
+
+impl weir_syntax::Files for Files {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         match path {
             "a.lst" => Ok(b"/x\n/y\n".to_vec()),
             "m.map" => Ok(b"/k1 v1\n/k2 v2\n".to_vec()),
@@ -135,6 +138,7 @@ fn options<'o>(
     ignore_unknown_names: bool,
 ) -> Options<'o> {
     Options {
+        files: SharedFiles::new(SystemFiles),
         workers: 1,
         connections: 1000,
         open_files: 2000,

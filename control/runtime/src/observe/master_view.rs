@@ -13,6 +13,7 @@ use weir_net::{ConnectionLimit, Permit};
 use weir_stream::instance::{Identity, Instance};
 use weir_stream::worker::ProcessFigures;
 use weir_sync::CachePadded;
+use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
 
 use super::record::{CliSocket, RecordedLimits};
@@ -112,6 +113,7 @@ impl MasterView {
         let record = Arc::new(record);
         let hostname = users::host_name();
         let options = Options {
+            files: SharedFiles::default(),
             workers: 1,
             connections: 0,
             open_files,

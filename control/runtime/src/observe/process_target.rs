@@ -1,6 +1,5 @@
 //! The process as a target of the runtime API.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,14 +8,15 @@ use weir_events::trace::commands::Traces;
 use weir_events::{Sinks, WallTime};
 use weir_expr::context::DetachedContext;
 use weir_expr::{
-    EvaluationPoint, EvaluationPoints, Expr, FormatOptions, Loader, Location, LogFormat, ProcessFacts,
-    SampleType, Scope, SetCondition, Value, VariableScope, Warnings,
+    EvaluationPoint, EvaluationPoints, Expr, FormatOptions, Location, LogFormat, ProcessFacts, SampleType,
+    Scope, SetCondition, Value, VariableScope, Warnings,
 };
 use weir_formats::CivilTime;
 use weir_resolvers::{Figure, NameServer, Section};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
+use weir_syntax::NoFiles;
 
 use super::{LiveTarget, now_ms};
 use crate::messages::Messages;
@@ -163,6 +163,7 @@ impl ProcessTarget for LiveTarget {
             token_keys: &record.token_keys,
             variables: &record.variable_names,
             acls: None,
+            // Only sets that are already loaded can be named.
             loader: &NoFiles,
             points: EvaluationPoints::only(EvaluationPoint::CliParser),
             warnings: &warnings,
@@ -217,15 +218,6 @@ fn shown(value: Value<'_>) -> String {
     let text = value.cast(SampleType::Str);
     text.and_then(|text| text.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
         .unwrap_or_default()
-}
-
-/// Expressions of the runtime API cannot open files: only sets that are already loaded can be named.
-pub(super) struct NoFiles;
-
-impl Loader for NoFiles {
-    fn load(&self, _: &str) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::PermissionDenied.into())
-    }
 }
 
 #[cfg(test)]

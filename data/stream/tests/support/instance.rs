@@ -1,6 +1,5 @@
 //! Builds an instance from a configuration text: the crate that does it for the program is above this one.
 
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -11,14 +10,14 @@ use weir_backend::{
 use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
-use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
+use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_mux::{Made, Service};
 use weir_net::SocketSizes;
 use weir_sched::{Class, Kind, Tick};
 use weir_stream::instance::service::{FormSender, Page, PageRequest, Statistics};
 use weir_stream::instance::{DescriptorMarks, Identity, Instance, Limits, Listener, Proxy};
 use weir_stream::variables::VariableLimits;
-use weir_syntax::{Environment, Severity, SourceMap, StaticFeatures};
+use weir_syntax::{Environment, NoFiles, Severity, SourceMap, StaticFeatures};
 
 use datagrams::Datagrams;
 
@@ -41,7 +40,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Arc<Instance> {
         tls_rate: AtomicU32::new(config.global.limits.tls_rate),
         h2: weir_mux::Limits::default(),
         h2_pace: weir_mux::Pace::default(),
-        h2_logged_errors: weir_config::model::LoggedErrors::default(),
+        h2_logged_errors: model::LoggedErrors::default(),
         h2_server: weir_mux::Limits::default(),
         h2_server_pace: weir_mux::Pace::default(),
         h1: weir_mux::HeadOptions {
@@ -276,14 +275,6 @@ pub fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
 /// A logger for a worker.
 pub fn logger() -> Logger {
     Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc())
-}
-
-struct NoFiles;
-
-impl Loader for NoFiles {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
-        Err(io::Error::new(io::ErrorKind::NotFound, path))
-    }
 }
 
 static WAKER: Kind = Kind::new("waker");

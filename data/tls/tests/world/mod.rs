@@ -10,6 +10,7 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA384, KeyType, Prk};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use weir_syntax::{MemoryFiles, SharedFiles};
 use weir_tls::clock::{TimeProvider, UnixTime};
 use weir_tls::resumption::{Scope, SessionCache, tickets};
 use weir_tls::rustls::pki_types::{CertificateDer, ServerName};
@@ -42,15 +43,13 @@ pub fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
 
 /// A certificate loaded from files, as in the program.
 pub fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("site.pem");
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let signed = params.signed_by(&key, issuer).expect("a certificate");
-    std::fs::write(&path, format!("{}{}", key.serialize_pem(), signed.pem())).expect("a file");
-    let loaded = Loader::default().load(path.to_str().expect("a path"));
+    let files = MemoryFiles::from_iter([("site.pem", format!("{}{}", key.serialize_pem(), signed.pem()))]);
+    let loaded = Loader { files: SharedFiles::new(files), ..Loader::default() }.load("site.pem");
     loaded.expect("a good file").pop().expect("one certificate")
 }
 

@@ -16,8 +16,10 @@ pub(crate) struct Read {
 /// name, separated by semicolons.
 struct Files;
 
-impl Loader for Files {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Loader for Files {}
+
+impl weir_syntax::Files for Files {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         match path {
             "/dev/null" => Ok(Vec::new()),
             _ if path.ends_with(".http") => {

@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 /// Two names on each line; empty lines and those that begin with `#` are skipped.
 fn read_file(line: &mut GlobalContext<'_>, path: &Word) -> Parsed {
     let complain = |what: String| fault(path.span(), format!("'h1-case-adjust-file' : '{path}'{what}"));
-    let bytes = line.resources.loader.load_at_most(path.text(), MAX_FILE);
+    let bytes = line.resources.loader.read(path.text(), MAX_FILE);
     let bytes =
         bytes.map_err(|error| complain(format!(" : failed to open file ({}).", error_text(&error))))?;
     let text = String::from_utf8_lossy(&bytes);

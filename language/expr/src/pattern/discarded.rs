@@ -109,13 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_cleared_is_freed_in_pieces() {
-        struct NoFiles;
-        impl crate::loader::Loader for NoFiles {
-            fn load(&self, _: &str) -> std::io::Result<Vec<u8>> {
-                Err(std::io::ErrorKind::NotFound.into())
-            }
-        }
-        let set = PatternStore::new().named("virt@m", true, &NoFiles).unwrap();
+        let set = PatternStore::new().named("virt@m", true, &weir_syntax::NoFiles).unwrap();
         let index = set.index(MatchMethod::Str, false, &crate::Location::new("t.cfg".into(), 1)).unwrap();
         let all = 3 * SMALL;
         for number in 0..all {

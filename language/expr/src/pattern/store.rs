@@ -6,11 +6,10 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{HashMap, HashSet};
-use weir_syntax::error_text;
+use weir_syntax::{Files, MAX_NAMED_FILE, error_text};
 
 use super::file::{FileEntry, acl_entries, map_entries};
 use super::set::PatternSet;
-use crate::loader::Loader;
 
 /// The sets of one configuration. Files are shared by all their users.
 #[derive(Debug, Default)]
@@ -47,17 +46,12 @@ impl PatternStore {
     ///
     /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (there is no file).
     /// `has_values` decides how its lines are read: a file cannot be both a map and a plain list.
-    pub fn named(
-        &self,
-        name: &str,
-        has_values: bool,
-        loader: &dyn Loader,
-    ) -> Result<Arc<PatternSet>, String> {
+    pub fn named(&self, name: &str, has_values: bool, files: &dyn Files) -> Result<Arc<PatternSet>, String> {
         let path = name.strip_prefix("file@").unwrap_or(name);
         if self.lock().missing.contains(path) {
             return Err(failed_to_open(path, &io::Error::from_raw_os_error(NO_SUCH_FILE)));
         }
-        self.load(name, has_values, loader)
+        self.load(name, has_values, files)
     }
 
     /// The set that an action changes. A file that does not exist counts as empty, since nothing is looked up in it.
@@ -65,18 +59,18 @@ impl PatternStore {
         &self,
         name: &str,
         has_values: bool,
-        loader: &dyn Loader,
+        files: &dyn Files,
     ) -> Result<Arc<PatternSet>, String> {
-        struct Lenient<'l>(&'l dyn Loader, Cell<bool>);
-        impl Loader for Lenient<'_> {
-            fn load(&self, path: &str) -> io::Result<Vec<u8>> {
-                self.0.load(path).or_else(|error| {
+        struct Lenient<'l>(&'l dyn Files, Cell<bool>);
+        impl Files for Lenient<'_> {
+            fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+                self.0.read(path, limit).or_else(|error| {
                     self.1.set(error.kind() == io::ErrorKind::NotFound);
                     if self.1.get() { Ok(Vec::new()) } else { Err(error) }
                 })
             }
         }
-        let lenient = Lenient(loader, Cell::new(false));
+        let lenient = Lenient(files, Cell::new(false));
         let set = self.load(name, has_values, &lenient)?;
         if lenient.1.get() && !name.starts_with("opt@") {
             self.lock().missing.insert(name.strip_prefix("file@").unwrap_or(name).to_owned());
@@ -84,7 +78,7 @@ impl PatternStore {
         Ok(set)
     }
 
-    fn load(&self, name: &str, has_values: bool, loader: &dyn Loader) -> Result<Arc<PatternSet>, String> {
+    fn load(&self, name: &str, has_values: bool, files: &dyn Files) -> Result<Arc<PatternSet>, String> {
         let (source, key) = match name {
             _ if name.starts_with("virt@") => (Source::Virtual, name),
             _ => match (name.strip_prefix("opt@"), name.strip_prefix("file@")) {
@@ -106,8 +100,10 @@ impl PatternStore {
         }
         let bytes = match source {
             Source::Virtual => Vec::new(),
-            Source::File(path) => loader.load(path).map_err(|error| failed_to_open(path, &error))?,
-            Source::Optional(path) => match loader.load(path) {
+            Source::File(path) => {
+                files.read(path, MAX_NAMED_FILE).map_err(|error| failed_to_open(path, &error))?
+            }
+            Source::Optional(path) => match files.read(path, MAX_NAMED_FILE) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
                 Err(error) => return Err(failed_to_open(path, &error)),

@@ -3,15 +3,15 @@
 use std::io;
 
 use proptest::prelude::*;
+use weir_syntax::Files;
 
 use super::*;
-use crate::loader::Loader;
 use crate::sample::Value;
 
 struct File(&'static str);
 
-impl Loader for File {
-    fn load(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Files for File {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
         if path == "file" { Ok(self.0.into()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 }

@@ -1,10 +1,10 @@
 //! Trusted authorities: their files, and revocation lists.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use weir_config::model::Location;
 use weir_net::Clock;
+use weir_syntax::{FileKind, SharedFiles};
 use weir_tls::clock::TimeProvider;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::Authorities;
@@ -15,6 +15,7 @@ use super::Warning;
 /// Files of authorities and revocation lists, as read or as changed by the runtime API.
 #[derive(Default)]
 pub(super) struct AuthorityFiles {
+    files: SharedFiles,
     pub certificates: BTreeMap<Box<str>, Vec<CertificateDer<'static>>>,
     pub lists: BTreeMap<Box<str>, Vec<CertificateRevocationListDer<'static>>>,
     used: BTreeSet<Box<str>>,
@@ -23,6 +24,11 @@ pub(super) struct AuthorityFiles {
 }
 
 impl AuthorityFiles {
+    /// None read yet.
+    pub fn new(files: SharedFiles) -> AuthorityFiles {
+        AuthorityFiles { files, ..AuthorityFiles::default() }
+    }
+
     /// Starts to record which files are used.
     pub fn forget_used(&mut self) {
         self.used.clear();
@@ -88,8 +94,8 @@ impl AuthorityFiles {
             return Ok(());
         }
         let mut found = Vec::new();
-        for path in expand(file)? {
-            found.extend(pem::certificates(&read(&path, "ca-file")?));
+        for path in expand(&self.files, file)? {
+            found.extend(pem::certificates(&read(&self.files, &path, "ca-file")?));
         }
         if found.is_empty() {
             return Err(format!("'ca-file' : '{file}' holds no certificate of an authority."));
@@ -102,7 +108,7 @@ impl AuthorityFiles {
         if self.lists.contains_key(file) {
             return Ok(());
         }
-        let found = pem::revocation_lists(&read(file, "crl-file")?);
+        let found = pem::revocation_lists(&read(&self.files, file, "crl-file")?);
         if found.is_empty() {
             return Err(format!("'crl-file' : '{file}' holds no list (a PEM block 'X509 CRL' is expected)."));
         }
@@ -112,19 +118,20 @@ impl AuthorityFiles {
 }
 
 /// The files that a value stands for: itself, those of a folder, those of the system.
-fn expand(file: &str) -> Result<Vec<String>, String> {
+fn expand(files: &SharedFiles, file: &str) -> Result<Vec<String>, String> {
     if file == "@system-ca" {
-        let found = SYSTEM.iter().find(|path| fs::metadata(path).is_ok());
+        let found = SYSTEM.iter().find(|path| files.kind(path).is_ok());
         return found.map(|path| vec![(*path).to_owned()]).ok_or_else(|| {
             "'ca-file' : '@system-ca' : this system has no bundle of authorities (package ca-certificates).".to_owned()
         });
     }
-    if !fs::metadata(file).is_ok_and(|found| found.is_dir()) {
+    if !files.kind(file).is_ok_and(|kind| kind == FileKind::Folder) {
         return Ok(vec![file.to_owned()]);
     }
-    let entries = fs::read_dir(file).map_err(|error| weir_tls::cannot_open(file, &error))?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names
+    let entries = files.list(file).map_err(|error| weir_tls::cannot_open(file, &error))?;
+    let mut names: Vec<String> = entries
+        .into_iter()
+        .map(|entry| entry.name)
         .filter(|name| !name.starts_with('.') && ENDINGS.iter().any(|ending| name.ends_with(ending)))
         .map(|name| format!("{}/{name}", file.trim_end_matches('/')))
         .collect();
@@ -132,8 +139,8 @@ fn expand(file: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn read(path: &str, word: &str) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("'{word}' : {}", weir_tls::cannot_open(path, &error)))
+fn read(files: &SharedFiles, path: &str, word: &str) -> Result<Vec<u8>, String> {
+    files.read_all(path).map_err(|error| format!("'{word}' : {}", weir_tls::cannot_open(path, &error)))
 }
 
 /// Which files of a folder are read (manual, "ca-file").

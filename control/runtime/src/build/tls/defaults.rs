@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_config::model::{ChainFolder, Global, GlobalTls, Location, PassphraseProgram, TlsDefaults};
+use weir_syntax::SharedFiles;
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, OutputError, output};
 use weir_tls::Loader;
@@ -61,12 +62,13 @@ impl Deref for OrderedDefaults {
 /// The chains of the folders that `issuers-chain-path` names.
 pub(super) fn issuer_chains(
     global: &Global,
+    files: &SharedFiles,
     warnings: &mut Vec<String>,
     errors: &mut Vec<BuildError>,
 ) -> IssuerChains {
     let mut chains = IssuerChains::default();
     for ChainFolder { path: folder, at } in &global.tls.chain_folders {
-        if let Err(error) = chains.read(folder, warnings) {
+        if let Err(error) = chains.read(files, folder, warnings) {
             let message =
                 format!("'issuers-chain-path' expects a folder that can be read: '{folder}': {error}.");
             errors.push(BuildError { at: at.clone(), message });

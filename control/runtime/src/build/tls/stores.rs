@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_config::CrtListLine;
 use weir_config::model::{CertificateFiles, CertificateStore, Location, Proxy};
-use weir_tls::{Certificate, Files};
+use weir_tls::{Certificate, CertificatePaths};
 
 use super::{ListedLine, TlsBuilder, based};
 
@@ -61,7 +61,7 @@ impl TlsBuilder {
     fn load_files(
         &mut self,
         name: &str,
-        files: Files,
+        files: CertificatePaths,
         subject: &str,
         at: &Location,
     ) -> Option<Arc<Certificate>> {
@@ -94,9 +94,9 @@ fn files_of(
     path: Option<&str>,
     certificate_base: Option<&str>,
     key_base: Option<&str>,
-) -> Option<Files> {
+) -> Option<CertificatePaths> {
     let owned = |path: &Option<Box<str>>| path.as_deref().map(str::to_owned);
-    Some(Files {
+    Some(CertificatePaths {
         certificate: based(path.or(files.certificate.as_deref())?, certificate_base),
         key: files.key.as_deref().map(|key| based(key, key_base)),
         ocsp: owned(&files.ocsp),
