@@ -14,10 +14,11 @@ pub use pool::{Admission, Idle, IdlePool, NeverShared, Removed, Reusable, Shared
 
 use std::sync::Arc;
 
+use weir_config::model::Reuse;
 use weir_containers::LocalArc;
 use weir_sync::LazyPerWorker;
 
-use crate::settings::{HttpReuse, PoolSettings};
+use crate::settings::PoolSettings;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Which connections a request may take.
@@ -32,11 +33,11 @@ pub enum ReuseScope {
 /// Which idle connections of others `http-reuse` lets a request take. A request is `risky` if its client
 /// would see a failure of the connection: it is the first of a session and cannot be retried from here.
 #[must_use]
-pub fn reuse_scope(mode: HttpReuse, risky: bool) -> Option<ReuseScope> {
+pub fn reuse_scope(mode: Reuse, risky: bool) -> Option<ReuseScope> {
     match (mode, risky) {
-        (HttpReuse::Never, _) | (HttpReuse::Safe, true) => None,
-        (HttpReuse::Aggressive, true) => Some(ReuseScope::Safe),
-        (HttpReuse::Safe | HttpReuse::Aggressive, false) | (HttpReuse::Always, _) => Some(ReuseScope::Any),
+        (Reuse::Never, _) | (Reuse::Safe, true) => None,
+        (Reuse::Aggressive, true) => Some(ReuseScope::Safe),
+        (Reuse::Safe | Reuse::Aggressive, false) | (Reuse::Always, _) => Some(ReuseScope::Any),
     }
 }
 
@@ -281,10 +282,10 @@ mod tests {
     #[test]
     fn modes_say_who_may_take_what() {
         let expected = [
-            (HttpReuse::Never, None, None),
-            (HttpReuse::Safe, None, Some(ReuseScope::Any)),
-            (HttpReuse::Aggressive, Some(ReuseScope::Safe), Some(ReuseScope::Any)),
-            (HttpReuse::Always, Some(ReuseScope::Any), Some(ReuseScope::Any)),
+            (Reuse::Never, None, None),
+            (Reuse::Safe, None, Some(ReuseScope::Any)),
+            (Reuse::Aggressive, Some(ReuseScope::Safe), Some(ReuseScope::Any)),
+            (Reuse::Always, Some(ReuseScope::Any), Some(ReuseScope::Any)),
         ];
         for (mode, first, later) in expected {
             assert_eq!((reuse_scope(mode, true), reuse_scope(mode, false)), (first, later), "{mode:?}");

@@ -64,8 +64,7 @@ pub use lease::Lease;
 pub use notice::{BatchEnd, EjectionEnd, Followers, MailLevel, News, Notice, Passage, Reason, Urgency};
 pub use outlier::OutlierRules;
 pub use persistence::{
-    CookieMode, CookieSettings, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts,
-    ResponsePlan,
+    CookieRules, DynamicCookies, HeaderEdit, Presented, PresentedState, ResponseFacts, ResponsePlan,
 };
 pub use queue::{Priority, Wake, WakeFn};
 pub use retry::{Failure, NextAttempt, TURN_AROUND_MS, after_failure};
@@ -74,8 +73,8 @@ pub use server::weight::WeightChange;
 pub use server::{Change, Server};
 pub use server_key::ServerKey;
 pub use settings::{
-    Algorithm, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType, HttpReuse,
-    PoolSettings, ServerSettings, UriKey,
+    Algorithm, BackendSettings, HashAffinity, HashFunction, HashMethod, HashType, PoolSettings,
+    ServerSettings, UriKey,
 };
 pub use snapshot::ServerList;
 pub use traffic::Seen;

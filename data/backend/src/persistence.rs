@@ -4,80 +4,51 @@
 //! Pure functions: header values and the date come in, edits and results go out. Wherever the manual leaves a
 //! question open, the answer was measured on HAProxy 2.6; the tables in the tests have its results.
 //!
-//! The order of calls for one exchange: [`CookieSettings::examine`] the request, choose the server,
-//! [`CookieSettings::edit_request`] each `Cookie` header, then [`CookieSettings::plan_response`] and
-//! [`CookieSettings::edit_response`] each `Set-Cookie` header.
+//! The order of calls for one exchange: [`CookieRules::examine`] the request, choose the server,
+//! [`CookieRules::edit_request`] each `Cookie` header, then [`CookieRules::plan_response`] and
+//! [`CookieRules::edit_response`] each `Set-Cookie` header.
 
 mod date;
 mod header;
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use date::Date;
 pub use header::HeaderEdit;
+use weir_config::model::{CookieMode, CookiePersistence};
 
 use crate::address::ServerAddress;
 use crate::server_key::ServerKey;
 
-/// `cookie <name> ...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CookieSettings {
-    /// The cookie's name.
-    pub name: String,
-    /// What happens to it.
-    pub mode: CookieMode,
-    /// `indirect`: servers do not see the cookie, and clients that have it do not get it again.
-    pub indirect: bool,
-    /// `nocache`: responses that carry it are private.
-    pub no_cache: bool,
-    /// `postonly`: only responses to POST carry it.
-    pub post_only: bool,
-    /// `preserve`: the server's own cookie of that name passes.
-    pub preserve: bool,
-    /// `httponly`.
-    pub http_only: bool,
-    /// `secure`.
-    pub secure: bool,
-    /// `domain`, each.
-    pub domains: Vec<String>,
-    /// `attr`, each.
-    pub attributes: Vec<String>,
-    /// `maxidle` in seconds; 0 is none.
-    pub maximum_idle: u32,
-    /// `maxlife` in seconds; 0 is none.
-    pub maximum_life: u32,
-}
+/// `cookie <name> ...` at work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CookieRules(Arc<CookiePersistence>);
 
-impl CookieSettings {
-    /// A cookie of that name without any option.
+impl CookieRules {
+    /// With these settings.
     #[must_use]
-    pub fn new(name: &str, mode: CookieMode) -> Self {
-        Self {
-            name: name.to_owned(),
-            mode,
-            indirect: false,
-            no_cache: false,
-            post_only: false,
-            preserve: false,
-            http_only: false,
-            secure: false,
-            domains: Vec::new(),
-            attributes: Vec::new(),
-            maximum_idle: 0,
-            maximum_life: 0,
-        }
+    pub fn new(settings: &Arc<CookiePersistence>) -> Self {
+        Self(Arc::clone(settings))
+    }
+
+    /// `maxidle` in seconds; 0 is none.
+    fn idle_seconds(&self) -> u32 {
+        u32::try_from(self.max_idle.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// `maxlife` in seconds; 0 is none.
+    fn life_seconds(&self) -> u32 {
+        u32::try_from(self.max_life.as_secs()).unwrap_or(u32::MAX)
     }
 }
 
-/// What happens to the cookie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CookieMode {
-    /// Servers set it, it is only read.
-    Passive,
-    /// Servers set it, its value is replaced.
-    Rewrite,
-    /// It is added to responses.
-    Insert,
-    /// Servers set it, the server's identifier is put before its value.
-    Prefix,
+impl Deref for CookieRules {
+    type Target = CookiePersistence;
+
+    fn deref(&self) -> &CookiePersistence {
+        &self.0
+    }
 }
 
 /// The result of examining a request's cookie.
@@ -158,7 +129,7 @@ pub struct ResponseFacts<'a> {
     pub designated: bool,
     /// The request was a POST.
     pub post: bool,
-    /// The server's response has a `Set-Cookie` of this name ([`CookieSettings::is_set_by`]).
+    /// The server's response has a `Set-Cookie` of this name ([`CookieRules::is_set_by`]).
     pub provided: bool,
     /// The date, in seconds since 1970.
     pub wall_seconds: u64,
@@ -187,7 +158,7 @@ enum ProvidedCookie {
     Prefix(String),
 }
 
-impl CookieSettings {
+impl CookieRules {
     /// Examines a request's `Cookie` headers. `find` gives the server of a cookie value and whether it is up;
     /// `stays` says that the server is used even when down (`option persist`, `force-persist`).
     pub fn examine<'a>(
@@ -218,10 +189,11 @@ impl CookieSettings {
         let (name, last, first) = self.dissect(value);
         let now = Date::of(wall_seconds);
         let dated = Presented { first, last, ..Presented::NONE };
-        if self.maximum_idle > 0 && last.is_some_and(|last| last.is_out(now, self.maximum_idle)) {
+        let (idle, life) = (self.idle_seconds(), self.life_seconds());
+        if idle > 0 && last.is_some_and(|last| last.is_out(now, idle)) {
             return Presented { state: PresentedState::Expired, ..dated };
         }
-        if self.maximum_life > 0 && first.is_some_and(|first| first.is_out(now, self.maximum_life)) {
+        if life > 0 && first.is_some_and(|first| first.is_out(now, life)) {
             return Presented { state: PresentedState::Old, ..dated };
         }
         match std::str::from_utf8(name).ok().and_then(find) {
@@ -319,7 +291,7 @@ impl CookieSettings {
     }
 
     fn is_dated(&self) -> bool {
-        self.maximum_idle > 0 || self.maximum_life > 0
+        self.idle_seconds() > 0 || self.life_seconds() > 0
     }
 
     fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<Date>) -> String {
@@ -351,7 +323,7 @@ impl CookieSettings {
             text.push(char::from(DATE_START));
             now.encode(text);
         }
-        if self.maximum_life > 0 {
+        if self.life_seconds() > 0 {
             text.push(char::from(DATE_START));
             first.unwrap_or(now).encode(text);
         }

@@ -1,12 +1,14 @@
 //! The configuration of a backend and its servers, as plain values.
 //!
-//! The caller fills these structs from the typed configuration, so that this crate does not depend on the
-//! language. `Default` gives the manual's defaults.
+//! Where a line means the same here and in the typed configuration, the type is the configuration's. The rest is what the caller
+//! derives from it. `Default` gives the manual's defaults.
+
+use weir_config::model::{HashKey, Reuse};
 
 use crate::address::ServerAddress;
 use crate::health::{CheckRules, ObserveRules};
 use crate::outlier::OutlierRules;
-use crate::persistence::{CookieSettings, DynamicCookies};
+use crate::persistence::{CookieRules, DynamicCookies};
 
 /// The part of a `backend` or `listen` section that choosing and queueing need.
 #[derive(Clone, Debug)]
@@ -42,9 +44,9 @@ pub struct BackendSettings {
     /// `retries`.
     pub retries: u32,
     /// `http-reuse`.
-    pub http_reuse: HttpReuse,
+    pub http_reuse: Reuse,
     /// `cookie`.
-    pub cookie: Option<CookieSettings>,
+    pub cookie: Option<CookieRules>,
     /// `dynamic-cookie-key`, and whether dynamic cookies are used.
     pub dynamic_cookies: DynamicCookies,
     /// `outlier-ejection`.
@@ -71,7 +73,7 @@ impl Default for BackendSettings {
             persist: false,
             redispatch: 0,
             retries: DEFAULT_RETRIES,
-            http_reuse: HttpReuse::Safe,
+            http_reuse: Reuse::Safe,
             cookie: None,
             dynamic_cookies: DynamicCookies::default(),
             outliers: None,
@@ -237,30 +239,6 @@ pub enum HashAffinity {
     MaximumConnections,
     /// When its queue is full.
     MaximumQueue,
-}
-
-/// `hash-key`: what places a server on the consistent ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashKey {
-    /// The server's numeric identifier.
-    Id,
-    /// Its address.
-    Address,
-    /// Its address and port.
-    AddressPort,
-}
-
-/// `http-reuse`: when an idle server connection may serve another session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpReuse {
-    /// Never.
-    Never,
-    /// From the second request of a session on.
-    Safe,
-    /// First requests too, on connections that were already reused once.
-    Aggressive,
-    /// Always.
-    Always,
 }
 
 /// The part of a `server` line that choosing, queueing and keeping idle connections need.

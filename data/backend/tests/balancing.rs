@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use fixture::*;
 use proptest::prelude::*;
 use weir_backend::*;
+use weir_config::model::{CookieMode, CookiePersistence};
 
 fn weighted(name: &str, weight: u32) -> ServerSettings {
     ServerSettings { weight, ..server(name) }
@@ -267,7 +268,11 @@ fn cookies_designate_the_first_server_that_is_up() {
 fn dynamic_cookies_follow_the_address() {
     let address = |text: &str| text.parse::<SocketAddr>().unwrap();
     let settings = BackendSettings {
-        cookie: Some(CookieSettings::new("S", CookieMode::Insert)),
+        cookie: Some(CookieRules::new(&std::sync::Arc::new(CookiePersistence {
+            name: "S".into(),
+            mode: CookieMode::Insert,
+            ..Default::default()
+        }))),
         dynamic_cookies: DynamicCookies { enabled: false, key: Some("foo".into()) },
         ..Default::default()
     };

@@ -7,9 +7,9 @@
 //! cookie's dates, which may have been removed for the server, are still in the request's original bytes.
 
 use weir_backend::{
-    Backend, CookieMode, CookieSettings, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress,
-    ServerKey,
+    Backend, CookieRules, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress, ServerKey,
 };
+use weir_config::model::CookieMode;
 use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit, received_lines};
 
 use crate::caching::Caching;
@@ -81,7 +81,7 @@ pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
     stream.backend.servers().settings().persist || persist_rule(stream) == Some(Rule::Force)
 }
 
-fn note_request(stream: &mut Stream, settings: &CookieSettings, presented: &Presented) {
+fn note_request(stream: &mut Stream, settings: &CookieRules, presented: &Presented) {
     stream.choice.cookie_letters = letters(settings, presented, None);
     // If the request has no room for the edit it keeps the cookie: the server then sees it needlessly.
     let _ = edit_request(stream, settings);
@@ -96,7 +96,7 @@ pub(crate) fn on_response(stream: &mut Stream) {
     }
 }
 
-fn set_cookie(stream: &mut Stream, settings: &CookieSettings) {
+fn set_cookie(stream: &mut Stream, settings: &CookieRules) {
     let presented = presented_before(stream, settings);
     let overruled = is_overruled(stream);
     let head = &stream.response.message.head;
@@ -133,7 +133,7 @@ fn persist_rule(stream: &mut Stream) -> Option<Rule> {
     Some(if applies.force { Rule::Force } else { Rule::Ignore })
 }
 
-fn examine(stream: &Stream, settings: &CookieSettings, stays: bool) -> Presented {
+fn examine(stream: &Stream, settings: &CookieRules, stays: bool) -> Presented {
     let head = &stream.request.message.head;
     let lines = head.lines(stream.request.message.bytes(), COOKIE);
     let backend = stream.backend.servers();
@@ -160,7 +160,7 @@ fn is_overruled(stream: &mut Stream) -> bool {
 }
 
 /// The state of the request's cookie, when the response is there.
-fn presented_before(stream: &Stream, settings: &CookieSettings) -> Presented {
+fn presented_before(stream: &Stream, settings: &CookieRules) -> Presented {
     let state = state_of(stream.choice.cookie_letters[0]);
     let mut presented = Presented::NONE;
     if stream.choice.overruled {
@@ -194,7 +194,7 @@ fn state_of(letter: u8) -> PresentedState {
 }
 
 /// Removes from the request what the server need not see.
-fn edit_request(stream: &mut Stream, settings: &CookieSettings) -> Result<(), NoRoom> {
+fn edit_request(stream: &mut Stream, settings: &CookieRules) -> Result<(), NoRoom> {
     let edits = settings.mode == CookieMode::Prefix || settings.indirect;
     if !edits {
         return Ok(());
@@ -205,7 +205,7 @@ fn edit_request(stream: &mut Stream, settings: &CookieSettings) -> Result<(), No
 
 fn edit_response(
     stream: &mut Stream,
-    settings: &CookieSettings,
+    settings: &CookieRules,
     plan: &weir_backend::ResponsePlan,
     provided: bool,
 ) -> Result<(), NoRoom> {
@@ -239,7 +239,7 @@ fn edit_fields(
 }
 
 fn letters(
-    settings: &CookieSettings,
+    settings: &CookieRules,
     presented: &Presented,
     plan: Option<&weir_backend::ResponsePlan>,
 ) -> [u8; 2] {
@@ -279,6 +279,10 @@ const SET_COOKIE: &[u8] = b"set-cookie";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use weir_config::model::CookiePersistence;
+
     use super::*;
 
     #[test]
@@ -306,7 +310,12 @@ mod tests {
         for (name, value) in [("Cookie", "S=A"), ("X", "S=A"), ("cookie", "S=B; x=1"), ("Cookie", "y=2")] {
             head.add(name.as_bytes(), value.as_bytes()).expect("room");
         }
-        let settings = CookieSettings { indirect: true, ..CookieSettings::new("S", CookieMode::Insert) };
+        let settings = CookieRules::new(&Arc::new(CookiePersistence {
+            name: "S".into(),
+            mode: CookieMode::Insert,
+            indirect: true,
+            ..CookiePersistence::default()
+        }));
         edit_fields(&mut head, b"", KnownName::Cookie, |line| settings.edit_request(line)).expect("room");
         let left: Vec<_> = head.fields(b"").map(|(_, value)| value.to_vec()).collect();
         assert_eq!(left, [&b"S=A"[..], b"x=1", b"y=2"]);

@@ -54,7 +54,7 @@ pub use listener::{Listener, LiveListener};
 pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
 pub use secrets::{Randoms, Secret, Secrets, keep_keys};
 pub use session::{ChooseServer, Chosen, Facts, Progress, Session};
-pub use settings::{Base, ServerSettings, Settings};
+pub use settings::{Base, ListenerSettings, Settings};
 pub use traffic::Opened;
 pub use upstream::{LiveUpstream, Upstream, host_name};
 pub use verify::{Verified, VerifyMode};

@@ -92,7 +92,7 @@ impl Settings {
 
 /// Additional settings of a listener.
 #[derive(Clone, Debug)]
-pub struct ServerSettings {
+pub struct ListenerSettings {
     /// The common settings.
     pub settings: Settings,
     /// Whether the client's order of ciphers counts (`prefer-client-ciphers`).
@@ -143,7 +143,7 @@ impl Base {
     }
 }
 
-impl ServerSettings {
+impl ListenerSettings {
     /// Builds the settings for rustls.
     ///
     /// # Errors

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_backend::persistence::{CookieMode, CookieSettings, DynamicCookies};
+use weir_backend::persistence::{CookieRules, DynamicCookies};
 use weir_backend::{
-    Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashKey, HashMethod, HashType,
-    HttpReuse, OutlierRules, PoolSettings, ServerAddress, ServerSettings, ServicePort, UriKey,
+    Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashMethod, HashType, OutlierRules,
+    PoolSettings, ServerAddress, ServerSettings, ServicePort, UriKey,
 };
 use weir_config::model::{
-    self, BackendTarget, Balance, Host, InitialAddress, PreserveAffinity, Redispatch, Reuse, ServerPort,
+    self, BackendTarget, Balance, Host, InitialAddress, PreserveAffinity, Redispatch, ServerPort,
     TransparentSource,
 };
 
@@ -82,13 +82,8 @@ pub(super) fn backend(
         persist: settings.options.persist,
         redispatch: redispatch(settings.options.redispatch),
         retries: settings.retries,
-        http_reuse: match settings.options.reuse {
-            Reuse::Never => HttpReuse::Never,
-            Reuse::Safe => HttpReuse::Safe,
-            Reuse::Aggressive => HttpReuse::Aggressive,
-            Reuse::Always => HttpReuse::Always,
-        },
-        cookie: settings.cookie.as_deref().map(cookie_settings),
+        http_reuse: settings.options.reuse,
+        cookie: settings.cookie.as_ref().map(CookieRules::new),
         dynamic_cookies: DynamicCookies {
             enabled: settings.cookie.as_ref().is_some_and(|cookie| cookie.dynamic),
             key: settings.dynamic_cookie_key.as_ref().map(ToString::to_string),
@@ -158,11 +153,7 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
         minimum_connections: settings.minconn,
         maximum_queue: settings.maxqueue,
         slow_start_ms: milliseconds(settings.slowstart),
-        hash_key: match settings.hash_key {
-            model::HashKey::Id => HashKey::Id,
-            model::HashKey::Address => HashKey::Address,
-            model::HashKey::AddressAndPort => HashKey::AddressPort,
-        },
+        hash_key: settings.hash_key,
         check: checks::health_rules(settings),
         agent: checks::agent_rules(settings),
         observe: checks::observe_rules(settings),
@@ -481,30 +472,6 @@ fn redispatch(known: Redispatch) -> i32 {
         Redispatch::Off => 0,
         Redispatch::Every(interval) => i32::try_from(interval).unwrap_or(i32::MAX),
         Redispatch::FromLast(distance) => i32::try_from(distance).map_or(i32::MIN, |distance| -distance),
-    }
-}
-
-fn cookie_settings(cookie: &model::CookiePersistence) -> CookieSettings {
-    let texts = |texts: &[Box<str>]| texts.iter().map(ToString::to_string).collect();
-    let seconds = |duration: Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
-    CookieSettings {
-        name: cookie.name.to_string(),
-        mode: match cookie.mode {
-            model::CookieMode::Passive => CookieMode::Passive,
-            model::CookieMode::Rewrite => CookieMode::Rewrite,
-            model::CookieMode::Insert => CookieMode::Insert,
-            model::CookieMode::Prefix => CookieMode::Prefix,
-        },
-        indirect: cookie.indirect,
-        no_cache: cookie.no_cache,
-        post_only: cookie.post_only,
-        preserve: cookie.preserve,
-        http_only: cookie.http_only,
-        secure: cookie.secure,
-        domains: texts(&cookie.domains),
-        attributes: texts(&cookie.attributes),
-        maximum_idle: seconds(cookie.max_idle),
-        maximum_life: seconds(cookie.max_life),
     }
 }
 

@@ -33,8 +33,8 @@ use weir_tls::rustls::KeyLog;
 use weir_tls::rustls::server::ProducesTickets;
 use weir_tls::ticket_keys::TicketKeys;
 use weir_tls::{
-    Base, Certificate, CertificatePaths, Entry, Listener, LiveListener, LiveUpstream, Loader, Part,
-    ServerSettings, describe,
+    Base, Certificate, CertificatePaths, Entry, Listener, ListenerSettings, LiveListener, LiveUpstream,
+    Loader, Part, describe,
 };
 
 use super::BuildError;
@@ -565,7 +565,7 @@ impl TlsBuilder {
             Some(true) => None,
             _ => Some(self.tickets(&options, subject, at)?),
         };
-        let settings = ServerSettings {
+        let settings = ListenerSettings {
             settings,
             client_order: options.client_order,
             tickets,

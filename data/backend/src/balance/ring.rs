@@ -6,12 +6,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_config::model::HashKey;
+
 use super::{Farm, Member};
 use crate::address::ServerAddress;
 use crate::hash::{avalanche, sdbm};
 use crate::server::Server;
 use crate::server_key::ServerKey;
-use crate::settings::HashKey;
 
 /// The points, ascending.
 pub(crate) struct Ring {
@@ -123,7 +124,7 @@ impl PointOwner {
 fn place(server: &Server) -> u32 {
     let address = match (server.settings().hash_key, &*server.address()) {
         (HashKey::Address, ServerAddress::Inet { ip: Some(ip), .. }) => Some(sdbm(&octets(*ip))),
-        (HashKey::AddressPort, ServerAddress::Inet { ip: Some(ip), port }) => {
+        (HashKey::AddressAndPort, ServerAddress::Inet { ip: Some(ip), port }) => {
             let mut key = octets(*ip);
             key.extend((port.number() as u16).to_be_bytes());
             Some(sdbm(&key))
@@ -189,8 +190,8 @@ mod tests {
         assert_ne!(place(1, HashKey::Id, one), place(2, HashKey::Id, one));
         assert_eq!(place(1, HashKey::Address, one), place(2, HashKey::Address, "10.0.0.1:81"));
         assert_ne!(place(1, HashKey::Address, one), place(1, HashKey::Address, other));
-        assert_eq!(place(1, HashKey::AddressPort, one), place(2, HashKey::AddressPort, one));
-        assert_ne!(place(1, HashKey::AddressPort, one), place(1, HashKey::AddressPort, "10.0.0.1:81"));
+        assert_eq!(place(1, HashKey::AddressAndPort, one), place(2, HashKey::AddressAndPort, one));
+        assert_ne!(place(1, HashKey::AddressAndPort, one), place(1, HashKey::AddressAndPort, "10.0.0.1:81"));
         assert_ne!(place(1, HashKey::Address, "[::1]:80"), place(1, HashKey::Address, "[::2]:80"));
     }
 
@@ -319,7 +320,7 @@ mod tests {
             members_with(ids.iter().zip(["10.0.0.1:80", "10.0.0.2:80"]).map(|(id, address)| ServerSettings {
                 id: *id,
                 address: ServerAddress::from(address.parse::<SocketAddr>().unwrap()),
-                hash_key: HashKey::AddressPort,
+                hash_key: HashKey::AddressAndPort,
                 ..Default::default()
             }))
         };

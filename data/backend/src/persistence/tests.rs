@@ -1,5 +1,7 @@
 //! What HAProxy 2.6 did with the same requests and responses.
 
+use std::time::Duration;
+
 use super::*;
 
 const NOW: u64 = 1_795_182_572; // awBP7
@@ -14,8 +16,13 @@ fn find(value: &str) -> Option<(ServerKey, bool)> {
     }
 }
 
-fn insert() -> CookieSettings {
-    CookieSettings::new("S", CookieMode::Insert)
+fn insert() -> CookiePersistence {
+    cookie(CookieMode::Insert)
+}
+
+/// The cookie without any option.
+fn cookie(mode: CookieMode) -> CookiePersistence {
+    CookiePersistence { name: "S".into(), mode, ..Default::default() }
 }
 
 struct Passage<'a> {
@@ -37,8 +44,13 @@ const PASSAGE: Passage<'_> = Passage {
     stays: false,
 };
 
+fn rules(settings: &CookiePersistence) -> CookieRules {
+    CookieRules::new(&Arc::new(settings.clone()))
+}
+
 /// Runs one exchange: the letters, the edit of the server's own cookie, the added cookie.
-fn run(settings: &CookieSettings, passage: &Passage<'_>) -> String {
+fn run(settings: &CookiePersistence, passage: &Passage<'_>) -> String {
+    let settings = rules(settings);
     let headers = (!passage.cookie.is_empty()).then_some(passage.cookie.as_bytes());
     let mut presented = settings.examine(headers, NOW, passage.stays, find);
     if passage.other_designation {
@@ -77,7 +89,7 @@ fn run(settings: &CookieSettings, passage: &Passage<'_>) -> String {
 }
 
 #[track_caller]
-fn check(settings: &CookieSettings, cookie: &str, expected: &str) {
+fn check(settings: &CookiePersistence, cookie: &str, expected: &str) {
     assert_eq!(run(settings, &Passage { cookie, ..PASSAGE }), expected, "{cookie}");
 }
 
@@ -101,7 +113,7 @@ fn insertion() {
 
 #[test]
 fn attributes() {
-    let settings = CookieSettings {
+    let settings = CookiePersistence {
         no_cache: true,
         http_only: true,
         secure: true,
@@ -116,7 +128,7 @@ fn attributes() {
 
 #[test]
 fn dates() {
-    let idle = CookieSettings { maximum_idle: 1_800, ..insert() };
+    let idle = CookiePersistence { max_idle: Duration::from_secs(1_800), ..insert() };
     check(&idle, "", "NI S=B|awBP7; path=/");
     check(&idle, "S=A", "VU S=A|awBP7; path=/");
     check(&idle, "S=A|awBP7", "VN");
@@ -125,12 +137,16 @@ fn dates() {
     check(&idle, "S=A|AAAAA", "VU S=A|awBP7; path=/");
     check(&idle, "S=A|ZZZZZ", "EI S=B|awBP7; path=/");
     check(&idle, "S=A|zzzzz", "EI S=B|awBP7; path=/");
-    let life = CookieSettings { maximum_life: 28_800, ..insert() };
+    let life = CookiePersistence { max_life: Duration::from_secs(28_800), ..insert() };
     check(&life, "", "NI S=B|awBP7|awBP7; path=/");
     check(&life, "S=A|awBPA|awBPA", "VU S=A|awBP7|awBPA; path=/");
     check(&life, "S=A|awBPA", "VU S=A|awBP7|awBP7; path=/");
     check(&life, "S=A|awBP7|zzzzz", "OI S=B|awBP7|awBP7; path=/");
-    let both = CookieSettings { maximum_idle: 1_800, maximum_life: 28_800, ..insert() };
+    let both = CookiePersistence {
+        max_idle: Duration::from_secs(1_800),
+        max_life: Duration::from_secs(28_800),
+        ..insert()
+    };
     check(&both, "S=A|awBPA|awBCL", "VU S=A|awBP7|awBCL; path=/");
     check(&both, "S=A||awBPA", "VU S=A|awBP7|awBPA; path=/");
     check(&both, "S=A|ZZZZZ|AAAAA", "EI S=B|awBP7|awBP7; path=/");
@@ -139,7 +155,7 @@ fn dates() {
 
 #[test]
 fn only_posts() {
-    let settings = CookieSettings { post_only: true, ..insert() };
+    let settings = CookiePersistence { post_only: true, ..insert() };
     check(&settings, "", "NN");
     check(&settings, "S=A", "VN");
     assert_eq!(run(&settings, &Passage { post: true, ..PASSAGE }), "NI S=B; path=/");
@@ -156,23 +172,23 @@ fn servers_without_a_cookie_void_the_clients() {
 #[test]
 fn the_servers_own_cookie() {
     #[track_caller]
-    fn check(settings: &CookieSettings, cookie: &str, expected: &str) {
+    fn check(settings: &CookiePersistence, cookie: &str, expected: &str) {
         let passage = Passage { cookie, provided: Some("S=foo; path=/"), ..PASSAGE };
         assert_eq!(run(settings, &passage), expected, "{cookie}");
     }
     check(&insert(), "", "NI S=B; path=/");
     check(&insert(), "S=A", "VD");
-    let preserve = CookieSettings { preserve: true, ..insert() };
+    let preserve = CookiePersistence { preserve: true, ..insert() };
     check(&preserve, "", "NP S=foo; path=/");
     check(&preserve, "S=A", "VP S=foo; path=/");
-    let rewrite = CookieSettings::new("S", CookieMode::Rewrite);
+    let rewrite = cookie(CookieMode::Rewrite);
     check(&rewrite, "", "NR S=B; path=/");
     check(&rewrite, "S=A", "VR S=A; path=/");
     check(&rewrite, "S=Z", "IR S=B; path=/");
-    let prefix = CookieSettings::new("S", CookieMode::Prefix);
+    let prefix = cookie(CookieMode::Prefix);
     check(&prefix, "", "NR S=B~foo; path=/");
     check(&prefix, "S=A~val", "VR S=A~foo; path=/");
-    check(&CookieSettings::new("S", CookieMode::Passive), "S=A", "-- S=foo; path=/");
+    check(&cookie(CookieMode::Passive), "S=A", "-- S=foo; path=/");
     let odd = Passage { provided: Some("S = \"bar\" ;secure"), ..PASSAGE };
     assert_eq!(run(&rewrite, &odd), "NR S=B ;secure");
     assert_eq!(run(&prefix, &odd), "NR S=B~bar ;secure");
@@ -192,17 +208,17 @@ fn other_designations_leave_the_cookie_alone() {
 
 #[test]
 fn a_redispatch_makes_the_cookie_down() {
-    let presented = insert().examine([&b"S=A"[..]], NOW, false, find).redispatched();
+    let presented = rules(&insert()).examine([&b"S=A"[..]], NOW, false, find).redispatched();
     assert_eq!((presented.state, presented.server), (PresentedState::Down, None));
 }
 
 #[test]
 fn requests_lose_what_servers_need_not_see() {
-    let indirect = CookieSettings { indirect: true, ..insert() };
-    assert_eq!(indirect.edit_request(b"S=A"), HeaderEdit::Remove);
-    assert_eq!(insert().edit_request(b"S=A"), HeaderEdit::Keep);
-    let prefix = CookieSettings::new("S", CookieMode::Prefix);
-    assert_eq!(prefix.edit_request(b"S=A~v"), HeaderEdit::Replace(b"S=v".to_vec()));
+    let indirect = CookiePersistence { indirect: true, ..insert() };
+    assert_eq!(rules(&indirect).edit_request(b"S=A"), HeaderEdit::Remove);
+    assert_eq!(rules(&insert()).edit_request(b"S=A"), HeaderEdit::Keep);
+    let prefix = cookie(CookieMode::Prefix);
+    assert_eq!(rules(&prefix).edit_request(b"S=A~v"), HeaderEdit::Replace(b"S=v".to_vec()));
 }
 
 #[test]

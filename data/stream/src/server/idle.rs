@@ -26,6 +26,7 @@ use weir_backend::{
     Admission, Idle, IdlePool, InUse, Open, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
     may_reuse, reuse_scope,
 };
+use weir_config::model::Reuse;
 use weir_containers::LocalArc;
 use weir_mux::StreamConnector;
 use weir_net::{Companion, Connection, DescriptorRoom, Fault};
@@ -338,7 +339,7 @@ pub(crate) fn give(stream: &Stream, mut upstream: Upstream) {
     if upstream.connector.shared().is_some() {
         return give_shared(stream, upstream);
     }
-    let shared = stream.backend.servers().settings().http_reuse != weir_backend::HttpReuse::Never;
+    let shared = stream.backend.servers().settings().http_reuse != Reuse::Never;
     if upstream.private || !shared {
         return keep_own(stream, upstream);
     }

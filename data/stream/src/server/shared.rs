@@ -12,8 +12,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_backend::{HttpReuse, InUse, PoolSettings, ReuseScope, SharedId};
+use weir_backend::{InUse, PoolSettings, ReuseScope, SharedId};
 use weir_config::model::Protocol;
+use weir_config::model::Reuse;
 use weir_mux::{Closing, Multiplexer, SharedStream, StreamConnector, Turn};
 use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};
@@ -93,7 +94,7 @@ pub(super) fn open(
         limits.h2_server_pace,
         stream.trace().server_identity(),
     );
-    let never = stream.backend.servers().settings().http_reuse == HttpReuse::Never;
+    let never = stream.backend.servers().settings().http_reuse == Reuse::Never;
     let server = stream.server.lease.as_ref().map(|lease| lease.server()).filter(|_| !private && !never);
     let limit = multiplexer.stream_limit();
     let worker = weir_sched::worker_index();

@@ -4,9 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock, RwLock};
 
-use weir_backend::{
-    Backend, BackendSettings, CookieMode, CookieSettings, ServerAddress, ServerSettings, ServicePort,
-};
+use weir_backend::{Backend, BackendSettings, CookieRules, ServerAddress, ServerSettings, ServicePort};
 use weir_config::model::{self, Balance, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
@@ -199,26 +197,11 @@ fn backend(config: &model::Proxy, workers: usize) -> Arc<Backend> {
         retries: settings.retries,
         persist: settings.options.persist,
         full_connections: settings.fullconn.unwrap_or(0),
-        http_reuse: match settings.options.reuse {
-            model::Reuse::Never => weir_backend::HttpReuse::Never,
-            model::Reuse::Safe => weir_backend::HttpReuse::Safe,
-            model::Reuse::Aggressive => weir_backend::HttpReuse::Aggressive,
-            model::Reuse::Always => weir_backend::HttpReuse::Always,
-        },
-        cookie: settings.cookie.as_deref().map(cookie),
+        http_reuse: settings.options.reuse,
+        cookie: settings.cookie.as_ref().map(CookieRules::new),
         ..Default::default()
     };
     Backend::new(backend, config.servers.iter().map(server).collect(), 0)
-}
-
-fn cookie(config: &model::CookiePersistence) -> CookieSettings {
-    let mode = match config.mode {
-        model::CookieMode::Passive => CookieMode::Passive,
-        model::CookieMode::Rewrite => CookieMode::Rewrite,
-        model::CookieMode::Insert => CookieMode::Insert,
-        model::CookieMode::Prefix => CookieMode::Prefix,
-    };
-    CookieSettings { indirect: config.indirect, ..CookieSettings::new(&config.name, mode) }
 }
 
 fn server(config: &model::Server) -> ServerSettings {

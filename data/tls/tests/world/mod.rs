@@ -18,7 +18,7 @@ use weir_tls::rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets,
 use weir_tls::settings::{Base, Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier, algorithms};
 use weir_tls::{
-    Certificate, ChooseServer, Entry, Failure, Listener, Loader, Part, Progress, ServerSettings, Session,
+    Certificate, ChooseServer, Entry, Failure, Listener, ListenerSettings, Loader, Part, Progress, Session,
     Settings, VerifyMode,
 };
 
@@ -110,7 +110,7 @@ impl World {
 
     pub fn base(&self) -> Arc<Base> {
         let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
-        let base = ServerSettings {
+        let base = ListenerSettings {
             settings,
             client_order: false,
             tickets: (self.early_data == 0).then(|| tickets(None, 300, self.clock(), Scope::of(&[]))),

@@ -331,7 +331,7 @@ impl Default for RetryOn {
 }
 
 /// `cookie`: persistence by a cookie.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CookiePersistence {
     /// The cookie's name.
     pub name: Box<str>,
