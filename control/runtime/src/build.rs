@@ -46,7 +46,7 @@ pub use peers::{LivePeers, PeerListener, PeersPlan, peers};
 pub use relays::{LiveRelays, RelayListener, RelayPlan, RelayWay, relays};
 pub(crate) use resolvers::{LiveNames, resolvers};
 pub use resolvers::{NameServersPlan, name_servers};
-pub use rings::{Events, Forward, events};
+pub use rings::{Events, events};
 pub use states::SavedStates;
 pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder, Warning};
 pub use verify::{Verified, verify};
@@ -142,13 +142,7 @@ pub fn instance(config: model::Config, options: Options<'_>) -> Result<Instance,
             &mut errors,
         ));
     }
-    for forward in &options.events.forwards {
-        let Some(at) = &forward.at else { continue };
-        let made = shared.tls.log_server(forward.subject(), &forward.settings, at);
-        if let Some(tls) = made {
-            let _ = forward.tls.set(tls);
-        }
-    }
+    options.events.secure(&mut shared.tls);
     shared.tls.other_listeners(&global.sockets, &log_forwards);
     options.peers.secure(&mut shared.tls);
     options.name_servers.secure(&mut shared.tls);

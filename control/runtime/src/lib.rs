@@ -4,7 +4,7 @@
 //! targets, limits. Names are resolved and log targets opened here, once, before any worker starts.
 //!
 //! [`observe`] shows and changes live objects: statistics, the runtime API, the statistics page; [`cli_server`] serves clients of the
-//! runtime API; [`forward`] sends the contents of rings to log servers, [`log_farm`] distributes lines over the servers of a log backend.
+//! runtime API.
 //!
 //! The crate refuses to know how the configuration is written and what a message means. Begin with `build.rs`.
 
@@ -12,13 +12,11 @@ pub mod build;
 pub mod cli_server;
 pub mod core_dump;
 pub mod files;
-pub mod forward;
 pub mod handover;
 pub mod lifecycle;
 pub mod limits;
 pub mod listening;
 mod log_connector;
-pub mod log_farm;
 pub mod messages;
 pub mod observe;
 mod privileges;

@@ -15,12 +15,13 @@ use std::time::Duration;
 use weir_backend::{BackendCounter, FrontendCounter};
 use weir_config::model::CloseSpread;
 use weir_events::Level;
+use weir_logs::forward::Forward;
 use weir_net::ConnectionLimit;
 use weir_sched::{Class, Kind, Signals, TaskKey, Tick, WorkerSet, sleep_until};
 use weir_stream::instance::{Instance, Proxy, ProxyState};
 use weir_sys::signal::{self, Signal, SignalReader};
 
-use crate::build::{Forward, LivePeers, LiveRelays};
+use crate::build::{LivePeers, LiveRelays};
 use crate::listening::Listening;
 use crate::messages::Messages;
 
@@ -126,7 +127,7 @@ impl Lifecycle {
             weir_sched::spawn_shared(&CLOSING, &every_worker, wake_sessions_for(window));
         }
         self.wait_for_the_last().await;
-        crate::forward::drain(&self.forwards).await;
+        weir_logs::forward::drain(&self.forwards).await;
         weir_sched::stop();
     }
 
@@ -351,7 +352,7 @@ fn wake_sessions() {
         // A worker that does not take messages any more is ending.
         let _ = weir_sched::send_to(worker, || {
             weir_stream::worker::sessions().iter().for_each(|session| weir_sched::wake(session.task.get()));
-            weir_relay::wake_sessions();
+            weir_logs::relay::wake_sessions();
         });
     }
 }

@@ -17,9 +17,9 @@ use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, LogSink, Logger, Sinks};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+use weir_logs::relay::{self, StreamAcceptor};
 use weir_net::HandedOver;
 use weir_peers::PeerAcceptor;
-use weir_relay::StreamAcceptor;
 use weir_sched::Runtime;
 use weir_stream::instance::{Identity, Instance, LocalInstance, ProxyRef, local};
 use weir_stream::listener_handler;
@@ -629,7 +629,7 @@ impl Station {
         let offset: ZoneOffset = Arc::new(move |seconds| zone.at(seconds).offset);
         let logger = || Logger::new(Arc::clone(&self.log_identity), Arc::clone(&offset)).of_worker(worker);
         weir_stream::log::install(logger());
-        weir_relay::install(logger());
+        relay::install(logger());
         let timeline = Arc::clone(&self.live.record.timelines[worker]);
         weir_stream::timeline::install(timeline, self.tuning.timeline_slow_ms);
         weir_stream::server::idle::start_keeper(Rc::clone(&instance));
@@ -640,7 +640,7 @@ impl Station {
             crate::tables::start(Rc::clone(&instance));
             self.lifecycle.peers.sections.iter().for_each(|section| section.start());
         }
-        crate::forward::start(&self.live.record.events.forwards);
+        weir_logs::forward::start(&self.live.record.events.forwards);
         if let Some(checks) = self.live.record.checks.get() {
             checks.start();
         }
@@ -715,7 +715,7 @@ impl Station {
                     listener_sockets.accept_here(acceptor, self.tuning.accept_batch)
                 }
                 RelayWay::Datagrams(relay) => listener_sockets.receive_here(listener.number, |descriptor| {
-                    weir_relay::receive_datagrams(Arc::clone(relays), Arc::clone(relay), descriptor)
+                    relay::receive_datagrams(Arc::clone(relays), Arc::clone(relay), descriptor)
                 }),
             };
             if let Some(task) = task {

@@ -75,7 +75,8 @@ pub fn syslog_relayed(bytes: &[u8]) {
     };
     let strategies = [HostStrategy::Replace, HostStrategy::Fill, HostStrategy::Keep, HostStrategy::Append];
     let mut space = Vec::new();
-    let relayed = weir_relay::relayed(&message, strategies[usize::from(first >> 2 & 3)], sender, &mut space);
+    let relayed =
+        weir_logs::relay::relayed(&message, strategies[usize::from(first >> 2 & 3)], sender, &mut space);
     let mut target =
         LogTarget::new(LogAddress::STDOUT, Facility::from_name("local0").expect("a name of the language"));
     target.max_length = if first & 0x10 != 0 { 40 } else { 65_536 };

@@ -48,7 +48,7 @@ const HOUSE: &[Room] = &[
     room("weir-tls", "data/tls", NOTHING, DATA_BELOW),
     room("weir-net", "data/net", &["weir-tls"], DATA_BELOW),
     room("weir-mux", "data/mux", &["weir-net", "weir-tls"], DATA_BELOW),
-    room("weir-relay", "data/relay", &["weir-net", "weir-tls"], DATA_BELOW),
+    room("weir-logs", "data/logs", &["weir-backend", "weir-net", "weir-tls"], DATA_BELOW),
     room("weir-mail", "data/mail", &["weir-net"], DATA_BELOW),
     room("weir-backend", "data/backend", NOTHING, DATA_BELOW),
     room("weir-tables", "data/tables", NOTHING, DATA_BELOW),

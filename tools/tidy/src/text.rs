@@ -325,7 +325,7 @@ mod tests {
             let line = "let descriptor = Descriptor::connect(socket, &address)?;";
             assert_eq!(own_connections(&workspace(path, line)).len(), expected, "{path}");
         };
-        check("control/runtime/src/forward.rs", 1);
+        check("data/logs/src/forward.rs", 1);
         check("data/net/src/listener.rs", 1);
         check("data/net/src/connect.rs", 0);
         check("sched/examples/forward.rs", 0);

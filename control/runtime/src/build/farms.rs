@@ -5,13 +5,16 @@ use std::sync::Arc;
 use weir_config::model::{self, Balance, Config, Mode};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink};
+use weir_logs::farm::{LogFarm, LogTransport, Policy};
+use weir_logs::forward::{Forward, Line};
+use weir_stream::server::plan;
 use weir_sync::Ring;
 
 use super::BuildError;
 use super::backends;
+use super::links::line;
 use super::names::Resolver;
-use super::rings::{Events, Forward};
-use crate::log_farm::{LogFarm, LogTransport, Policy};
+use super::rings::{Events, log_subject};
 
 /// Creates the farms of a configuration. They get their servers when they are attached to their backends.
 pub(super) fn add(
@@ -48,7 +51,9 @@ fn transport(
     let mut settings = server.settings.clone();
     backends::resolve_server(&mut settings, resolver)?;
     if server.datagrams {
-        return Ok(LogTransport::datagrams(server.at.clone(), settings.source));
+        return Ok(LogTransport::datagrams(
+            settings.source.as_deref().map(|said| plan::source(said, 0).into()),
+        ));
     }
     let name = format!("{}/{}", proxy.name, server.name);
     let size = settings.log_buffer.unwrap_or(u64::from(config.global.tuning.buffer_size));
@@ -61,16 +66,15 @@ fn transport(
     let sink = events.sinks.find(&name).expect("it was just added");
     // Keywords for traffic are ignored; reading the configuration warned about them.
     (settings.send_proxy, settings.proxy_v2) = (None, None);
-    let keeps_alive = proxy.settings.options.server_keep_alive;
-    let forward = Arc::new(Forward {
+    let keep_alive = proxy.settings.options.server_keep_alive.then_some(&proxy.settings.server_keep_alive);
+    let line = Line {
         connect_timeout: proxy.settings.timeouts.connect,
         server_timeout: proxy.settings.timeouts.server,
-        keep_alive: keeps_alive.then_some(proxy.settings.server_keep_alive),
-        no_linger: proxy.settings.options.no_linger,
-        at: Some(server.at.clone()),
-        ..Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, settings)
-    });
-    events.forwards.push(Arc::clone(&forward));
+        ..line(&settings, keep_alive, proxy.settings.options.no_linger)
+    };
+    let forward = Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, line);
+    let forward = Arc::new(forward);
+    events.add(Arc::clone(&forward), log_subject(&proxy.name, &server.name), server.at.clone(), settings);
     Ok(LogTransport::Ring { ring, forward })
 }
 
@@ -85,3 +89,6 @@ fn policy(settings: &model::Settings) -> Policy {
         _ => Policy::Random,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{self, Bind, Config};
 use weir_events::LogSink;
-use weir_relay::{ForwardListener, Relay, Relays};
+use weir_logs::relay::{ForwardListener, Relay, Relays};
 use weir_stream::instance::Instance;
 use weir_tls::ChooseServer;
 

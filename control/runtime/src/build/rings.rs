@@ -4,120 +4,25 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use weir_config::model::{
-    self, Config, Location, LogAddress, ServerAddress, ServerPort, ServerSettings, TcpKeepAlive,
-};
+use weir_config::model::{self, Config, Location, LogAddress, ServerAddress, ServerPort, ServerSettings};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
-use weir_sched::TaskKey;
+use weir_logs::farm::LogFarm;
+use weir_logs::forward::{Forward, Line};
 use weir_stream::instance::Instance;
+use weir_sync::Ring;
 use weir_sync::ring::DEFAULT_QUEUES;
-use weir_sync::{Published, Ring};
 use weir_sys::Address;
-use weir_tls::LiveUpstream;
 
-use super::BuildError;
 use super::backends;
 use super::farms;
+use super::links::line;
 use super::logs;
 use super::names::{self, Resolver};
-use crate::forward::conversation::Conversation;
-use crate::log_farm::LogFarm;
+use super::{BuildError, TlsBuilder};
 use crate::messages::Messages;
-
-/// A server that gets a copy of a ring's contents.
-#[derive(Debug)]
-pub struct Forward {
-    /// The ring.
-    pub sink: Arc<Sink>,
-    /// The server's name.
-    pub server: Arc<str>,
-    /// Its address; none while nothing is to be sent to it.
-    pub(crate) address: Published<Option<Address>>,
-    /// Its other settings.
-    pub settings: ServerSettings,
-    /// How long connecting may take.
-    pub connect_timeout: Option<Duration>,
-    /// How long the server may take no bytes.
-    pub server_timeout: Option<Duration>,
-    /// `option srvtcpka`, with its parameters.
-    pub keep_alive: Option<TcpKeepAlive>,
-    /// `option nolinger`.
-    pub no_linger: bool,
-    /// Whether messages wait to be sent to it.
-    pub behind: AtomicBool,
-    /// The state of its connection.
-    pub conversation: Conversation,
-    /// The task that sends, once it has started.
-    pub sender: OnceLock<TaskKey>,
-    /// The position of the server line; none for an implicit ring.
-    pub at: Option<Location>,
-    /// TLS settings of its connections, if they use TLS.
-    pub tls: OnceLock<ForwardTls>,
-}
-
-/// TLS settings of connections.
-#[derive(Debug)]
-pub struct ForwardTls {
-    /// The settings of the line.
-    pub upstream: Arc<LiveUpstream>,
-    /// `sni`: the SNI for the server.
-    pub server_name: Option<Vec<u8>>,
-}
-
-impl Forward {
-    /// A forward with default settings.
-    pub fn new(
-        sink: Arc<Sink>,
-        server: Arc<str>,
-        address: Option<Address>,
-        settings: ServerSettings,
-    ) -> Self {
-        Forward {
-            sink,
-            server,
-            address: Published::new(address),
-            settings,
-            connect_timeout: None,
-            server_timeout: None,
-            keep_alive: None,
-            no_linger: false,
-            behind: AtomicBool::new(false),
-            sender: OnceLock::new(),
-            conversation: Conversation::default(),
-            at: None,
-            tls: OnceLock::new(),
-        }
-    }
-
-    /// The server's name in messages.
-    pub(super) fn subject(&self) -> String {
-        match self.sink.name.split_once('/') {
-            // The ring of a log backend's server.
-            Some((backend, server)) => log_subject(backend, server),
-            None => log_subject(&self.sink.name, &self.server),
-        }
-    }
-
-    /// The current address; none while nothing is to be sent to it.
-    pub fn address(&self) -> Arc<Option<Address>> {
-        self.address.load_full()
-    }
-
-    /// Changes the address. The ring's contents are sent there, once there is an address.
-    pub fn send_to(&self, address: Option<Address>) {
-        if **self.address.load() != address {
-            self.address.publish(address);
-            if let Some(sender) = self.sender.get() {
-                weir_sched::wake(*sender);
-            }
-        }
-    }
-}
 
 /// The name of a log server in messages.
 pub(super) fn log_subject(section: &str, server: &str) -> String {
@@ -139,6 +44,18 @@ pub struct Events {
     unformatted: Vec<Arc<str>>,
     /// The files of rings that do not have their paths yet.
     files: RingFiles,
+    /// The lines of servers that may use TLS.
+    planned: Vec<PlannedForward>,
+}
+
+/// A server of a ring, before its TLS settings are known.
+#[derive(Debug)]
+struct PlannedForward {
+    forward: Arc<Forward>,
+    /// Its name in messages.
+    subject: String,
+    at: Location,
+    settings: ServerSettings,
 }
 
 impl Events {
@@ -147,12 +64,33 @@ impl Events {
         std::mem::take(&mut self.files)
     }
 
+    /// Adds a server of a ring, which the configuration describes there.
+    pub(super) fn add(
+        &mut self,
+        forward: Arc<Forward>,
+        subject: String,
+        at: Location,
+        settings: ServerSettings,
+    ) {
+        self.forwards.push(Arc::clone(&forward));
+        self.planned.push(PlannedForward { forward, subject, at, settings });
+    }
+
+    /// Builds the TLS settings of the servers of rings, and records their faults.
+    pub(super) fn secure(&self, tls: &mut TlsBuilder) {
+        for PlannedForward { forward, subject, at, settings } in &self.planned {
+            if let Some(made) = tls.log_server(subject.clone(), settings, at) {
+                let _ = forward.tls.set(made);
+            }
+        }
+    }
+
     /// Attaches the backends in log mode to their servers, before any worker runs.
     ///
     /// # Errors
     /// When a setting of the servers' lines is not possible.
     pub fn attach(&self, instance: &Instance) -> Result<(), Vec<BuildError>> {
-        let faults = self.farms.iter().filter_map(|farm| farm.attach(instance).err());
+        let faults = self.farms.iter().filter_map(|farm| attach(farm, instance).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
@@ -166,6 +104,18 @@ impl Events {
     pub fn says_format(&self, ring: &str) -> bool {
         !self.unformatted.iter().any(|name| **name == *ring)
     }
+}
+
+fn attach(farm: &Arc<LogFarm>, instance: &Instance) -> Result<(), BuildError> {
+    let mut proxies = instance.proxies.iter();
+    let proxy = proxies.find(|proxy| proxy.config.is_backend() && *proxy.config.name == *farm.name());
+    let Some((proxy, backend)) = proxy.and_then(|proxy| Some((proxy, proxy.backend.as_ref()?))) else {
+        return Ok(());
+    };
+    farm.attach(backend, &proxy.backend_figures).map_err(|(server, errno)| BuildError {
+        at: proxy.config.servers[server].at.clone(),
+        message: format!("'source' : datagrams cannot come from there: {errno}."),
+    })
 }
 
 /// Files of rings with temporary paths, because a former process may still write to theirs. Dropping this removes the temporary paths.
@@ -257,7 +207,8 @@ fn add_implicit(
     let ring = Ring::in_memory(IMPLICIT_SIZE, queues);
     events.sinks.add(Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, ring));
     let sink = events.sinks.find(&name).expect("it was just added");
-    let forward = Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), settings);
+    let line = line(&settings, None, false);
+    let forward = Forward::new(Arc::clone(sink), name.as_str().into(), Some(address), line);
     events.forwards.push(Arc::new(forward));
     Ok(name)
 }
@@ -326,18 +277,20 @@ fn add(
     }
     let sink = Sink::ring(&section.name, &section.description, header, section.length_max as usize, ring);
     events.sinks.add(sink);
-    let sink = events.sinks.find(&section.name).expect("it was just added");
+    let sink = Arc::clone(events.sinks.find(&section.name).expect("it was just added"));
     for server in section.servers.iter().filter(|server| !server.settings.disabled) {
         let mut settings = server.settings.clone();
         backends::resolve_server(&mut settings, resolver)?;
         // Without an address it counts as disabled: it can never get one.
         let Some(address) = first_address(section, server, resolver, ignore_unknown_names)? else { continue };
-        events.forwards.push(Arc::new(Forward {
+        let line = Line {
             connect_timeout: section.connect_timeout,
             server_timeout: section.server_timeout,
-            at: Some(section.at.clone()),
-            ..Forward::new(Arc::clone(sink), Arc::clone(&server.name), Some(address), settings)
-        }));
+            ..line(&settings, None, false)
+        };
+        let forward = Forward::new(Arc::clone(&sink), Arc::clone(&server.name), Some(address), line);
+        let forward = Arc::new(forward);
+        events.add(forward, log_subject(&section.name, &server.name), section.at.clone(), settings);
     }
     Ok(())
 }

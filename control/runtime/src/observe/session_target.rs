@@ -14,14 +14,13 @@ use weir_backend::ServerKey;
 use weir_cli::target::{
     ListPosition, NextSession, SessionFilter, SessionTarget, SessionView, Shutdown as ShutdownAnswer,
 };
+use weir_logs::forward::Forward;
 use weir_sched::TaskKey;
 use weir_stream::ending::By;
 use weir_stream::ending::During;
 use weir_stream::entry::{Carried, Listed};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
-
-use crate::build::Forward;
 
 use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_config::model::{self, Location, ServerTls, TlsOptions, TlsVerify};
 use weir_expr::context::DetachedContext;
 use weir_expr::{EvaluationPoint, SampleType, Value};
+use weir_net::LinkTls;
 use weir_tls::settings::{Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
 use weir_tls::{LiveUpstream, Upstream, VerifyMode};
@@ -13,7 +14,6 @@ use super::layers::{Layers, Never, Side};
 use super::live::LiveServer;
 use super::settings::{Signatures, groups_of};
 use super::{TlsBuilder, based};
-use crate::build::rings::ForwardTls;
 
 impl TlsBuilder {
     /// The TLS settings of a proxy's servers; empty where none uses TLS.
@@ -59,7 +59,7 @@ impl TlsBuilder {
         subject: String,
         settings: &model::ServerSettings,
         at: &Location,
-    ) -> Option<ForwardTls> {
+    ) -> Option<LinkTls> {
         let tls = Arc::clone(settings.tls.as_ref().filter(|tls| tls.enabled)?);
         self.note_speaker();
         let server_name = match &tls.server_name {
@@ -83,7 +83,7 @@ impl TlsBuilder {
         let live = Arc::new(LiveUpstream::new(self.upstream(&subject, &tls, at)?, true));
         let files = self.authorities.used();
         self.servers.push(LiveServer { subject, tls, at: at.clone(), live: Arc::clone(&live), files });
-        Some(ForwardTls { upstream: live, server_name })
+        Some(LinkTls { upstream: live, server_name })
     }
 
     /// Whether health checks of a server use TLS at some point, by the server's line or by a rule.

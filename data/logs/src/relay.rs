@@ -8,11 +8,6 @@
 //! There is no queue here: a complete message is sent to every target before the next one is examined, and what a target
 //! cannot take is dropped and counted there. So a connection holds at most one buffer, and only while part of a message
 //! is in it; a datagram socket holds none, and no target delays a sender. The tasks are bulk work: traffic goes first.
-//!
-//! The crate refuses to know the format of syslog (`weir-syslog`) and how lines are sent (`weir-events`). Begin with
-//! [`Relay`].
-
-#![forbid(unsafe_code)]
 
 mod datagrams;
 mod delivery;

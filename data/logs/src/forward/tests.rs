@@ -1,10 +1,9 @@
 use super::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::time::Duration;
 
-use weir_config::model::{Host, SocksProxy, Source};
-use weir_events::{LogFormat, Sink};
+use weir_events::LogFormat;
+use weir_net::SourceAddress;
 use weir_sync::Ring;
 
 fn check(framing: Framing, messages: &[&str], expected: &str) {
@@ -37,16 +36,17 @@ fn a_message_that_left_in_part_is_sent_again() {
     assert_eq!(sent(14), "");
 }
 
-fn forward(address: std::net::SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
+/// These settings, and the timeouts of all tests.
+fn line(line: Line) -> Line {
+    let (connect_timeout, server_timeout) = (Some(Duration::from_secs(5)), Some(Duration::from_secs(5)));
+    Line { connect_timeout, server_timeout, ..line }
+}
+
+fn forward(address: SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
     let ring = Ring::in_memory(size, 6);
     let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
     let address = Some(Address::Inet(address));
-    let forward = Forward {
-        connect_timeout: Some(Duration::from_secs(5)),
-        server_timeout: Some(Duration::from_secs(5)),
-        ..Forward::new(Arc::new(sink), "s".into(), address, ServerSettings::default())
-    };
-    (ring, Arc::new(forward))
+    (ring, Arc::new(Forward::new(Arc::new(sink), "s".into(), address, line(Line::default()))))
 }
 
 /// Messages written before, while and after the server is up arrive in order; after a disconnect the server is
@@ -109,19 +109,19 @@ fn a_conversation_is_seen_and_can_be_ended() {
     assert!(second.since_ms >= first.since_ms + PAUSE_MS, "{first:?} {second:?}");
 }
 
-static STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
 
 fn weir_sched_stop(_: &Ring) {
     STOP.store(true, std::sync::atomic::Ordering::SeqCst);
 }
 
-/// The bytes sent on one connection, and its source address, with the server line's `settings`.
-fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
+/// The bytes sent on one connection, and its source address, with these settings of the server's line.
+fn said_with(settings: Line) -> (std::net::IpAddr, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
-    let forward = Arc::new(Forward { settings, ..plain(&forward) });
+    let forward = with_line(&forward, settings);
     ring.write(0, &[b"message"]);
-    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let done = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&done);
     let server = std::thread::spawn(move || {
         let (mut connection, from) = listener.accept().expect("a connection");
@@ -145,42 +145,21 @@ fn said_with(settings: ServerSettings) -> (std::net::IpAddr, Vec<u8>) {
     server.join().expect("the server does not panic")
 }
 
-fn plain(forward: &Forward) -> Forward {
+/// The same server with these settings.
+fn with_line(forward: &Forward, settings: Line) -> Arc<Forward> {
     let (sink, server) = (Arc::clone(&forward.sink), Arc::clone(&forward.server));
-    let address = forward.address().as_ref().clone();
-    Forward {
-        connect_timeout: forward.connect_timeout,
-        server_timeout: forward.server_timeout,
-        ..Forward::new(sink, server, address, ServerSettings::default())
-    }
+    Arc::new(Forward::new(sink, server, forward.address().as_ref().clone(), line(settings)))
 }
 
 #[test]
 fn connections_begin_and_come_from_where_the_line_says() {
-    let source = Source {
-        host: Host::Ip([127, 0, 0, 2].into()),
-        first_port: 0,
-        last_port: 0,
-        transparent: None,
-        interface: None,
-    };
-    let v1 = ServerSettings {
-        send_proxy: Some(SendProxy::V1),
-        source: Some(Arc::new(source)),
-        ..ServerSettings::default()
-    };
-    let (from, said) = said_with(v1);
+    let source = OwnedSource { address: SourceAddress::Ip([127, 0, 0, 2].into()), interface: None };
+    let header = (*b"PROXY UNKNOWN\r\n").into();
+    let (from, said) = said_with(Line { header, source, ..Line::default() });
     assert_eq!(from, std::net::IpAddr::from([127, 0, 0, 2]));
     assert_eq!(said, b"PROXY UNKNOWN\r\nmessage");
-    let v2 = ServerSettings {
-        send_proxy: Some(SendProxy::V2),
-        framing: Framing::OctetCount,
-        ..ServerSettings::default()
-    };
-    let (_, said) = said_with(v2);
-    let header = weir_proxy::parse(&said).expect("a header").expect("all of it");
-    assert_eq!((header.command, header.addresses), (Command::Local, Addresses::Unknown));
-    assert_eq!(&said[header.length..], b"7 message");
+    let (_, said) = said_with(Line { framing: Framing::OctetCount, ..Line::default() });
+    assert_eq!(said, b"7 message");
 }
 
 /// The proxy is asked for the server, and gets the messages after it granted the request.
@@ -189,11 +168,10 @@ fn messages_reach_a_server_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = proxy.local_addr().expect("an address");
     let (ring, forward) = forward("192.0.2.1:514".parse().expect("an address"), 65_536);
-    let socks4 = Some(Arc::new(SocksProxy { host: Host::Ip(at.ip()), port: at.port() }));
-    let settings = ServerSettings { socks4, send_proxy: Some(SendProxy::V1), ..ServerSettings::default() };
-    let forward = Arc::new(Forward { settings, ..plain(&forward) });
+    let settings = Line { socks4: Some(at), header: (*b"PROXY UNKNOWN\r\n").into(), ..Line::default() };
+    let forward = with_line(&forward, settings);
     ring.write(0, &[b"message"]);
-    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let done = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&done);
     let proxy = std::thread::spawn(move || {
         let (mut connection, _) = proxy.accept().expect("a connection");

@@ -9,7 +9,7 @@ use weir_events::{Logger, NewHost, Relayed, RelayedDate};
 use weir_sys::Address;
 use weir_syslog::{Message, Shape, Stamp};
 
-use crate::{Relay, Relays};
+use super::{Relay, Relays};
 
 /// A worker's state for delivering.
 struct Desk {

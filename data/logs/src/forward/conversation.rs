@@ -45,11 +45,11 @@ pub struct Seen {
 }
 
 /// A conversation in progress.
-pub(crate) struct Lasting<'c>(&'c Conversation);
+pub struct Lasting<'c>(&'c Conversation);
 
 impl Conversation {
     /// Begins it, in the current task.
-    pub(crate) fn begin(&self) -> Lasting<'_> {
+    pub fn begin(&self) -> Lasting<'_> {
         self.task.store(weir_sched::current().to_bits(), Relaxed);
         self.worker.store(weir_sched::worker_index() as u32, Relaxed);
         self.descriptor.store(0, Relaxed);
@@ -66,7 +66,7 @@ impl Conversation {
     }
 
     /// Counts a run of its task; false when an operator ended it.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         // There is only one writer.
         self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         !self.ended.load(Relaxed)

@@ -12,18 +12,94 @@
 
 pub mod conversation;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use weir_config::model::{Framing, SendProxy, ServerSettings};
-use weir_net::{ConnectError, ConnectPlan, Connection, Greeting, Received, Sent, Target};
-use weir_proxy::{Addresses, Command, Transport, V2};
-use weir_sched::{Class, Kind, Tick, sleep_until, wait, yield_now};
-use weir_stream::server::plan;
+use weir_config::model::Framing;
+use weir_events::Sink;
+use weir_net::{
+    ConnectError, ConnectOptions, ConnectPlan, Connection, Greeting, LinkTls, OwnedSource, Received, Sent,
+    Target,
+};
+use weir_sched::{Class, Kind, TaskKey, Tick, sleep_until, wait, yield_now};
+use weir_sync::Published;
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 use weir_sys::Address;
 
-use crate::build::Forward;
+use conversation::Conversation;
+
+/// A server that gets a copy of a ring's contents.
+#[derive(Debug)]
+pub struct Forward {
+    /// The ring.
+    pub sink: Arc<Sink>,
+    /// The server's name.
+    pub server: Arc<str>,
+    /// Its address; none while nothing is to be sent to it.
+    address: Published<Option<Address>>,
+    /// How it is connected to.
+    pub line: Line,
+    /// TLS settings of its connections, if they use TLS.
+    pub tls: OnceLock<LinkTls>,
+    /// Whether messages wait to be sent to it.
+    behind: AtomicBool,
+    /// The state of its connection.
+    pub conversation: Conversation,
+    /// The task that sends, once it has started.
+    sender: OnceLock<TaskKey>,
+}
+
+/// How a log server is connected to, and how messages are told apart there.
+#[derive(Debug, Default)]
+pub struct Line {
+    /// The SOCKS4 proxy to connect through.
+    pub socks4: Option<SocketAddr>,
+    /// The source of connections.
+    pub source: OwnedSource,
+    /// Their socket options.
+    pub options: ConnectOptions,
+    /// A PROXY header; empty for none.
+    pub header: Box<[u8]>,
+    /// The framing of messages.
+    pub framing: Framing,
+    /// How long connecting may take.
+    pub connect_timeout: Option<Duration>,
+    /// How long the server may take no bytes.
+    pub server_timeout: Option<Duration>,
+}
+
+impl Forward {
+    /// A forward to this server.
+    pub fn new(sink: Arc<Sink>, server: Arc<str>, address: Option<Address>, line: Line) -> Self {
+        Forward {
+            sink,
+            server,
+            address: Published::new(address),
+            line,
+            tls: OnceLock::new(),
+            behind: AtomicBool::new(false),
+            conversation: Conversation::default(),
+            sender: OnceLock::new(),
+        }
+    }
+
+    /// The current address; none while nothing is to be sent to it.
+    pub fn address(&self) -> Arc<Option<Address>> {
+        self.address.load_full()
+    }
+
+    /// Changes the address. The ring's contents are sent there, once there is an address.
+    pub fn send_to(&self, address: Option<Address>) {
+        if **self.address.load() != address {
+            self.address.publish(address);
+            if let Some(sender) = self.sender.get() {
+                weir_sched::wake(*sender);
+            }
+        }
+    }
+}
 
 /// Starts this worker's forwards: servers are distributed over the workers.
 pub fn start(forwards: &[Arc<Forward>]) {
@@ -57,7 +133,7 @@ async fn run(forward: Arc<Forward>) {
     let Some(ring) = forward.sink.as_ring() else { return };
     // There are fewer servers than readers allowed.
     let Ok(reader) = ring.attach(Seek::Oldest, Wait::Woken(Box::new(wake))) else { return };
-    let mut sender = Sender { reader, outbox: Outbox::new(forward.settings.framing) };
+    let mut sender = Sender { reader, outbox: Outbox::new(forward.line.framing) };
     loop {
         let address = forward.address();
         let Some(to) = &*address else {
@@ -85,18 +161,17 @@ async fn run(forward: Arc<Forward>) {
 
 /// A connection from the source of the server's line.
 async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> Option<Connection> {
-    let settings = &forward.settings;
-    let header = header(settings)?;
+    let line = &forward.line;
     let plan = ConnectPlan {
-        socks4: plan::socks4(settings),
-        source: settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default(),
-        options: plan::options(Some(settings), forward.keep_alive.as_ref(), forward.no_linger),
+        socks4: line.socks4,
+        source: line.source.as_source(),
+        options: line.options,
         ..ConnectPlan::to(Target::Address(to.clone()))
     };
     let mut connecting = plan.begin().ok()?;
     let look = || if forward.conversation.goes_on() && !moved() { Ok(()) } else { Err(GivenUp) };
-    let greeting = Greeting { bytes: &header, more: false };
-    let deadline = after(forward.connect_timeout);
+    let greeting = Greeting { bytes: &line.header, more: false };
+    let deadline = after(forward.line.connect_timeout);
     connecting.stand(greeting, deadline, look).await.ok()?;
     let mut connection = connecting.into_connection();
     if let Some(tls) = forward.tls.get() {
@@ -115,29 +190,7 @@ impl From<ConnectError> for GivenUp {
     }
 }
 
-/// The beginning of a connection: a PROXY header without a client (UNKNOWN or LOCAL), if the line asks for one. None if it
-/// cannot be written.
-pub(crate) fn header(settings: &ServerSettings) -> Option<Vec<u8>> {
-    let mut header = Vec::new();
-    match settings.send_proxy {
-        None => {}
-        Some(SendProxy::V1) => weir_proxy::write_v1(Addresses::Unknown, &mut header),
-        Some(SendProxy::V2) => {
-            let checksum = settings.proxy_v2.as_ref().is_some_and(|header| header.crc32c);
-            let local = V2 {
-                command: Command::Local,
-                transport: Transport::Unspecified,
-                addresses: Addresses::Unknown,
-                tlvs: &[],
-                checksum,
-            };
-            weir_proxy::write_v2(&local, &mut header).ok()?;
-        }
-    }
-    Some(header)
-}
-
-fn after(timeout: Option<std::time::Duration>) -> Tick {
+fn after(timeout: Option<Duration>) -> Tick {
     let ms = timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok()).filter(|ms| *ms > 0);
     weir_sched::now().after(ms.unwrap_or(DEFAULT_TIMEOUT_MS))
 }
@@ -158,7 +211,7 @@ impl Sender {
             }
             if self.outbox.is_empty() {
                 // Encrypted bytes left the outbox before they were sent to the server.
-                let left = connection.send_all(&[], after(forward.server_timeout)).await;
+                let left = connection.send_all(&[], after(forward.line.server_timeout)).await;
                 if left.is_none() {
                     return;
                 }
@@ -173,7 +226,7 @@ impl Sender {
                 }
                 continue;
             }
-            let deadline = after(forward.server_timeout);
+            let deadline = after(forward.line.server_timeout);
             while !self.outbox.is_empty() {
                 match connection.send(self.outbox.unsent(), false) {
                     Sent::All => {

@@ -21,8 +21,8 @@ use weir_sys::{Address, Errno};
 use weir_syslog::{Framed, Framer, Refusal};
 use weir_tls::{ChooseServer, Session};
 
-use crate::delivery::Sender;
-use crate::{ForwardListener, Relays};
+use super::delivery::Sender;
+use super::{ForwardListener, Relays};
 
 /// The acceptor of one `bind` line, on each worker that accepts from it.
 #[derive(Clone, Debug)]

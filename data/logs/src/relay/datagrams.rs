@@ -7,8 +7,8 @@ use weir_net::AcceptorState;
 use weir_sched::{Descriptor, Tick, sleep_until, wait, yield_now};
 use weir_sys::{Errno, socket};
 
-use crate::delivery::Sender;
-use crate::{Relay, Relays};
+use super::delivery::Sender;
+use super::{Relay, Relays};
 
 /// Receives from `descriptor` until the process leaves; what has arrived by then is still delivered. One task reads a
 /// socket, so messages of one sender leave in the order in which they arrived.
