@@ -139,7 +139,7 @@ impl End {
         }
     }
 
-    /// Sends what the engine wants to say.
+    /// Sends the engine's output.
     async fn flush(&mut self) {
         if let Some(engine) = &mut self.engine {
             let output = engine.output().to_vec();
@@ -455,7 +455,7 @@ fn check_uploads(server: Protocol, mode: &'static str, failures: usize, uploads:
                 assert_eq!(trailers.is_some(), is_whole, "{case}: {} bytes", payload.len());
                 if is_whole {
                     assert_eq!(payload.len(), upload.length, "{case}");
-                    // Behind a length there are none in HTTP/1.
+                    // HTTP/1 has no trailers behind a length.
                     let go_on = server == Protocol::Http2 || !upload.announced;
                     let sent = if upload.end == UploadEnd::Trailers && go_on { TRAILERS } else { "" };
                     assert_eq!(trailers.as_deref(), Some(sent), "{case}");
@@ -509,7 +509,7 @@ fn uploads_in_datagrams_arrive_whole() {
     }
 }
 
-/// A kept body leaves again, as it came.
+/// A kept body leaves again unchanged.
 #[test]
 fn uploads_in_datagrams_are_sent_again() {
     let mode = " option http-buffer-request\n retries 3\n retry-on all-retryable-errors";

@@ -141,7 +141,7 @@ impl ChunkDecoder {
     /// The most digits a chunk size may have, leading zeros included: what 64 bits need.
     pub const MAX_DIGITS: u16 = 16;
 
-    /// The largest chunk: what a recipient that counts in floating-point numbers still counts exactly. HAProxy has the same limit.
+    /// The largest chunk: a recipient that counts in floating-point numbers still counts it exactly. HAProxy has the same limit.
     pub const MAX_SIZE: u64 = (1 << 52) - 1;
 
     /// The longest extension of one chunk, in bytes. Signed chunks, the longest in use, need less than 100.
