@@ -180,9 +180,9 @@ impl ChunkDecoder {
 
     /// Whether a body may begin with these bytes, which stay as they are.
     pub fn may_begin(bytes: &[u8]) -> bool {
-        let (mut decoder, mut at) = (ChunkDecoder::new(), 0);
+        let (mut decoder, mut at, mut last) = (ChunkDecoder::new(), 0, SizeLine::default());
         loop {
-            while let Some(chunk) = decoder.plain_chunk(bytes, at) {
+            while let Some(chunk) = decoder.whole_chunk(bytes, at, &mut last) {
                 at = chunk.end + CRLF.len();
             }
             match decoder.piece_from(bytes, at) {
@@ -201,8 +201,9 @@ impl ChunkDecoder {
         let (mut at, mut payload, mut trailers) = (0, 0, 0..0);
         // Bytes from `kept` on have not moved yet.
         let (mut front, mut kept) = (Front { start: 0, end: 0, may_skip }, 0);
+        let mut last = SizeLine::default();
         let end = loop {
-            while let Some(chunk) = self.plain_chunk(bytes, at) {
+            while let Some(chunk) = self.whole_chunk(bytes, at, &mut last) {
                 payload += chunk.len();
                 at = chunk.end + CRLF.len();
                 if !FRAMED {
@@ -332,14 +333,28 @@ impl ChunkDecoder {
     /// The payload of a chunk that begins at `at`, is there as a whole with the line end behind it, and has a short size without an
     /// extension. A body in small chunks has few others, and a step for each byte costs many times as much. None leaves the state
     /// unchanged.
-    #[inline]
-    fn plain_chunk(&mut self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
-        let mut start = match self.awaiting {
+    ///
+    /// Most chunks of a body have the size of the chunk before: that is one comparison, and the processor need not wait for the size to look
+    /// at the chunk behind.
+    #[inline(always)]
+    fn whole_chunk(&mut self, bytes: &[u8], at: usize, last: &mut SizeLine) -> Option<Range<usize>> {
+        match last.again(bytes, at) {
+            Some(payload) if self.excess == 0 => Some(payload),
+            _ => self.plain_chunk(bytes, at, last),
+        }
+    }
+
+    /// The same for a chunk of any size. Once two have the same, their size line is expected again. It is not with none: the next bytes
+    /// may belong to another state then.
+    #[inline(always)]
+    fn plain_chunk(&mut self, bytes: &[u8], at: usize, last: &mut SizeLine) -> Option<Range<usize>> {
+        last.mask = 0;
+        let first = match self.awaiting {
             Awaiting::FirstDigit => at,
             Awaiting::PayloadReturn if bytes.get(at..at + CRLF.len())? == CRLF => at + CRLF.len(),
             _ => return None,
         };
-        let mut size = 0;
+        let (mut size, mut start) = (0, first);
         for byte in bytes.get(start..)?.iter().take(PLAIN_DIGITS) {
             let digit = DIGITS[usize::from(*byte)];
             if digit > 15 {
@@ -360,6 +375,13 @@ impl ChunkDecoder {
             self.excess = self.excess.saturating_sub(u16::try_from(size / 8).unwrap_or(u16::MAX));
         }
         self.awaiting = Awaiting::FirstDigit;
+        if last.size != size {
+            last.size = size;
+        } else if let Some(line) = bytes[first..].first_chunk() {
+            last.length = start - first;
+            last.mask = u64::MAX >> (64 - 8 * last.length);
+            last.bytes = u64::from_le_bytes(*line) & last.mask;
+        }
         Some(payload)
     }
 
@@ -463,6 +485,37 @@ struct TrailerName {
     differs: [bool; FRAMING_NAMES.len()],
 }
 
+/// The size line of the last two chunks, if it was the same: the next one is expected to begin with it.
+#[derive(Default)]
+struct SizeLine {
+    /// Its bytes as a number, and the bits of that number; no bits if none is expected.
+    bytes: u64,
+    mask: u64,
+    /// How many bytes it has.
+    length: usize,
+    /// The size of the last chunk.
+    size: usize,
+}
+
+impl SizeLine {
+    /// The payload of a whole chunk with this line at `at`.
+    #[inline(always)]
+    fn again(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
+        if self.mask == 0 {
+            return None;
+        }
+        let rest = bytes.get(at..)?;
+        if u64::from_le_bytes(*rest.first_chunk()?) & self.mask != self.bytes {
+            return None;
+        }
+        let end = self.length + self.size;
+        if rest.get(end..)?.first_chunk()? != LINE_END {
+            return None;
+        }
+        Some(at + self.length..at + end)
+    }
+}
+
 /// The final bytes, at the front of a slice.
 struct Front {
     start: usize,
@@ -507,7 +560,8 @@ impl Front {
     }
 }
 
-const CRLF: &[u8] = b"\r\n";
+const CRLF: &[u8] = LINE_END;
+const LINE_END: &[u8; 2] = b"\r\n";
 /// The size of a block in bytes: a register.
 const BLOCK: usize = 16;
 
@@ -524,7 +578,7 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
-/// Sizes of more digits are rare.
+/// Sizes of more digits are rare. With a line end these are the bytes of a number.
 const PLAIN_DIGITS: usize = 6;
 
 const FRAMING_NAMES: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
@@ -718,6 +772,8 @@ mod tests {
             ("0\r\nX: y\rZ: z\r\n\r\n", ChunkError::InvalidLineEnd),
             ("00000000000000003\r\n", ChunkError::SizeTooLarge),
             ("10000000000000000\r\n", ChunkError::SizeTooLarge),
+            ("1\r\nx\r\n1;a\r\nz1\r\nx\r\n\r\n0\r\n\r\n", ChunkError::MissingLineEnd),
+            ("1\r\nx\r\n1\r\nz1\r\nx\r\n\r\n0\r\n\r\n", ChunkError::MissingLineEnd),
             ("7fffffffffffffff\r\n", ChunkError::SizeTooLarge),
             ("10000000000000\r\n", ChunkError::SizeTooLarge),
             ("0010000000000000\r\n", ChunkError::SizeTooLarge),
@@ -773,6 +829,25 @@ mod tests {
             prop_assert_eq!(decode(&bytes, &pieces), Ok(Some((chunks.concat(), Vec::new(), length))));
             let framed = bytes[..length].to_vec();
             prop_assert_eq!(pass(&bytes, &pieces), Ok((framed, length, chunks.concat().len(), true)));
+        }
+
+        #[test]
+        fn chunks_like_the_last_are_read_as_all_others(
+            parts in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "1\r\nx\r\n", "1\r\ny\r\n", "1\r\nx\r\n", "2\r\nab\r\n", "02\r\nab\r\n", "1;a\r\nx\r\n", "1;a\r\nx",
+                    "00000b\r\n1\r\nx\r\n1\r\nx\r\n", "11\r\n17 bytes of a chunk\r\n", "1\r\n", "x", "\r\n", "0\r\n", "0\r\n\r\n",
+                ]), 0..12),
+            pieces in proptest::collection::vec(0usize..60, 0..4),
+        ) {
+            let bytes = parts.concat().into_bytes();
+            let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(bytes.len())).collect();
+            pieces.sort_unstable();
+            // A step for each byte knows no last chunk.
+            let every: Vec<usize> = (0..bytes.len()).collect();
+            prop_assert_eq!(decode(&bytes, &pieces), decode(&bytes, &every));
+            prop_assert_eq!(pass(&bytes, &pieces), pass(&bytes, &every));
+            prop_assert_eq!(ChunkDecoder::may_begin(&bytes), pass(&bytes, &every).is_ok());
         }
 
         #[test]
