@@ -15,6 +15,8 @@ use super::*;
 use crate::service::{Made, Service};
 use crate::way::Chunks;
 
+mod uploads;
+
 const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
 const BODY: &[u8] = b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n";
 

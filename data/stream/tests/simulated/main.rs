@@ -22,6 +22,7 @@ mod multiplexed;
 mod plan;
 mod reader;
 mod scenarios;
+mod sending;
 mod server;
 mod stage;
 mod wire;

@@ -12,6 +12,7 @@ use weir_sched::{Tick, now};
 use crate::client::Answer;
 use crate::pattern::{Pattern, Way};
 use crate::plan::{Ask, How, Leave, Menu, Upload, Visit};
+use crate::sending::Sending;
 use crate::stage::Stage;
 use crate::wire::{Came, Wire, field, message};
 
@@ -25,7 +26,7 @@ pub fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
                 let visits: Vec<Visit> = visits.collect();
                 let leave = visits[0].leave;
                 let asks = visits.into_iter().flat_map(|visit| visit.asks).collect();
-                visit(&guest, asks, leave).await;
+                visit(&guest, asks, leave, menu.datagrams).await;
             }
         });
     }
@@ -46,7 +47,7 @@ fn limits(network: &SimulatedNetwork) -> Limits {
 /// A client's request in progress.
 struct Asked {
     ask: Ask,
-    body: Vec<u8>,
+    body: Sending,
     answer: Answer,
     came: Pattern,
     open: bool,
@@ -60,16 +61,17 @@ struct Client<'s> {
     waiting: Vec<Ask>,
     asked: BTreeMap<u32, Asked>,
     most: usize,
+    datagrams: bool,
 }
 
 /// Runs all requests of one connection of a client.
-async fn visit(stage: &Stage, mut asks: Vec<Ask>, leave: Leave) {
+async fn visit(stage: &Stage, mut asks: Vec<Ask>, leave: Leave, datagrams: bool) {
     let network = &stage.network;
     asks.reverse();
     let peer = stage.client();
     let wire = Wire::new(&peer, Connection::client(limits(network)));
     let most = 1 + network.random(8) as usize;
-    let mut client = Client { stage, wire, waiting: asks, asked: BTreeMap::new(), most };
+    let mut client = Client { stage, wire, waiting: asks, asked: BTreeMap::new(), most, datagrams };
     let gone = client.run(leave).await;
     let Client { asked, .. } = client;
     for Asked { ask, answer, .. } in asked.into_values() {
@@ -88,10 +90,10 @@ impl Client<'_> {
     async fn run(&mut self, leave: Leave) -> bool {
         loop {
             self.begin();
-            self.send_bodies();
+            let sent = self.send_bodies();
             let most = 1 + self.stage.network.random(20_000) as usize;
             let moved = self.wire.step(most);
-            let nothing = moved.is_none();
+            let nothing = moved.is_none() && !sent;
             moved.into_iter().flatten().for_each(|came| self.take(came));
             match leave {
                 Leave::After(bytes) | Leave::ResetAfter(bytes) | Leave::VanishAfter(bytes)
@@ -108,7 +110,7 @@ impl Client<'_> {
             if nothing {
                 match self.stage.network.random(20) {
                     0 => weir_sched::sleep_until(now().after(self.stage.network.random(200))).await,
-                    _ => self.wire.wait(Tick::NEVER).await,
+                    _ => self.wire.wait(self.next_at()).await,
                 }
             }
         }
@@ -120,12 +122,6 @@ impl Client<'_> {
             let Some(ask) = self.waiting.last().cloned() else { return };
             let network = &self.stage.network;
             let head = message(Kind::Request, &head_of(&ask));
-            let body = match ask.upload {
-                Upload::None => Vec::new(),
-                Upload::Length(length) | Upload::Chunked(length) => {
-                    Pattern::new(ask.id, Way::Up).make(length)
-                }
-            };
             let ends = ask.upload == Upload::None;
             let Some(id) = self.wire.engine.open(&head.head, head.bytes(), b"http", true, ends) else {
                 return;
@@ -138,28 +134,32 @@ impl Client<'_> {
             let given_up_at = (self.stage.faulty && network.random(6) == 0)
                 .then(|| network.random(1 + 2 * ask.download as u64) as usize);
             let came = Pattern::new(ask.id, Way::Down);
+            let body = Sending::of(&ask, self.datagrams, self.stage);
             let asked = Asked { ask, body, answer: Answer::default(), came, open: true, given_up_at };
             self.asked.insert(id, asked);
-            if !ends && self.asked[&id].body.is_empty() {
-                self.wire.engine.send_data(id, b"", true);
-            }
         }
     }
 
-    fn send_bodies(&mut self) {
-        for (id, asked) in self.asked.iter_mut().filter(|(_, asked)| asked.open && !asked.body.is_empty()) {
-            let piece = (1 + self.stage.network.random(8_000) as usize).min(asked.body.len());
-            let ends = piece == asked.body.len();
-            let sent = self.wire.engine.send_data(*id, &asked.body[..piece], ends);
-            asked.body.drain(..sent);
+    /// When the next piece of a body arrives.
+    fn next_at(&self) -> Tick {
+        let open = self.asked.values().filter(|asked| asked.open);
+        open.map(|asked| asked.body.next_at()).min().unwrap_or(Tick::NEVER)
+    }
+
+    /// Sends the next pieces of bodies; true if something left.
+    fn send_bodies(&mut self) -> bool {
+        let mut sent = false;
+        for (id, asked) in self.asked.iter_mut().filter(|(_, asked)| asked.open) {
+            sent |= asked.body.send(*id, &mut self.wire, &self.stage.network);
         }
         let (engine, asked) = (&mut self.wire.engine, &mut self.asked);
         for (id, asked) in asked.iter_mut().filter(|(_, asked)| asked.open) {
-            if asked.given_up_at.is_some_and(|at| asked.came.done >= at) {
+            if asked.given_up_at.is_some_and(|at| asked.came.done >= at) || asked.body.is_given_up() {
                 asked.open = false;
                 engine.reset(*id, ErrorCode::Cancel);
             }
         }
+        sent
     }
 
     fn take(&mut self, came: Came) {
@@ -245,6 +245,15 @@ struct Served {
     body: Option<Vec<u8>>,
     /// It breaks off there, or is never answered.
     breaks: bool,
+}
+
+/// Has servers of HTTP/2 follow the requests' paths.
+pub fn host(stage: &Rc<Stage>) {
+    stage.multiplexed.set(true);
+    for name in ["s1", "s2"].into_iter().filter(|name| stage.has_service(name)) {
+        let of = Rc::clone(stage);
+        stage.host_with(name, move |peer| serve(Rc::clone(&of), peer));
+    }
 }
 
 /// Serves a connection until it ends: handles each request as its path says.
@@ -415,4 +424,5 @@ pub const MENU: Menu = Menu {
     pipelined: false,
     half_closed: false,
     large: false,
+    datagrams: false,
 };

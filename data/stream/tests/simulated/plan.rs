@@ -100,11 +100,19 @@ pub struct Menu {
     pub half_closed: bool,
     /// Whether every other body is larger than any buffer.
     pub large: bool,
+    /// Whether bodies of requests arrive in pieces of a datagram's size. Only clients of HTTP/2 send so.
+    pub datagrams: bool,
 }
 
 impl Menu {
-    pub const PLAIN: Menu =
-        Menu { hows: PLAIN, wrong: WRONG, pipelined: false, half_closed: false, large: false };
+    pub const PLAIN: Menu = Menu {
+        hows: PLAIN,
+        wrong: WRONG,
+        pipelined: false,
+        half_closed: false,
+        large: false,
+        datagrams: false,
+    };
 }
 
 impl Visit {
@@ -189,7 +197,7 @@ impl Ask {
         if network.random(2) == 0 {
             self.download = larger();
         }
-        if let Upload::Length(length) = &mut self.upload
+        if let Upload::Length(length) | Upload::Chunked(length) = &mut self.upload
             && network.random(2) == 0
         {
             *length = larger();

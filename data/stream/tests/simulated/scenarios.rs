@@ -53,6 +53,9 @@ pub const SCENARIOS: &[Scenario] = &[
     datagrams::HTTP_1,
     datagrams::HTTP_2,
     datagrams::FILTERED,
+    datagrams::UP_TO_HTTP_1,
+    datagrams::UP_TO_HTTP_2,
+    datagrams::UP_KEPT,
 ];
 
 /// The checks read this log format.

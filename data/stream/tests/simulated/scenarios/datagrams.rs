@@ -1,4 +1,5 @@
-//! Bodies that arrive in pieces of a datagram's size, as from QUIC, for clients of HTTP/1 and HTTP/2. They pass a filter now and then.
+//! Bodies that arrive in pieces of a datagram's size, as from QUIC: of services, for clients of HTTP/1 and HTTP/2, and of requests, for servers of
+//! both. They pass a filter now and then, or are examined and kept for other attempts.
 //!
 //! A client may have 100 kB of uploads before its next update of a window, on a link of 25 kB/s: it has a minute for that.
 
@@ -14,6 +15,13 @@ pub const HTTP_2: Scenario =
     Scenario { name: "datagrams to http/2", defaults: HTTP2, text: TO_HTTP_2, play: multiplexed };
 pub const FILTERED: Scenario =
     Scenario { name: "filtered datagrams", defaults: HTTP, text: THROUGH_A_FILTER, play };
+
+pub const UP_TO_HTTP_1: Scenario =
+    Scenario { name: "uploads in datagrams", defaults: HTTP2, text: UP, play: to_http_1 };
+pub const UP_TO_HTTP_2: Scenario =
+    Scenario { name: "uploads in datagrams to http/2", defaults: HTTP2, text: UP_AGAIN, play: to_http_2 };
+pub const UP_KEPT: Scenario =
+    Scenario { name: "kept uploads in datagrams", defaults: HTTP2, text: KEPT, play: kept };
 
 /// The configuration, with more words of `bind` and more lines before those of the answer.
 macro_rules! configuration {
@@ -44,7 +52,64 @@ static MENU: Menu = Menu {
     pipelined: false,
     half_closed: false,
     large: true,
+    datagrams: false,
 };
+
+const UP: &str = "
+listen front
+ bind 127.0.0.1:1 proto h2
+ timeout client 1m
+ timeout server 1m
+ server s1 {s1}
+ server s2 {s2} maxconn 2
+";
+
+const UP_AGAIN: &str = "
+listen front
+ bind 127.0.0.1:1 proto h2
+ timeout client 1m
+ timeout server 1m
+ filter trace quiet max-fwd 700
+ http-reuse always
+ server s1 {s1} proto h2
+ server s2 {s2} proto h2
+";
+
+/// Bodies that fit a buffer are sent again after failures.
+const KEPT: &str = "
+listen front
+ bind 127.0.0.1:1 proto h2
+ timeout client 1m
+ timeout server 1m
+ timeout http-request 1m
+ option http-buffer-request
+ http-request set-var(txn.length) req.body_len
+ retries 3
+ retry-on all-retryable-errors
+ option redispatch 1
+ server s1 {s1}
+ server s2 {s2}
+";
+
+static UPLOADS: Menu =
+    Menu { large: true, datagrams: true, pipelined: false, half_closed: false, ..multiplexed::MENU };
+
+fn to_http_1(stage: Rc<Stage>) {
+    stage.host_all();
+    stage.multiplexed.set(true);
+    multiplexed::some(&stage, 2, &UPLOADS);
+}
+
+fn to_http_2(stage: Rc<Stage>) {
+    multiplexed::host(&stage);
+    multiplexed::some(&stage, 2, &UPLOADS);
+}
+
+fn kept(stage: Rc<Stage>) {
+    // The first attempt, three retries, and those that reused connections may cost.
+    stage.most_arrivals.set(6);
+    to_http_1(stage);
+}
 
 fn play(stage: Rc<Stage>) {
     client::some(&stage, 3, &MENU);

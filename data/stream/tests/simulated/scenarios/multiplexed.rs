@@ -36,7 +36,7 @@ listen front
 ";
 
 fn both(stage: Rc<Stage>) {
-    host(&stage);
+    multiplexed::host(&stage);
     multiplexed::some(&stage, 3, &multiplexed::MENU);
 }
 
@@ -47,14 +47,6 @@ fn clients(stage: Rc<Stage>) {
 }
 
 fn servers(stage: Rc<Stage>) {
-    host(&stage);
+    multiplexed::host(&stage);
     client::some(&stage, 5, &Menu { half_closed: false, ..multiplexed::MENU });
-}
-
-fn host(stage: &Rc<Stage>) {
-    stage.multiplexed.set(true);
-    for name in ["s1", "s2"].into_iter().filter(|name| stage.has_service(name)) {
-        let of = Rc::clone(stage);
-        stage.host_with(name, move |peer| multiplexed::serve(Rc::clone(&of), peer));
-    }
 }
