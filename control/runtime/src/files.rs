@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_and_files_are_told_apart() {
+    fn distinguishes_folders_and_files() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
         std::fs::write(path("a"), "text").expect("a file");

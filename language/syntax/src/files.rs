@@ -1,4 +1,4 @@
-//! The source of files while a configuration is loaded: whatever reads some receives one of these.
+//! The source of files while a configuration is loaded: an argument of each function with files to read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Reads the files that a configuration consists of or names.
+/// Reads the files of a configuration, and those that it names.
 pub trait Files {
     /// The bytes of a regular file of at most `limit` bytes. A larger one is an error, before all of it is in memory.
     ///
@@ -22,10 +22,10 @@ pub trait Files {
         self.read(path, limit)
     }
 
-    /// What is at a path: by default files only.
+    /// The kind of the file at a path: by default only regular files exist.
     ///
     /// # Errors
-    /// The system's error if nothing is.
+    /// The system's error, for example `NotFound`.
     fn kind(&self, path: &str) -> io::Result<FileKind> {
         self.read(path, MAX_NAMED_FILE).map(|_| FileKind::Regular)
     }
@@ -33,12 +33,12 @@ pub trait Files {
     /// The entries of a folder, in any order.
     ///
     /// # Errors
-    /// The system's error if it is not a folder that can be read.
+    /// The system's error, for example `NotADirectory`.
     fn list(&self, folder: &str) -> io::Result<Vec<FolderEntry>> {
         self.kind(folder).and(Err(io::ErrorKind::NotADirectory.into()))
     }
 
-    /// The bytes of a file that may be a pipe and has no bound of its own.
+    /// The bytes of a file that may be a pipe, without a bound of its own.
     ///
     /// # Errors
     /// As [`Files::read`].
@@ -59,7 +59,7 @@ pub trait Files {
 /// The largest file that a configuration may name, in bytes: about a map of ten million entries.
 pub const MAX_NAMED_FILE: u64 = 1 << 30;
 
-/// What is at a path. Symbolic links are followed.
+/// The kind of a file. Symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -73,13 +73,13 @@ pub enum FileKind {
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// Its name. What is not UTF-8 in it is replaced, so such a file cannot be read.
+    /// Its name. Bytes outside of UTF-8 are replaced, so such a file cannot be read.
     pub name: String,
     /// Whether it is a regular file. Symbolic links are followed.
     pub is_file: bool,
 }
 
-/// No file at all.
+/// An empty file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
@@ -89,7 +89,7 @@ impl Files for NoFiles {
     }
 }
 
-/// Files in memory, by path: a folder is what paths begin with.
+/// Files in memory, by path: each prefix of a path is a folder.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles(BTreeMap<String, Vec<u8>>);
 
@@ -142,7 +142,7 @@ impl Files for MemoryFiles {
     }
 }
 
-/// Files for an object that outlives the loading of its configuration. By default there are none.
+/// Files for an object with a longer life than the loading of its configuration. Empty by default.
 #[derive(Clone)]
 pub struct SharedFiles(Arc<dyn Files + Send + Sync>);
 

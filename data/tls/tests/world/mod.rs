@@ -5,6 +5,7 @@
 pub mod constant;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -48,8 +49,12 @@ pub fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Ar
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let signed = params.signed_by(&key, issuer).expect("a certificate");
-    let files = MemoryFiles::from_iter([("site.pem", format!("{}{}", key.serialize_pem(), signed.pem()))]);
-    let loaded = Loader { files: SharedFiles::new(files), ..Loader::default() }.load("site.pem");
+    // Each has a file of its own.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let path = format!("{}/site.pem", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let text = format!("{}{}", key.serialize_pem(), signed.pem());
+    let files = SharedFiles::new(MemoryFiles::from_iter([(path.as_str(), text)]));
+    let loaded = Loader { files, ..Loader::default() }.load(&path);
     loaded.expect("a good file").pop().expect("one certificate")
 }
 

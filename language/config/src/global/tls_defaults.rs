@@ -16,7 +16,7 @@ use crate::words::{Fault, Parsed, Words, fault};
 
 /// The lines that a default is for.
 #[derive(Clone, Copy)]
-enum Side {
+enum DefaultsOf {
     Listener,
     Server,
 }
@@ -47,12 +47,12 @@ impl GlobalContext<'_> {
     }
 
     /// The same for one kind of lines, with the place of this keyword.
-    fn line_defaults(&mut self, side: Side) -> &mut LineDefaults {
+    fn line_defaults(&mut self, side: DefaultsOf) -> &mut LineDefaults {
         let (keyword, at) = (self.keyword, self.at.clone());
         let defaults = self.tls_defaults();
         let side = match side {
-            Side::Listener => &mut defaults.listener,
-            Side::Server => &mut defaults.server,
+            DefaultsOf::Listener => &mut defaults.listener,
+            DefaultsOf::Server => &mut defaults.server,
         };
         side.places.retain(|(known, _)| *known != keyword);
         side.places.push((keyword, at));
@@ -63,7 +63,7 @@ impl GlobalContext<'_> {
     fn default_text(
         &mut self,
         words: &mut Words<'_>,
-        side: Side,
+        side: DefaultsOf,
         expected: &str,
         option: fn(&mut TlsOptions) -> &mut Option<Box<str>>,
     ) -> Parsed {
@@ -73,7 +73,7 @@ impl GlobalContext<'_> {
     }
 
     /// `ssl-default-bind-options`, `ssl-default-server-options`: one or more of `options`, `ssl-min-ver`, `ssl-max-ver`.
-    fn default_options(&mut self, words: &mut Words<'_>, side: Side, options: &[&str]) -> Parsed {
+    fn default_options(&mut self, words: &mut Words<'_>, side: DefaultsOf, options: &[&str]) -> Parsed {
         let keyword = self.keyword;
         if words.at_end() {
             return Err(words.fault(lacks_option(keyword)));
@@ -244,31 +244,31 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "<ciphers>",
         "HIGH",
         "TLS: ciphers up to 1.2 of listeners",
-        |l, w| l.default_text(w, Side::Listener, CIPHERS, |o| &mut o.ciphers),
+        |l, w| l.default_text(w, DefaultsOf::Listener, CIPHERS, |o| &mut o.ciphers),
     ),
     Row::ready(
         "ssl-default-bind-ciphersuites",
         "<ciphersuites>",
         "TLS_AES_128_GCM_SHA256",
         "TLS: ciphers of 1.3 of listeners",
-        |l, w| l.default_text(w, Side::Listener, SUITES, |o| &mut o.ciphersuites),
+        |l, w| l.default_text(w, DefaultsOf::Listener, SUITES, |o| &mut o.ciphersuites),
     ),
     Row::ready(
         "ssl-default-bind-client-sigalgs",
         "<sigalgs>",
         "RSA+SHA256",
         "TLS: signatures of clients",
-        |l, w| l.default_text(w, Side::Listener, ALGORITHMS, |o| &mut o.client_signatures),
+        |l, w| l.default_text(w, DefaultsOf::Listener, ALGORITHMS, |o| &mut o.client_signatures),
     ),
     Row::ready("ssl-default-bind-curves", "<curves>", "X25519:P-256", "TLS: curves of listeners", |l, w| {
-        l.default_text(w, Side::Listener, CURVES, |o| &mut o.curves)
+        l.default_text(w, DefaultsOf::Listener, CURVES, |o| &mut o.curves)
     }),
     Row::<GlobalReader>::ready(
         "ssl-default-bind-options",
         "[<option>]...",
         "ssl-min-ver TLSv1.2",
         "TLS: options of listeners",
-        |l, w| l.default_options(w, Side::Listener, &BIND_OPTIONS),
+        |l, w| l.default_options(w, DefaultsOf::Listener, &BIND_OPTIONS),
     )
     .default(Described("TLS 1.2 and 1.3, with tickets")),
     Row::ready(
@@ -276,42 +276,42 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "<sigalgs>",
         "RSA+SHA256",
         "TLS: signatures of listeners",
-        |l, w| l.default_text(w, Side::Listener, ALGORITHMS, |o| &mut o.signatures),
+        |l, w| l.default_text(w, DefaultsOf::Listener, ALGORITHMS, |o| &mut o.signatures),
     ),
     Row::ready(
         "ssl-default-server-ciphers",
         "<ciphers>",
         "HIGH",
         "TLS: ciphers up to 1.2 towards servers",
-        |l, w| l.default_text(w, Side::Server, CIPHERS, |o| &mut o.ciphers),
+        |l, w| l.default_text(w, DefaultsOf::Server, CIPHERS, |o| &mut o.ciphers),
     ),
     Row::ready(
         "ssl-default-server-ciphersuites",
         "<ciphersuites>",
         "TLS_AES_128_GCM_SHA256",
         "TLS: ciphers of 1.3 towards servers",
-        |l, w| l.default_text(w, Side::Server, SUITES, |o| &mut o.ciphersuites),
+        |l, w| l.default_text(w, DefaultsOf::Server, SUITES, |o| &mut o.ciphersuites),
     ),
     Row::ready(
         "ssl-default-server-client-sigalgs",
         "<sigalgs>",
         "RSA+SHA256",
         "TLS: our signatures towards servers",
-        |l, w| l.default_text(w, Side::Server, ALGORITHMS, |o| &mut o.client_signatures),
+        |l, w| l.default_text(w, DefaultsOf::Server, ALGORITHMS, |o| &mut o.client_signatures),
     ),
     Row::ready(
         "ssl-default-server-curves",
         "<curves>",
         "X25519:P-256",
         "TLS: curves towards servers",
-        |l, w| l.default_text(w, Side::Server, CURVES, |o| &mut o.curves),
+        |l, w| l.default_text(w, DefaultsOf::Server, CURVES, |o| &mut o.curves),
     ),
     Row::<GlobalReader>::ready(
         "ssl-default-server-options",
         "[<option>]...",
         "no-tls-tickets",
         "TLS: options towards servers",
-        |l, w| l.default_options(w, Side::Server, &SERVER_OPTIONS),
+        |l, w| l.default_options(w, DefaultsOf::Server, &SERVER_OPTIONS),
     )
     .default(Described("TLS 1.2 and 1.3")),
     Row::ready(
@@ -319,7 +319,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "<sigalgs>",
         "RSA+SHA256",
         "TLS: signatures of servers",
-        |l, w| l.default_text(w, Side::Server, ALGORITHMS, |o| &mut o.signatures),
+        |l, w| l.default_text(w, DefaultsOf::Server, ALGORITHMS, |o| &mut o.signatures),
     ),
     Row::ready("ssl-dh-param-file", "<file>", "/etc/ssl/dhparam.pem", "TLS: parameters for DHE", |l, w| {
         l.word(w, "a file path as an argument")?;

@@ -319,6 +319,7 @@ pub const MAX_THREADS: u16 = 64;
 /// Which CPUs each thread may run on (`cpu-map`). A thread without an entry may run anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuMap {
+    /// The CPUs of each thread, counted from 1.
     pub(crate) threads: BTreeMap<u16, CpuSet>,
 }
 

@@ -10,6 +10,7 @@ use crate::password::Password;
 pub struct Userlist {
     /// Its name.
     pub name: Arc<str>,
+    /// By name.
     pub(crate) users: BTreeMap<Box<str>, User>,
 }
 
