@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 
 pub use tracking::Follower;
 
-use crate::balance::Pick;
+use crate::balance::{Pick, declaration};
 use crate::changes::{AddError, RemoveError};
 use crate::choice::{Choice, ChooseInput};
 use crate::figures::BackendFigures;
@@ -29,7 +29,7 @@ use crate::persistence::DynamicCookies;
 use crate::queue::{Decision, Order, QueueOf, Waiter, Wake};
 use crate::server::Server;
 use crate::server_key::ServerKey;
-use crate::settings::{Algorithm, BackendSettings, HashMethod, ServerSettings};
+use crate::settings::{BackendSettings, ServerSettings};
 use crate::shared::{Home, Owner, Shared, Version};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
@@ -59,10 +59,14 @@ pub struct Backend {
 
 impl Backend {
     /// A backend with its servers.
+    ///
+    /// # Panics
+    /// If the word of the algorithm is not one of [`crate::algorithms`].
     #[must_use]
     pub fn new(settings: BackendSettings, servers: Vec<ServerSettings>, now_ms: u64) -> Arc<Self> {
         let views = PerWorker::new(settings.workers, |_| None);
-        let shared = Arc::new(Shared::new(settings));
+        let algorithm = declaration(settings.algorithm);
+        let shared = Arc::new(Shared::new(settings, algorithm));
         Arc::new_cyclic(|itself: &Weak<Self>| {
             let home = || Home { owner: itself.clone(), shared: Arc::clone(&shared) };
             let servers = (0u32..).zip(servers).map(|(rank, settings)| {
@@ -269,7 +273,7 @@ impl Backend {
 
     /// Takes a slot of a server that is up and has no limit, unless the algorithm orders servers by load.
     fn take_alone(&self, key: ServerKey, input: &ChooseInput) -> Option<Choice> {
-        if self.shared.settings.algorithm == Algorithm::LeastConnections {
+        if self.shared.orders_by_load {
             return None;
         }
         let version = self.version();
@@ -440,10 +444,7 @@ impl Backend {
     /// Whether the algorithm ignores weight changes other than between 0 and the configured weight.
     #[must_use]
     pub fn is_static(&self) -> bool {
-        match &self.shared.settings.algorithm {
-            Algorithm::StaticRoundRobin => true,
-            algorithm => algorithm.is_hash() && self.shared.settings.hash_type.method == HashMethod::MapBased,
-        }
+        self.shared.algorithm.has_fixed_weights(&self.shared.settings)
     }
 
     fn join(

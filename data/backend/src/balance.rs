@@ -1,10 +1,11 @@
 //! How one of several servers is chosen.
 //!
-//! Each algorithm is a small structure over the same view: the [`Farm`], the servers that take new
-//! visitors now, in the order of the configuration. It is rebuilt when the farm changes, told when a
-//! server's load changes, and asked to [`Balancer::pick`]. None of them knows locks or queues.
+//! Each algorithm is a file below this one with a row: its declaration, and the function that builds its [`Structure`]. All
+//! structures have the same view: the [`Farm`], the servers that take new visitors now, in the order of the configuration.
+//! None of them knows locks or queues.
 
 mod first;
+mod keyed;
 mod latency;
 mod least;
 mod map;
@@ -13,12 +14,14 @@ mod ring;
 mod sticky;
 mod turns;
 
+use std::any::Any;
 use std::sync::Arc;
 
+use crate::algorithm::{AlgorithmDecl, TurnUse};
 use crate::rotation::Sequence;
 use crate::server::Server;
 use crate::server_key::ServerKey;
-use crate::settings::{Algorithm, BackendSettings, HashAffinity, HashMethod};
+use crate::settings::{Algorithm, BackendSettings};
 
 /// A server that takes new visitors.
 pub(crate) struct Member {
@@ -110,161 +113,146 @@ pub(crate) enum Pick {
     Saturated,
 }
 
+/// A row of [`ROWS`]: an algorithm.
+pub(crate) struct AlgorithmRow {
+    /// Its properties for the rest of the backend.
+    pub(crate) decl: AlgorithmDecl,
+    /// Builds its structure, without members.
+    build: fn(&BackendSettings) -> Box<dyn Structure>,
+}
+
+/// Every algorithm.
+static ROWS: &[&AlgorithmRow] = &[
+    &turns::ROW,
+    &map::ROW,
+    &least::ROW,
+    &first::ROW,
+    &random::ROW,
+    &latency::ROW,
+    &keyed::ROW,
+    &sticky::ROW,
+];
+
+/// The row of a configured algorithm.
+///
+/// # Panics
+/// If no row has the word. The language knows the same words: a test of `weir-runtime` compares both.
+fn row(algorithm: Algorithm) -> &'static AlgorithmRow {
+    let has_word = |row: &&&AlgorithmRow| row.decl.words.contains(&algorithm.word());
+    ROWS.iter().find(has_word).expect("each word of the language is one of a row")
+}
+
+/// The declaration of a configured algorithm.
+pub(crate) fn declaration(algorithm: Algorithm) -> &'static AlgorithmDecl {
+    &row(algorithm).decl
+}
+
+/// The words of all algorithms, and whether each chooses by a key of the request.
+pub fn words() -> impl Iterator<Item = (&'static str, bool)> {
+    ROWS.iter().flat_map(|row| row.decl.words.iter().map(|word| (*word, row.decl.by_key)))
+}
+
+/// The operations of an algorithm on a farm; the defaults do nothing.
+///
+/// There is one structure under the backend's lock, the leader, and a follower for each worker.
+pub(crate) trait Structure: Any + Send + Sync {
+    /// The farm changed.
+    fn rebuild(&mut self, members: &[Member]);
+
+    /// Chooses. The farm has at least one member.
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick;
+
+    /// Copies the state that follows from the farm from the leader ([`same_kind`]); large tables are shared. Turns are not copied:
+    /// workers draw them (`rotation.rs`).
+    fn follow(&mut self, _leader: &dyn Structure) {}
+
+    /// Computes turns in advance, where requests take turns: workers draw them until [`Structure::take_back`].
+    fn give_ahead(&mut self) -> Option<Sequence> {
+        None
+    }
+
+    /// The turns given ahead were drawn up to this index: the algorithm continues there.
+    fn take_back(&mut self, _index: usize) {}
+
+    /// The members in order of preference, where that is not the configuration's order.
+    fn order(&self) -> Option<&[usize]> {
+        None
+    }
+
+    /// A member's number of served or queued requests changed; called where the algorithm orders servers by load.
+    fn load_changed(&mut self, _member: usize, _members: &[Member]) {}
+
+    /// A member takes no more visitors, before the farm is rebuilt: an algorithm that prefers idle members must not choose it
+    /// any more.
+    fn leave(&mut self, _member: usize) {}
+}
+
+/// The leader of a follower: both are built by the same row.
+fn same_kind<S: Structure>(leader: &dyn Structure) -> Option<&S> {
+    (leader as &dyn Any).downcast_ref()
+}
+
 /// The structure of the configured algorithm.
-pub(crate) enum Balancer {
-    Turns(turns::Turns),
-    Least(least::LeastLoaded),
-    First(first::First),
-    Random(random::Random),
-    Latency(latency::Latency),
-    Map(map::Map),
-    Sticky(sticky::Sticky),
-    HashMap { map: map::Map, affinity: HashAffinity },
-    HashRing { ring: ring::Ring, turns: turns::Turns, affinity: HashAffinity },
+pub(crate) struct Balancer {
+    turns: TurnUse,
+    structure: Box<dyn Structure>,
 }
 
 impl Balancer {
     pub(crate) fn new(settings: &BackendSettings) -> Self {
-        let affinity = settings.hash_affinity;
-        let factor = settings.hash_balance_factor;
-        match settings.algorithm {
-            Algorithm::RoundRobin => Self::Turns(turns::Turns::default()),
-            Algorithm::StaticRoundRobin => Self::Map(map::Map::default()),
-            Algorithm::LeastConnections => Self::Least(least::LeastLoaded::default()),
-            Algorithm::First => Self::First(first::First::default()),
-            Algorithm::Random { draws } => Self::Random(random::Random::new(draws, factor)),
-            Algorithm::Latency => Self::Latency(latency::Latency::new()),
-            Algorithm::Sticky => Self::Sticky(sticky::Sticky::default()),
-            Algorithm::Source
-            | Algorithm::Uri(_)
-            | Algorithm::UrlParameter { .. }
-            | Algorithm::Header { .. }
-            | Algorithm::Expression
-            | Algorithm::LogMessage => match settings.hash_type.method {
-                HashMethod::MapBased => Self::HashMap { map: map::Map::default(), affinity },
-                HashMethod::Consistent => {
-                    Self::HashRing { ring: ring::Ring::new(factor), turns: turns::Turns::default(), affinity }
-                }
-            },
-        }
+        let row = row(settings.algorithm);
+        Self { turns: row.decl.turns, structure: (row.build)(settings) }
     }
 
     /// The farm changed.
     pub(crate) fn rebuild(&mut self, members: &[Member]) {
-        match self {
-            Self::Turns(turns) => turns.rebuild(members),
-            Self::Least(least) => least.rebuild(members),
-            Self::First(first) => first.rebuild(members),
-            Self::Random(random) => random.rebuild(members),
-            Self::Latency(latency) => latency.rebuild(members),
-            Self::Map(map) | Self::HashMap { map, .. } => map.rebuild(members),
-            Self::Sticky(sticky) => sticky.rebuild(members),
-            Self::HashRing { ring, turns, .. } => {
-                ring.rebuild(members);
-                turns.rebuild(members);
-            }
-        }
+        self.structure.rebuild(members);
     }
 
-    /// Copies from the backend's structure what the farm determines into a worker's; large tables are shared. Both
-    /// must have the same settings. Turns are not copied: workers draw them (`rotation.rs`).
+    /// Copies the state that follows from the farm from the backend's structure into a worker's. Both must have the same settings.
     pub(crate) fn follow(&mut self, leader: &Self) {
-        match (self, leader) {
-            (Self::First(first), Self::First(leader)) => first.clone_from(leader),
-            (Self::Random(random), Self::Random(leader)) => random.clone_from(leader),
-            (Self::Latency(latency), Self::Latency(leader)) => latency.clone_from(leader),
-            (Self::Sticky(sticky), Self::Sticky(leader)) => sticky.follow(leader),
-            (Self::HashMap { map, .. }, Self::HashMap { map: leader, .. }) => map.follow(leader),
-            (Self::HashRing { ring, .. }, Self::HashRing { ring: leader, .. }) => ring.follow(leader),
-            // `leastconn` orders servers by the load of all.
-            _ => {}
-        }
+        self.structure.follow(&*leader.structure);
     }
 
     /// Whether a request with that hash, or with none, takes the next turn.
     #[inline]
     pub(crate) fn takes_turns(&self, hash: Option<u32>) -> bool {
-        match self {
-            Self::Turns(_) | Self::Map(_) => true,
-            Self::HashMap { .. } | Self::HashRing { .. } => hash.is_none(),
-            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Latency(_) | Self::Sticky(_) => false,
+        match self.turns {
+            TurnUse::Always => true,
+            TurnUse::WithoutKey => hash.is_none(),
+            TurnUse::Never => false,
         }
     }
 
     /// Computes turns in advance, where the algorithm can: workers draw them until [`Balancer::take_back`].
     pub(crate) fn give_ahead(&mut self) -> Option<Sequence> {
-        match self {
-            Self::Turns(turns) | Self::HashRing { turns, .. } => Some(turns.give_ahead()),
-            Self::Map(map) | Self::HashMap { map, .. } => Some(map.give_ahead()),
-            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Latency(_) | Self::Sticky(_) => None,
-        }
+        self.structure.give_ahead()
     }
 
     /// `taken` turns of the sequence were drawn: the algorithm continues after them.
     pub(crate) fn take_back(&mut self, sequence: &Sequence, taken: u32) {
-        let index = sequence.index(taken).unwrap_or(sequence.members.len());
-        match self {
-            Self::Turns(turns) | Self::HashRing { turns, .. } => turns.take_back(index),
-            Self::Map(map) | Self::HashMap { map, .. } => map.take_back(index),
-            Self::Least(_) | Self::First(_) | Self::Random(_) | Self::Latency(_) | Self::Sticky(_) => {}
-        }
+        self.structure.take_back(sequence.index(taken).unwrap_or(sequence.members.len()));
     }
 
     /// The members in order of preference, where that is not the configuration's order.
     pub(crate) fn order(&self) -> Option<&[usize]> {
-        match self {
-            Self::Sticky(sticky) => Some(sticky.order()),
-            _ => None,
-        }
+        self.structure.order()
     }
 
     /// A member's number of served or queued requests changed.
     pub(crate) fn load_changed(&mut self, member: usize, members: &[Member]) {
-        if let Self::Least(least) = self {
-            least.load_changed(member, members);
-        }
+        self.structure.load_changed(member, members);
     }
 
-    /// A member takes no more visitors, before the farm is rebuilt: an algorithm that prefers idle members must not choose it any more.
+    /// A member takes no more visitors, before the farm is rebuilt.
     pub(crate) fn leave(&mut self, member: usize) {
-        if let Self::Least(least) = self {
-            least.leave(member);
-        }
+        self.structure.leave(member);
     }
 
     /// Chooses. The farm has at least one member.
     pub(crate) fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
-        match self {
-            Self::Turns(turns) => turns.pick(farm, request.avoid),
-            Self::Least(least) => least.pick(farm, request.avoid),
-            Self::First(first) => first.pick(farm, request.avoid),
-            Self::Random(random) => random.pick(farm, request),
-            Self::Latency(latency) => latency.pick(farm, request),
-            Self::Map(map) => map.next(farm, request.avoid),
-            Self::Sticky(sticky) => sticky.pick(farm, request.avoid),
-            Self::HashMap { map, affinity } => match request.hash {
-                Some(hash) => settle(farm, *affinity, map.designated(hash, request.avoid)),
-                None => map.next(farm, request.avoid),
-            },
-            Self::HashRing { ring, turns, affinity } => match request.hash {
-                Some(hash) => settle(farm, *affinity, ring.designated(farm, hash, request.avoid)),
-                None => turns.pick(farm, request.avoid),
-            },
-        }
+        self.structure.pick(farm, request)
     }
-}
-
-/// The first designated member, or the first of the following ones that makes the request wait less, as far
-/// as `hash-preserve-affinity` allows.
-fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
-    let Some(first) = designated.next() else { return Pick::Saturated };
-    let passes = |member: &usize| match affinity {
-        HashAffinity::Always => true,
-        HashAffinity::MaximumConnections => farm.has_room(*member),
-        HashAffinity::MaximumQueue => farm.has_room(*member) || !farm.queue_is_full(*member),
-    };
-    let member = std::iter::once(first).chain(designated).find(passes).unwrap_or(first);
-    if farm.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }
 }
 
 /// The members after `start`, around the ring, the one to avoid last.
@@ -279,7 +267,7 @@ mod fixture {
 
     use std::sync::Arc;
 
-    use super::{Farm, Member};
+    use super::{Farm, Member, Request};
     use crate::idle::IdlePools;
     use crate::server::Server;
     use crate::server::weight::WEIGHT_SCALE;
@@ -306,6 +294,11 @@ mod fixture {
         members_with(weights.iter().map(|weight| ServerSettings { weight: *weight, ..Default::default() }))
     }
 
+    /// A request that avoids a member.
+    pub(super) fn request(avoid: Option<usize>) -> Request {
+        Request { hash: None, avoid, random: 0, worker: 0 }
+    }
+
     pub(super) fn farm(members: &[Member]) -> Farm<'_> {
         Farm { members, backend_load: 0, full: 0, now_ms: 0 }
     }
@@ -329,5 +322,33 @@ mod tests {
         check(3, 1, Some(1), &[2, 0, 1]);
         check(1, 5, Some(0), &[0]);
         check(0, 5, None, &[]);
+    }
+
+    /// Counting in one place costs, so only the algorithms that compare loads do it.
+    #[test]
+    fn loads_are_compared_where_the_choice_needs_them() {
+        #[track_caller]
+        fn check(algorithm: Algorithm, hash_balance_factor: u32, expected: bool) {
+            let settings = BackendSettings { algorithm, hash_balance_factor, ..Default::default() };
+            assert_eq!(declaration(algorithm).compares_load_in(&settings), expected);
+        }
+        check(Algorithm::new("roundrobin"), 0, false);
+        check(Algorithm::new("source"), 0, false);
+        check(Algorithm::new("source"), 150, true);
+        check(Algorithm::new("leastconn"), 0, true);
+        check(Algorithm::new("latency"), 0, true);
+        check(Algorithm::new("random").with(Some(1)), 0, false);
+        check(Algorithm::new("random").with(Some(2)), 0, true);
+        check(Algorithm::new("random").with(Some(3)), 0, true);
+        check(Algorithm::new("random"), 0, true);
+    }
+
+    #[test]
+    fn each_word_is_of_one_row() {
+        let mut all: Vec<_> = words().map(|(word, _)| word).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
     }
 }

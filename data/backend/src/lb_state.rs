@@ -12,7 +12,6 @@ use crate::queue::{Decision, Order, QueueOf, WaitQueue, Waiter};
 use crate::rotation::Rotation;
 use crate::server::{Server, weight};
 use crate::server_key::ServerKey;
-use crate::settings::Algorithm;
 use crate::shared::{Shared, Version};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
@@ -471,7 +470,7 @@ impl LbState {
 
     /// Raises the version: every worker looks at the farm before its next choice.
     fn publish(&mut self) {
-        let ordered_by_load = self.shared.settings.algorithm == Algorithm::LeastConnections;
+        let ordered_by_load = self.shared.orders_by_load;
         let is_calm = self.restless_until_ms == 0;
         let is_free = is_calm
             && !ordered_by_load
@@ -601,7 +600,7 @@ impl LbState {
         }
         // A request that may use any server does not overtake those that already wait for any (R167): it
         // joins their queue, and the hand-out after each join serves the head of the queue if there is room.
-        if !self.shared.settings.algorithm.is_hash() && !self.queue.is_empty() {
+        if !self.shared.algorithm.by_key && !self.queue.is_empty() {
             return Some(Pick::Saturated);
         }
         let mut pick = self.pick_preferred(input);
@@ -634,8 +633,7 @@ impl LbState {
     /// The member that the session used last, if the request may use it again.
     fn preferred(&self, input: &ChooseInput) -> Option<usize> {
         let member = self.members.position(input.prefer?)?;
-        let free =
-            !self.shared.settings.algorithm.is_hash() && self.has_room(&self.members.list[member].server);
+        let free = !self.shared.algorithm.by_key && self.has_room(&self.members.list[member].server);
         free.then_some(member)
     }
 

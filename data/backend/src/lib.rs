@@ -14,6 +14,7 @@
 //! lock), `queue.rs` (why no wake-up is lost) and `balance.rs` (one file per algorithm).
 
 mod address;
+mod algorithm;
 pub mod backend;
 mod balance;
 mod changes;
@@ -22,7 +23,6 @@ pub mod figures;
 pub mod hash;
 pub mod health;
 pub mod idle;
-pub mod key;
 mod lb_state;
 mod lease;
 pub mod notice;
@@ -43,6 +43,7 @@ mod waiting;
 
 pub use address::{ServerAddress, ServicePort};
 pub use backend::{Backend, Follower};
+pub use balance::words as algorithms;
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
 pub use figures::{
@@ -74,7 +75,7 @@ pub use server::{Change, Server};
 pub use server_key::ServerKey;
 pub use settings::{
     Algorithm, BackendSettings, HashAffinity, HashFunction, HashMethod, HashType, PoolSettings,
-    ServerSettings, UriKey,
+    ServerSettings,
 };
 pub use snapshot::ServerList;
 pub use traffic::Seen;

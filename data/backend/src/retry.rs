@@ -3,6 +3,7 @@
 //! Pure functions over the configuration (`retries`, `option redispatch`) and the history of the
 //! request. The cases were compared with what HAProxy 2.6 does.
 
+use crate::balance::declaration;
 use crate::settings::BackendSettings;
 
 /// What is known when an attempt to reach a server failed.
@@ -64,7 +65,7 @@ fn goes_elsewhere(backend: &BackendSettings, failure: &Failure) -> bool {
         return false;
     }
     // Nothing binds the request to its server, so there is no reason to try it again.
-    let bound = failure.designated || backend.algorithm.is_hash();
+    let bound = failure.designated || declaration(backend.algorithm).by_key;
     !bound || is_redispatch_turn(backend.redispatch, failure.retries_made + 1, failure.retries_allowed)
 }
 
@@ -117,15 +118,15 @@ mod tests {
 
     #[test]
     fn the_sequence_of_attempts_is_that_of_haproxy() {
-        let turns = || Algorithm::RoundRobin;
+        let turns = || Algorithm::new("roundrobin");
         check(turns(), 0, 3, false, "sss");
         check(turns(), -1, 3, false, "eee");
         check(turns(), 1, 3, false, "eee");
-        check(Algorithm::LeastConnections, -1, 3, false, "eee");
-        check(Algorithm::Source, 0, 3, false, "sss");
-        check(Algorithm::Source, -1, 3, false, "sse");
-        check(Algorithm::Source, 1, 3, false, "eee");
-        check(Algorithm::Source, -3, 4, false, "sese");
+        check(Algorithm::new("leastconn"), -1, 3, false, "eee");
+        check(Algorithm::new("source"), 0, 3, false, "sss");
+        check(Algorithm::new("source"), -1, 3, false, "sse");
+        check(Algorithm::new("source"), 1, 3, false, "eee");
+        check(Algorithm::new("source"), -3, 4, false, "sese");
         check(turns(), 0, 3, true, "sss");
         check(turns(), -1, 3, true, "sse");
         check(turns(), 2, 4, true, "seee");
@@ -134,8 +135,8 @@ mod tests {
         check(turns(), 3, 3, true, "sse");
         check(turns(), -1, 1, true, "e");
         check(turns(), -1, 0, true, "");
-        check(Algorithm::Source, -3, 2, false, "ee");
-        check(Algorithm::Source, -9, 2, false, "ee");
+        check(Algorithm::new("source"), -3, 2, false, "ee");
+        check(Algorithm::new("source"), -9, 2, false, "ee");
     }
 
     #[test]
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn a_lone_or_forced_server_is_insisted_on() {
         let backend =
-            BackendSettings { redispatch: 1, algorithm: Algorithm::RoundRobin, ..Default::default() };
+            BackendSettings { redispatch: 1, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
         let failure = Failure {
             retries_made: 0,
             retries_allowed: 3,

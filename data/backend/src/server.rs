@@ -18,8 +18,8 @@ use crate::figures::ServerFigures;
 use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
 use crate::idle::IdlePools;
 use crate::server_key::ServerKey;
-use crate::settings::{Algorithm, MAXIMUM_WEIGHT, ServerSettings};
-use crate::shared::Home;
+use crate::settings::{MAXIMUM_WEIGHT, ServerSettings};
+use crate::shared::{Home, Shared};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, handshake_point, raise};
 use crate::traffic::Traffic;
 use state::{AdminState, OperationalState, RequestedState};
@@ -145,8 +145,10 @@ impl Server {
             agent: settings.agent.map(|rules| Box::new(Check::new(CheckKind::Agent, rules))),
             errors_in_a_row: AtomicU32::new(0),
             traffic: {
-                let settings = &home.shared.settings;
-                settings.weighs_traffic().then(|| Box::new(Traffic::new(settings.workers)))
+                // `outlier-ejection` or the algorithm depends on it.
+                let Shared { settings, algorithm, .. } = &*home.shared;
+                let is_weighed = settings.outliers.is_some() || algorithm.weighs_traffic;
+                is_weighed.then(|| Box::new(Traffic::new(settings.workers)))
             },
             pools,
             home,
@@ -502,8 +504,7 @@ impl Server {
         }
         handshake_point();
         let shared = &self.home.shared;
-        let load_ordered = shared.settings.algorithm == Algorithm::LeastConnections;
-        if (load_ordered || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0)
+        if (shared.orders_by_load || self.queued() > 0 || shared.queued.load(Ordering::SeqCst) > 0)
             && let Some(owner) = self.home.owner.upgrade()
         {
             owner.released(self.key);

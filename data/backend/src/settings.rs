@@ -64,7 +64,7 @@ impl Default for BackendSettings {
             is_listen: false,
             log_health_checks: false,
             workers: 1,
-            algorithm: Algorithm::Random { draws: DEFAULT_DRAWS },
+            algorithm: Algorithm::new("random"),
             hash_type: HashType::default(),
             hash_balance_factor: 0,
             hash_affinity: HashAffinity::Always,
@@ -82,25 +82,6 @@ impl Default for BackendSettings {
     }
 }
 
-impl BackendSettings {
-    /// Whether the algorithm compares the servers' numbers of requests, so that all workers must count them in one place.
-    #[must_use]
-    pub fn compares_load(&self) -> bool {
-        let compares = match self.algorithm {
-            Algorithm::LeastConnections | Algorithm::Latency => true,
-            Algorithm::Random { draws } => draws > 1,
-            _ => false,
-        };
-        compares || self.hash_balance_factor > 0
-    }
-
-    /// Whether `outlier-ejection` or the algorithm depends on observed traffic.
-    #[must_use]
-    pub fn weighs_traffic(&self) -> bool {
-        self.outliers.is_some() || self.algorithm == Algorithm::Latency
-    }
-}
-
 /// `balance random` without an argument draws this many servers (manual, "balance").
 pub const DEFAULT_DRAWS: u32 = 2;
 /// Retries when `retries` is not set (manual, "retries").
@@ -109,76 +90,36 @@ pub const DEFAULT_RETRIES: u32 = 3;
 pub const MAXIMUM_WEIGHT: u32 = 256;
 
 /// `balance`: how a server is chosen when nothing else designates one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Each server in turn, by weight, weights change live.
-    RoundRobin,
-    /// Each server in turn over a map that only a change of the farm rebuilds.
-    StaticRoundRobin,
-    /// The least loaded server for its weight; in turn among equals.
-    LeastConnections,
-    /// The first server by identifier with a free slot.
-    First,
-    /// The least loaded of a few drawn at random by weight.
-    Random {
-        /// How many servers are drawn, at least one.
-        draws: u32,
-    },
-    /// Of two drawn at random by weight, the one with the shorter expected wait.
-    Latency,
-    /// Hash of the client's address.
-    Source,
-    /// Hash of the request's URI, or of a part of it.
-    Uri(UriKey),
-    /// Hash of a parameter of the query string (or of the body of a POST).
-    UrlParameter {
-        /// The parameter's name.
-        name: String,
-        /// Look into the body of POST requests too.
-        check_post: bool,
-    },
-    /// Hash of a header's value.
-    Header {
-        /// The header's name.
-        name: String,
-        /// Reduce the value to its main domain part.
-        use_domain_only: bool,
-    },
-    /// Hash of a sample expression that the caller evaluates.
-    Expression,
-    /// Hash of a log message after converters; the caller computes it.
-    LogMessage,
-    /// Always the same server until it cannot serve.
-    Sticky,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Algorithm {
+    word: &'static str,
+    number: Option<u32>,
 }
 
 impl Algorithm {
-    /// Whether the server follows from a key of the request, so that load is not consulted.
+    /// The algorithm of a word, one of [`crate::algorithms`].
     #[must_use]
-    pub fn is_hash(&self) -> bool {
-        matches!(
-            self,
-            Self::Source
-                | Self::Uri(_)
-                | Self::UrlParameter { .. }
-                | Self::Header { .. }
-                | Self::Expression
-                | Self::LogMessage
-        )
+    pub const fn new(word: &'static str) -> Self {
+        Self { word, number: None }
     }
-}
 
-/// The arguments of `balance uri`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UriKey {
-    /// Hash the query string too.
-    pub whole: bool,
-    /// Hash at most this many bytes; 0 is no limit.
-    pub length: u32,
-    /// Stop at this many slashes; 0 is no limit.
-    pub depth: u32,
-    /// Begin at the path of an absolute URI.
-    pub path_only: bool,
+    /// The same with the number of its argument.
+    #[must_use]
+    pub const fn with(self, number: Option<u32>) -> Self {
+        Self { number, ..self }
+    }
+
+    /// The word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        self.word
+    }
+
+    /// The number of its argument, such as the draws of `random`.
+    #[must_use]
+    pub const fn number(self) -> Option<u32> {
+        self.number
+    }
 }
 
 /// `hash-type <method> <function> <modifier>`.
@@ -345,28 +286,5 @@ pub fn parse_maximum_connections(text: &str) -> Result<u32, &'static str> {
         ("", _) => Err("maxconn string empty or preceded by garbage"),
         (number, "") => number.parse().map_err(|_| INVALID),
         _ => Err("Trailing garbage in maxconn string"),
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Counting in one place costs, so only the algorithms that compare loads do it.
-    #[test]
-    fn loads_are_compared_where_the_choice_needs_them() {
-        #[track_caller]
-        fn check(algorithm: Algorithm, hash_balance_factor: u32, expected: bool) {
-            let settings = BackendSettings { algorithm, hash_balance_factor, ..Default::default() };
-            assert_eq!(settings.compares_load(), expected);
-        }
-        check(Algorithm::RoundRobin, 0, false);
-        check(Algorithm::Source, 0, false);
-        check(Algorithm::Source, 150, true);
-        check(Algorithm::LeastConnections, 0, true);
-        check(Algorithm::Latency, 0, true);
-        check(Algorithm::Random { draws: 1 }, 0, false);
-        check(Algorithm::Random { draws: 2 }, 0, true);
-        check(Algorithm::Random { draws: 3 }, 0, true);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use weir_sync::CachePadded;
 
+use crate::algorithm::AlgorithmDecl;
 use crate::figures::BackendFigures;
 use crate::persistence::DynamicCookies;
 use crate::rotation::TurnCounter;
@@ -15,6 +16,8 @@ use crate::sync::{AtomicU32, AtomicU64};
 /// One for each backend.
 pub(crate) struct Shared {
     pub(crate) settings: BackendSettings,
+    /// The declaration of its algorithm.
+    pub(crate) algorithm: &'static AlgorithmDecl,
     pub(crate) figures: BackendFigures,
     /// The most streams inside at once that were seen.
     pub(crate) sessions_maximum: AtomicU32,
@@ -24,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) turns: TurnCounter,
     /// Whether the algorithm compares the load of all workers.
     pub(crate) compares_load: bool,
+    /// Whether the algorithm orders servers by load: read when a request ends.
+    pub(crate) orders_by_load: bool,
     /// Requests in the backend's queue. Written under the lock.
     pub(crate) queued: AtomicU32,
     pub(crate) queued_maximum: AtomicU32,
@@ -36,19 +41,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: BackendSettings) -> Self {
+    /// `algorithm` is the declaration of the settings' algorithm.
+    pub(crate) fn new(settings: BackendSettings, algorithm: &'static AlgorithmDecl) -> Self {
         Self {
             figures: BackendFigures::new(settings.workers),
             sessions_maximum: AtomicU32::new(0),
             version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
             turns: TurnCounter::new(),
-            compares_load: settings.compares_load(),
+            compares_load: algorithm.compares_load_in(&settings),
+            orders_by_load: algorithm.orders_by_load,
             queued: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
             usable: AtomicU32::new(0),
             compares_at_ms: AtomicU64::new(0),
             dynamic_cookies: ArcSwap::from_pointee(settings.dynamic_cookies.clone()),
             settings,
+            algorithm,
         }
     }
 }
@@ -73,7 +81,9 @@ impl Home {
         impl Owner for Nobody {
             fn released(&self, _key: ServerKey) {}
         }
-        Self { owner: Weak::<Nobody>::new(), shared: Arc::new(Shared::new(BackendSettings::default())) }
+        static PLAIN: AlgorithmDecl = AlgorithmDecl::new(&["plain"]);
+        let shared = Shared::new(BackendSettings::default(), &PLAIN);
+        Self { owner: Weak::<Nobody>::new(), shared: Arc::new(shared) }
     }
 }
 

@@ -104,7 +104,7 @@ impl WorkerView {
     /// Chooses a member and takes a slot.
     pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> Chosen {
         let position = |key: ServerKey| self.members.position(key);
-        let preferred = input.prefer.filter(|_| !shared.settings.algorithm.is_hash()).and_then(position);
+        let preferred = input.prefer.filter(|_| !shared.algorithm.by_key).and_then(position);
         let avoid = input.avoid.and_then(position);
         let member = if let Some(member) = preferred {
             member

@@ -24,7 +24,7 @@ fn remove(backend: &Backend, key: ServerKey) -> Result<(), RemoveError> {
 
 #[test]
 fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
-    let backend = backend(Algorithm::RoundRobin, vec![server("a")]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![server("a")]);
     let b = add(&backend, "b");
     assert_eq!(sequence(&backend, 2), "aa");
     let found = backend.server(b).unwrap();
@@ -40,7 +40,7 @@ fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
 
 #[test]
 fn the_key_of_a_removed_server_finds_nobody() {
-    let backend = backend(Algorithm::LeastConnections, vec![server("a"), server("b")]);
+    let backend = backend(Algorithm::new("leastconn"), vec![server("a"), server("b")]);
     let a = backend.server_by_name("a").unwrap().key();
     set(&backend, a, RequestedState::Maintenance);
     assert_eq!(remove(&backend, a), Ok(()));
@@ -59,7 +59,7 @@ fn the_key_of_a_removed_server_finds_nobody() {
 /// However often a place is reused, a former server's key never finds the current one.
 #[test]
 fn each_server_of_a_place_has_a_key_of_its_own() {
-    let backend = backend(Algorithm::RoundRobin, vec![server("a"), server("b")]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let a = key(&backend, "a");
     set(&backend, a, RequestedState::Maintenance);
     assert_eq!(remove(&backend, a), Ok(()));
@@ -75,7 +75,7 @@ fn each_server_of_a_place_has_a_key_of_its_own() {
 
 #[test]
 fn who_is_in_use_stays() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = backend.servers()[0].key();
     let held = lease(choose(&backend));
     let waiting = waiting(backend.take(a, true, &at(0), || Bell::default().wake()));
@@ -97,13 +97,13 @@ fn who_is_in_use_stays() {
 
 #[test]
 fn names_and_identifiers_are_unique() {
-    let dynamic = backend(Algorithm::Random { draws: 2 }, vec![server("a"), server("b")]);
+    let dynamic = backend(Algorithm::new("random").with(Some(2)), vec![server("a"), server("b")]);
     assert!(matches!(dynamic.add(server("a"), 0), Err(AddError::NameTaken)));
     let numbered = |id| ServerSettings { id, ..server("c") };
     let taken = dynamic.add(numbered(2), 0);
     assert!(matches!(taken, Err(AddError::IdentifierTaken(owner)) if owner.name() == "b"));
     assert_eq!(dynamic.add(numbered(9), 0).unwrap().id(), 9);
-    for algorithm in [Algorithm::StaticRoundRobin, Algorithm::Source] {
+    for algorithm in [Algorithm::new("static-rr"), Algorithm::new("source")] {
         let fixed = backend(algorithm, vec![server("a")]);
         assert!(matches!(fixed.add(server("b"), 0), Err(AddError::StaticAlgorithm)));
     }
@@ -144,7 +144,7 @@ fn a_change_of_one_of_thousands_copies_few_references() {
 
 #[test]
 fn a_new_server_gets_the_lowest_free_identifier() {
-    let backend = backend(Algorithm::RoundRobin, Vec::new());
+    let backend = backend(Algorithm::new("roundrobin"), Vec::new());
     let mut names = (0..).map(|name| format!("n{name}"));
     let mut numbered = |id| {
         let settings = ServerSettings { id, ..server(&names.next().unwrap()) };
@@ -160,7 +160,7 @@ fn a_new_server_gets_the_lowest_free_identifier() {
 #[test]
 fn a_ring_moves_few_keys_when_a_server_comes_and_none_when_it_has_gone() {
     let settings = BackendSettings {
-        algorithm: Algorithm::Source,
+        algorithm: Algorithm::new("source"),
         hash_type: HashType::consistent(),
         ..Default::default()
     };
@@ -186,7 +186,7 @@ fn a_ring_moves_few_keys_when_a_server_comes_and_none_when_it_has_gone() {
 /// Threads take slots while another one adds and removes servers: no request is lost, none gets a removed server.
 #[test]
 fn threads_choose_while_servers_come_and_go() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 2)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 2)]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {

@@ -38,15 +38,15 @@ fn locks_of(work: impl FnOnce()) -> u64 {
 fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
     const REQUESTS: u32 = 1_000;
     let cases = [
-        (Algorithm::RoundRobin, 0, false),
-        (Algorithm::StaticRoundRobin, 0, false),
-        (Algorithm::Random { draws: 1 }, 0, false),
-        (Algorithm::Random { draws: 2 }, 0, false),
-        (Algorithm::First, 0, false),
-        (Algorithm::Sticky, 0, false),
-        (Algorithm::Source, 0, false),
-        (Algorithm::LeastConnections, 0, true),
-        (Algorithm::RoundRobin, 9, true),
+        (Algorithm::new("roundrobin"), 0, false),
+        (Algorithm::new("static-rr"), 0, false),
+        (Algorithm::new("random").with(Some(1)), 0, false),
+        (Algorithm::new("random").with(Some(2)), 0, false),
+        (Algorithm::new("first"), 0, false),
+        (Algorithm::new("sticky"), 0, false),
+        (Algorithm::new("source"), 0, false),
+        (Algorithm::new("leastconn"), 0, true),
+        (Algorithm::new("roundrobin"), 9, true),
     ];
     for (algorithm, limit, locks) in cases {
         let backend = shared_by(2, algorithm.clone(), vec![limited("a", limit), server("b"), server("c")]);
@@ -74,7 +74,7 @@ fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
 /// A reference that every request counts would be written to by all workers.
 #[test]
 fn a_lease_counts_no_reference_that_all_workers_count() {
-    let backend = shared_by(2, Algorithm::RoundRobin, vec![server("a")]);
+    let backend = shared_by(2, Algorithm::new("roundrobin"), vec![server("a")]);
     let a = key(&backend, "a");
     drop(choose_on(&backend, 1));
     let server = backend.server(a).expect("it is there");
@@ -94,7 +94,7 @@ fn a_lease_counts_no_reference_that_all_workers_count() {
 /// A change is seen at the next choice, at the cost of one lock per worker.
 #[test]
 fn a_change_costs_each_worker_one_look() {
-    let backend = shared_by(4, Algorithm::Random { draws: 1 }, weighted(&[1, 1]));
+    let backend = shared_by(4, Algorithm::new("random").with(Some(1)), weighted(&[1, 1]));
     (0..4).for_each(|worker| drop(choose_on(&backend, worker)));
     let second = key(&backend, "1");
     backend.change(second, Change::State(RequestedState::Maintenance), 0).unwrap();
@@ -106,7 +106,8 @@ fn a_change_costs_each_worker_one_look() {
     assert_eq!(taken, 4);
 }
 
-const TURNS: [Algorithm; 3] = [Algorithm::RoundRobin, Algorithm::StaticRoundRobin, Algorithm::Source];
+const TURNS: [Algorithm; 3] =
+    [Algorithm::new("roundrobin"), Algorithm::new("static-rr"), Algorithm::new("source")];
 
 /// A farm that takes turns: `consistent` is for hashing, whose requests take turns when they have no key.
 fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
@@ -179,7 +180,7 @@ fn a_server_to_avoid_keeps_its_turn() {
     #[track_caller]
     fn check(weights: &[u32], avoided: &[usize], limits: &[u32], expected: &str) {
         for limit in limits.iter().copied() {
-            let backend = in_turn(2, (&Algorithm::RoundRobin, HashType::default()), weights, limit);
+            let backend = in_turn(2, (&Algorithm::new("roundrobin"), HashType::default()), weights, limit);
             let first = key(&backend, "0");
             let name = |request: usize| {
                 let avoid = avoided.contains(&request).then_some(first);
@@ -203,7 +204,7 @@ fn a_server_to_avoid_keeps_its_turn() {
 #[test]
 fn weights_change_under_load() {
     const WORKERS: usize = 4;
-    for algorithm in [Algorithm::RoundRobin, Algorithm::Source] {
+    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("source")] {
         let settings = BackendSettings {
             workers: WORKERS,
             algorithm,
@@ -248,7 +249,7 @@ fn weights_change_under_load() {
 /// A single server has every turn: no worker locks or draws for it.
 #[test]
 fn a_single_server_needs_no_turns() {
-    let backend = shared_by(2, Algorithm::RoundRobin, vec![server("a")]);
+    let backend = shared_by(2, Algorithm::new("roundrobin"), vec![server("a")]);
     drop(choose_on(&backend, 1));
     assert_eq!(locks_of(|| (0..10).for_each(|_| drop(choose_on(&backend, 1)))), 0);
     // It had its turn when a second server is added.
@@ -263,7 +264,7 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
     const WORKERS: usize = 8;
     const REQUESTS: u64 = 20_000;
     let weights = [1, 2, 3, 4, 10];
-    for algorithm in [Algorithm::RoundRobin, Algorithm::StaticRoundRobin] {
+    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("static-rr")] {
         let backend = shared_by(WORKERS, algorithm.clone(), weighted(&weights));
         std::thread::scope(|scope| {
             for worker in 0..WORKERS {
@@ -288,7 +289,7 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
 /// Each worker counts for itself, and readers sum, whether a slot was taken with or without the lock.
 #[test]
 fn readers_add_up_what_workers_count() {
-    let backend = shared_by(3, Algorithm::RoundRobin, vec![server("a")]);
+    let backend = shared_by(3, Algorithm::new("roundrobin"), vec![server("a")]);
     let mut held: Vec<_> = (0..6).map(|request| lease(choose_on(&backend, request % 3))).collect();
     let server = &backend.servers()[0];
     assert_eq!((server.served(), server.served_maximum()), (6, 6));
@@ -317,7 +318,7 @@ fn readers_add_up_what_workers_count() {
 #[test]
 fn a_server_that_was_away_for_a_moment_keeps_no_place() {
     let sequence_after = |between: u64| {
-        let backend = shared_by(1, Algorithm::RoundRobin, weighted(&[1, 1, 1]));
+        let backend = shared_by(1, Algorithm::new("roundrobin"), weighted(&[1, 1, 1]));
         assert_eq!(sequence(&backend, 4), "0120");
         let third = key(&backend, "2");
         backend.change(third, Change::State(RequestedState::Maintenance), 0).unwrap();

@@ -22,13 +22,13 @@ fn sequences_by_algorithm() {
         let servers = vec![weighted("a", 1), weighted("b", 2), weighted("c", 3)];
         assert_eq!(sequence(&backend(algorithm, servers), expected.len() as u64), expected);
     }
-    check(Algorithm::RoundRobin, "cbcacbcbcacb");
-    check(Algorithm::StaticRoundRobin, "acbcbcacbcbc");
-    check(Algorithm::First, "aaaa");
+    check(Algorithm::new("roundrobin"), "cbcacbcbcacb");
+    check(Algorithm::new("static-rr"), "acbcbcacbcbc");
+    check(Algorithm::new("first"), "aaaa");
     // Requests that end at once leave all servers idle, and idle servers take turns whatever their weight.
-    check(Algorithm::LeastConnections, "abcabc");
+    check(Algorithm::new("leastconn"), "abcabc");
     // Without a key, hashing falls back on turns.
-    check(Algorithm::Source, "acbcbc");
+    check(Algorithm::new("source"), "acbcbc");
 }
 
 /// Connections that stay: the sequences that HAProxy 2.6 gave.
@@ -37,7 +37,7 @@ fn the_least_loaded_for_its_weight() {
     #[track_caller]
     fn check(weights: &[u32], expected: &str) {
         let servers = weights.iter().zip(["a", "b", "c", "d"]).map(|(weight, name)| weighted(name, *weight));
-        let backend = backend(Algorithm::LeastConnections, servers.collect());
+        let backend = backend(Algorithm::new("leastconn"), servers.collect());
         let held: Vec<_> = (0..expected.len()).map(|_| lease(choose(&backend))).collect();
         let names: String = held.iter().map(|lease| lease.server().name()).collect();
         assert_eq!(names, expected);
@@ -55,7 +55,7 @@ fn the_least_loaded_for_its_weight() {
 
 #[test]
 fn connections_that_end_make_room_among_the_least_loaded() {
-    let backend = backend(Algorithm::LeastConnections, vec![server("a"), server("b"), server("c")]);
+    let backend = backend(Algorithm::new("leastconn"), vec![server("a"), server("b"), server("c")]);
     let mut held: Vec<_> = (0..3).map(|_| lease(choose(&backend))).collect();
     drop(held.remove(1));
     held.push(lease(choose(&backend)));
@@ -64,7 +64,7 @@ fn connections_that_end_make_room_among_the_least_loaded() {
 
 #[test]
 fn the_first_with_a_free_slot() {
-    let backend = backend(Algorithm::First, vec![limited("a", 2), limited("b", 1), limited("c", 0)]);
+    let backend = backend(Algorithm::new("first"), vec![limited("a", 2), limited("b", 1), limited("c", 0)]);
     let held: Vec<_> = (0..5).map(|_| lease(choose(&backend))).collect();
     let names: String = held.iter().map(|lease| lease.server().name()).collect();
     assert_eq!(names, "aabcc");
@@ -73,10 +73,10 @@ fn the_first_with_a_free_slot() {
 #[test]
 fn saturated_servers_are_passed_over() {
     for algorithm in [
-        Algorithm::RoundRobin,
-        Algorithm::StaticRoundRobin,
-        Algorithm::LeastConnections,
-        Algorithm::Random { draws: 1 },
+        Algorithm::new("roundrobin"),
+        Algorithm::new("static-rr"),
+        Algorithm::new("leastconn"),
+        Algorithm::new("random").with(Some(1)),
     ] {
         let backend = backend(algorithm.clone(), vec![limited("a", 1), limited("b", 3)]);
         let held: Vec<_> = (0..4).map(|_| lease(choose(&backend))).collect();
@@ -89,12 +89,12 @@ fn saturated_servers_are_passed_over() {
 #[test]
 fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
     for algorithm in [
-        Algorithm::RoundRobin,
-        Algorithm::StaticRoundRobin,
-        Algorithm::LeastConnections,
-        Algorithm::First,
-        Algorithm::Random { draws: 2 },
-        Algorithm::Source,
+        Algorithm::new("roundrobin"),
+        Algorithm::new("static-rr"),
+        Algorithm::new("leastconn"),
+        Algorithm::new("first"),
+        Algorithm::new("random").with(Some(2)),
+        Algorithm::new("source"),
     ] {
         let backend = backend(algorithm.clone(), vec![server("a"), server("b")]);
         let avoid = Some(key(&backend, "a"));
@@ -118,7 +118,8 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
 fn the_least_loaded_of_the_others_is_drawn() {
     #[track_caller]
     fn check(avoid: &str, busy: &str, expected: &str) {
-        let backend = backend(Algorithm::Random { draws: 16 }, vec![server("a"), server("b"), server("c")]);
+        let backend =
+            backend(Algorithm::new("random").with(Some(16)), vec![server("a"), server("b"), server("c")]);
         let _held: Vec<_> =
             (0..5).map(|_| backend.force(key(&backend, busy)).expect("it is there")).collect();
         let avoid = Some(key(&backend, avoid));
@@ -137,7 +138,8 @@ fn the_least_loaded_of_the_others_is_drawn() {
 
 #[test]
 fn the_last_server_is_preferred_while_it_has_room() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
+    let backend =
+        backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1), limited("c", 1)]);
     let prefer = Some(key(&backend, "b"));
     let choose = || backend.choose(&ChooseInput { prefer, ..at(0) }, || Bell::default().wake());
     let held = lease(choose());
@@ -154,8 +156,11 @@ fn backups_step_in_one_by_one_or_all_together() {
         let backup = |name| ServerSettings { backup: true, ..server(name) };
         vec![backup("x"), server("a"), backup("y")]
     };
-    let settings =
-        |all_backups| BackendSettings { algorithm: Algorithm::RoundRobin, all_backups, ..Default::default() };
+    let settings = |all_backups| BackendSettings {
+        algorithm: Algorithm::new("roundrobin"),
+        all_backups,
+        ..Default::default()
+    };
     for (all, expected) in [(false, "xxxx"), (true, "xyxy")] {
         let backend = with(settings(all), servers());
         assert_eq!(sequence(&backend, 2), "aa");
@@ -171,7 +176,7 @@ fn backups_step_in_one_by_one_or_all_together() {
 
 #[test]
 fn changes_of_weight_take_effect_at_once_where_the_algorithm_is_dynamic() {
-    let backend = backend(Algorithm::RoundRobin, vec![server("a"), server("b")]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let b = key(&backend, "b");
     assert_eq!(sequence(&backend, 4), "abab");
     backend.change(b, Change::Weight(WeightChange::Absolute(3)), 0).unwrap();
@@ -185,7 +190,7 @@ fn changes_of_weight_take_effect_at_once_where_the_algorithm_is_dynamic() {
 
 #[test]
 fn static_algorithms_know_only_all_or_nothing() {
-    for algorithm in [Algorithm::StaticRoundRobin, Algorithm::Source] {
+    for algorithm in [Algorithm::new("static-rr"), Algorithm::new("source")] {
         let backend = backend(algorithm, vec![weighted("a", 10), weighted("b", 4)]);
         let b = key(&backend, "b");
         let change = |weight| backend.change(b, Change::Weight(weight), 0);
@@ -203,7 +208,7 @@ fn static_algorithms_know_only_all_or_nothing() {
 #[test]
 fn slow_start_ramps_the_share() {
     let backend = backend(
-        Algorithm::RoundRobin,
+        Algorithm::new("roundrobin"),
         vec![weighted("a", 10), ServerSettings { slow_start_ms: 10_000, ..weighted("b", 10) }],
     );
     let b = key(&backend, "b");
@@ -224,7 +229,8 @@ fn slow_start_ramps_the_share() {
 
 #[test]
 fn states_and_times_are_kept() {
-    let backend = backend(Algorithm::RoundRobin, vec![ServerSettings { disabled: true, ..server("a") }]);
+    let backend =
+        backend(Algorithm::new("roundrobin"), vec![ServerSettings { disabled: true, ..server("a") }]);
     let a = key(&backend, "a");
     let server = backend.server(a).unwrap();
     assert_eq!((server.admin_state().bits(), server.operational_state(0) as u8), (5, 0));
@@ -256,7 +262,8 @@ fn states_and_times_are_kept() {
 #[test]
 fn cookies_designate_the_first_server_that_is_up() {
     let named = |name, cookie: &str| ServerSettings { cookie: Some(cookie.to_owned()), ..server(name) };
-    let backend = backend(Algorithm::RoundRobin, vec![named("a", "1"), named("b", "2"), named("c", "1")]);
+    let backend =
+        backend(Algorithm::new("roundrobin"), vec![named("a", "1"), named("b", "2"), named("c", "1")]);
     let designated = |cookie| backend.server_by_cookie(cookie).map(|server| server.name().to_owned());
     assert_eq!(designated("1").as_deref(), Some("a"));
     backend.change(key(&backend, "a"), Change::State(RequestedState::Maintenance), 0).unwrap();
@@ -312,7 +319,7 @@ proptest! {
     /// In any window of one round, each server gets its weight, give or take one turn.
     #[test]
     fn turns_respect_weights(weights in prop::collection::vec(1u32..40, 1..8), rounds in 1u32..4) {
-        for algorithm in [Algorithm::RoundRobin, Algorithm::StaticRoundRobin] {
+        for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("static-rr")] {
             let backend = farm(algorithm, HashType::default(), &weights);
             let total: u32 = weights.iter().sum::<u32>() * rounds;
             let shares = shares(&backend, (0..total).map(|_| at(0)));
@@ -333,10 +340,10 @@ proptest! {
         const REQUESTS: u32 = 6_000;
         let plain = HashType { avalanche: true, ..HashType::default() };
         let kinds = [
-            (Algorithm::Random { draws: 1 }, plain, 6),
-            (Algorithm::Random { draws: 3 }, plain, 6),
-            (Algorithm::Expression, plain, 6),
-            (Algorithm::Expression, HashType::consistent(), 60),
+            (Algorithm::new("random").with(Some(1)), plain, 6),
+            (Algorithm::new("random").with(Some(3)), plain, 6),
+            (Algorithm::new("hash"), plain, 6),
+            (Algorithm::new("hash"), HashType::consistent(), 60),
         ];
         for (algorithm, hash_type, tolerance) in kinds {
             let backend = farm(algorithm.clone(), hash_type, &weights);
@@ -365,12 +372,12 @@ proptest! {
         choice in 0usize..6,
     ) {
         let algorithms = [
-            Algorithm::RoundRobin,
-            Algorithm::LeastConnections,
-            Algorithm::First,
-            Algorithm::Random { draws: 2 },
-            Algorithm::Expression,
-            Algorithm::Expression,
+            Algorithm::new("roundrobin"),
+            Algorithm::new("leastconn"),
+            Algorithm::new("first"),
+            Algorithm::new("random").with(Some(2)),
+            Algorithm::new("hash"),
+            Algorithm::new("hash"),
         ];
         let hash_type = if choice == 5 { HashType::consistent() } else { HashType::default() };
         let backend = farm(algorithms[choice].clone(), hash_type, &[1, 2, 3, 4]);

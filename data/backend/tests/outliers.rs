@@ -22,7 +22,7 @@ const RULES: OutlierRules = OutlierRules {
 fn farm(rules: OutlierRules, servers: &[&str]) -> Arc<Backend> {
     let settings = BackendSettings {
         name: "be".to_owned(),
-        algorithm: Algorithm::RoundRobin,
+        algorithm: Algorithm::new("roundrobin"),
         outliers: Some(rules),
         ..Default::default()
     };
@@ -132,8 +132,11 @@ fn an_operator_and_persistence_see_an_ejected_server() {
 
 #[test]
 fn who_waits_for_an_ejected_server_goes_elsewhere_and_who_waits_for_any_gets_it_back() {
-    let settings =
-        BackendSettings { algorithm: Algorithm::RoundRobin, outliers: Some(RULES), ..Default::default() };
+    let settings = BackendSettings {
+        algorithm: Algorithm::new("roundrobin"),
+        outliers: Some(RULES),
+        ..Default::default()
+    };
     let backend = with(settings, vec![limited("a", 1), limited("b", 1)]);
     let (a, bell) = (key(&backend, "a"), Bell::default());
     let take = |key| backend.take(key, false, &at(1), || bell.wake());
@@ -231,10 +234,10 @@ fn ejecting() -> Option<OutlierRules> {
 #[test]
 fn a_slow_server_is_avoided() {
     for seed in 1..=3 {
-        let turns = run(Algorithm::RoundRobin, None, Illness::Slow, seed);
-        let least = run(Algorithm::LeastConnections, None, Illness::Slow, seed);
-        let latency = run(Algorithm::Latency, None, Illness::Slow, seed);
-        let ejected = run(Algorithm::RoundRobin, ejecting(), Illness::Slow, seed);
+        let turns = run(Algorithm::new("roundrobin"), None, Illness::Slow, seed);
+        let least = run(Algorithm::new("leastconn"), None, Illness::Slow, seed);
+        let latency = run(Algorithm::new("latency"), None, Illness::Slow, seed);
+        let ejected = run(Algorithm::new("roundrobin"), ejecting(), Illness::Slow, seed);
         println!("slow: {turns:?}\n  {least:?}\n  {latency:?}\n  {ejected:?}");
         assert!(turns.mean_ms > 25.0 && turns.p99_ms > 200, "{turns:?}");
         assert!(
@@ -250,10 +253,10 @@ fn a_slow_server_is_avoided() {
 #[test]
 fn a_server_that_fails_now_and_then_is_avoided() {
     for seed in 1..=3 {
-        let turns = run(Algorithm::RoundRobin, None, Illness::Fails, seed);
-        let least = run(Algorithm::LeastConnections, None, Illness::Fails, seed);
-        let latency = run(Algorithm::Latency, None, Illness::Fails, seed);
-        let ejected = run(Algorithm::RoundRobin, ejecting(), Illness::Fails, seed);
+        let turns = run(Algorithm::new("roundrobin"), None, Illness::Fails, seed);
+        let least = run(Algorithm::new("leastconn"), None, Illness::Fails, seed);
+        let latency = run(Algorithm::new("latency"), None, Illness::Fails, seed);
+        let ejected = run(Algorithm::new("roundrobin"), ejecting(), Illness::Fails, seed);
         println!("fails: {turns:?}\n  {least:?}\n  {latency:?}\n  {ejected:?}");
         assert!(turns.errors > 400 && least.errors >= turns.errors * 9 / 10, "{turns:?} {least:?}");
         assert!(latency.errors * 4 < turns.errors, "{latency:?} {turns:?}");

@@ -8,7 +8,7 @@ use weir_backend::*;
 
 #[test]
 fn who_waits_is_served_in_order_and_counts_who_was_before() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let first = lease(choose(&backend));
     let bells = [Bell::default(), Bell::default()];
     let mut waiters: Vec<_> =
@@ -26,7 +26,7 @@ fn who_waits_is_served_in_order_and_counts_who_was_before() {
 
 #[test]
 fn designated_requests_wait_at_their_server() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let held = lease(backend.take(a, false, &at(0), || Bell::default().wake()));
     let mut waiter = waiting(backend.take(a, false, &at(0), || Bell::default().wake()));
@@ -40,7 +40,7 @@ fn designated_requests_wait_at_their_server() {
 
 #[test]
 fn hashed_requests_wait_at_their_server() {
-    let backend = backend(Algorithm::Source, vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(Algorithm::new("source"), vec![limited("a", 1), limited("b", 1)]);
     let hashed = |hash| backend.choose(&ChooseInput { hash: Some(hash), ..at(0) }, || Bell::default().wake());
     let held = lease(hashed(0));
     assert_eq!(held.server().name(), "a");
@@ -50,8 +50,11 @@ fn hashed_requests_wait_at_their_server() {
 
 #[test]
 fn affinity_gives_way_where_the_configuration_says_so() {
-    let settings =
-        |hash_affinity| BackendSettings { algorithm: Algorithm::Source, hash_affinity, ..Default::default() };
+    let settings = |hash_affinity| BackendSettings {
+        algorithm: Algorithm::new("source"),
+        hash_affinity,
+        ..Default::default()
+    };
     let servers = || vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }, limited("b", 1)];
     let hashed = |backend: &Backend| {
         backend.choose(&ChooseInput { hash: Some(0), ..at(0) }, || Bell::default().wake())
@@ -73,7 +76,7 @@ fn affinity_gives_way_where_the_configuration_says_so() {
 #[test]
 fn a_full_queue_sends_elsewhere() {
     let backend =
-        backend(Algorithm::RoundRobin, vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }]);
+        backend(Algorithm::new("roundrobin"), vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }]);
     let a = key(&backend, "a");
     let take = || backend.take(a, false, &at(0), || Bell::default().wake());
     let _held = lease(take());
@@ -84,7 +87,7 @@ fn a_full_queue_sends_elsewhere() {
 #[test]
 fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
     let servers = vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }, limited("b", 1)];
-    let backend = backend(Algorithm::LeastConnections, servers);
+    let backend = backend(Algorithm::new("leastconn"), servers);
     let _held = [lease(choose(&backend)), lease(choose(&backend))];
     let first = waiting(choose(&backend));
     assert_eq!(first.server(), Some(key(&backend, "a")));
@@ -93,7 +96,7 @@ fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
 
 #[test]
 fn priority_goes_by_class_then_by_time_with_its_offset() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut held = Some(lease(choose(&backend)));
     let join = |class, offset, now_ms| {
         let input = ChooseInput { priority: Priority::new(class, offset), ..at(now_ms) };
@@ -139,7 +142,7 @@ fn priorities_keep_to_their_bounds() {
 /// `%sq` and `%bq`: requests that left the queue before, and the request itself; several waits are added up.
 #[test]
 fn who_gives_up_knows_how_many_left_before() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
     let mut first = waiting(choose(&backend));
@@ -165,7 +168,7 @@ fn who_gives_up_knows_how_many_left_before() {
 fn who_joins_later_counts_from_there() {
     #[track_caller]
     fn check(leave: impl FnOnce(&Backend, Waiting, Lease) -> Positions) {
-        let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
         let mut held = lease(choose(&backend));
         for _ in 0..5 {
             let mut waiter = waiting(choose(&backend));
@@ -191,7 +194,7 @@ fn who_joins_later_counts_from_there() {
 
 #[test]
 fn server_and_backend_queues_are_served_by_age() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
     let mut anywhere = waiting(choose(&backend));
@@ -209,7 +212,7 @@ fn server_and_backend_queues_are_served_by_age() {
 
 #[test]
 fn who_gives_up_leaves_no_gap() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let quitter = waiting(choose(&backend));
     let mut patient = waiting(choose(&backend));
@@ -229,7 +232,7 @@ fn who_gives_up_leaves_no_gap() {
 
 #[test]
 fn newcomers_do_not_overtake_r167() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let mut waiter = waiting(choose(&backend));
     drop(held);
@@ -244,7 +247,7 @@ fn newcomers_do_not_overtake_r167() {
 /// is being served. They must get the slot at once instead of retrying in a loop.
 #[test]
 fn redispatch_with_nothing_being_served_makes_progress_r167() {
-    for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections, Algorithm::First] {
+    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
         let backend = backend(algorithm, vec![limited("a", 1), limited("b", 1)]);
         let a = lease(choose(&backend));
         let b = lease(choose(&backend));
@@ -267,7 +270,7 @@ fn redispatch_with_nothing_being_served_makes_progress_r167() {
 
 #[test]
 fn waiters_of_a_server_that_goes_down_choose_again_r168() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = |sticky| backend.take(a, sticky, &at(0), || Bell::default().wake());
     let _held = lease(take(false));
@@ -284,7 +287,7 @@ fn waiters_of_a_server_that_goes_down_choose_again_r168() {
 
 #[test]
 fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let _held = [lease(choose(&backend)), lease(choose(&backend))];
     let bell = Bell::default();
     let mut waiter = waiting(backend.choose(&at(0), || bell.wake()));
@@ -299,7 +302,7 @@ fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
 
 #[test]
 fn a_server_that_comes_up_serves_those_who_wait_r169() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 2)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 2)]);
     let b = key(&backend, "b");
     backend.change(b, Change::State(RequestedState::Maintenance), 0).unwrap();
     let _held = lease(choose(&backend));
@@ -312,7 +315,7 @@ fn a_server_that_comes_up_serves_those_who_wait_r169() {
 
 #[test]
 fn a_raised_limit_serves_those_who_wait() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = lease(choose(&backend));
     let mut waiters: Vec<_> = (0..3).map(|_| waiting(choose(&backend))).collect();
@@ -326,7 +329,7 @@ fn a_raised_limit_serves_those_who_wait() {
 /// Requests that wait for a server get its new slots, even if no request waits for any server.
 #[test]
 fn a_raised_limit_serves_those_who_wait_for_that_server() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = || backend.take(a, false, &at(0), || Bell::default().wake());
     let _held = lease(take());
@@ -339,8 +342,10 @@ fn a_raised_limit_serves_those_who_wait_for_that_server() {
 
 #[test]
 fn time_opens_slots_of_starting_servers() {
-    let backend =
-        backend(Algorithm::RoundRobin, vec![ServerSettings { slow_start_ms: 1_000, ..limited("a", 4) }]);
+    let backend = backend(
+        Algorithm::new("roundrobin"),
+        vec![ServerSettings { slow_start_ms: 1_000, ..limited("a", 4) }],
+    );
     let a = key(&backend, "a");
     backend.change(a, Change::State(RequestedState::Maintenance), 0).unwrap();
     backend.change(a, Change::State(RequestedState::Ready), 1_000).unwrap();
@@ -360,8 +365,11 @@ fn time_opens_slots_of_starting_servers() {
 
 #[test]
 fn the_dynamic_limit_follows_the_backends_load() {
-    let settings =
-        BackendSettings { algorithm: Algorithm::RoundRobin, full_connections: 10, ..Default::default() };
+    let settings = BackendSettings {
+        algorithm: Algorithm::new("roundrobin"),
+        full_connections: 10,
+        ..Default::default()
+    };
     let servers = vec![ServerSettings { minimum_connections: 1, ..limited("a", 4) }];
     let backend = with(settings, servers);
     let mut held = vec![lease(choose(&backend))];
@@ -385,7 +393,7 @@ fn lease_or_granted(choice: Choice, waiter: &mut Waiting) -> Lease {
 
 #[test]
 fn a_forced_slot_ignores_the_limit() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = [lease(choose(&backend)), backend.force(a).unwrap()];
     assert_eq!(backend.server(a).unwrap().served(), 2);
@@ -394,7 +402,7 @@ fn a_forced_slot_ignores_the_limit() {
 
 #[test]
 fn a_lease_that_was_given_back_still_names_its_server() {
-    let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+    let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut first = lease(choose(&backend));
     first.give_back();
     assert_eq!(first.server().name(), "a");

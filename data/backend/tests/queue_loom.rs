@@ -31,7 +31,7 @@ fn check_idle(backend: &Backend) {
 /// A release and a join at once: one of them hands the slot over.
 #[test]
 fn no_wake_up_is_lost_between_release_and_joining_r168() {
-    for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections] {
+    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
         loom::model(move || {
             let backend = backend(algorithm.clone(), vec![limited("a", 1)]);
             let held = lease(choose(&backend));
@@ -48,7 +48,7 @@ fn no_wake_up_is_lost_between_release_and_joining_r168() {
 #[test]
 fn no_wake_up_is_lost_at_a_server_r168() {
     loom::model(|| {
-        let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
         let held = lease(choose(&backend));
         let releasing = thread::spawn(move || drop(held));
@@ -63,7 +63,7 @@ fn no_wake_up_is_lost_at_a_server_r168() {
 #[test]
 fn a_slot_granted_to_a_quitter_goes_on_r168() {
     loom::model(|| {
-        let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
         let held = lease(choose(&backend));
         let quitter = waiting(choose(&backend));
         let mut patient = waiting(choose(&backend));
@@ -80,7 +80,7 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
 #[test]
 fn nobody_waits_for_a_farm_that_is_gone_r169() {
     loom::model(|| {
-        let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1)]);
+        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
         let held = lease(choose(&backend));
         let other = Arc::clone(&backend);
@@ -103,7 +103,7 @@ fn nobody_waits_for_a_farm_that_is_gone_r169() {
 #[test]
 fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
     loom::model(|| {
-        let backend = backend(Algorithm::RoundRobin, vec![limited("a", 1), limited("b", 1)]);
+        let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
         let b = key(&backend, "b");
         backend.change(b, Change::State(RequestedState::Maintenance), 0).unwrap();
         let held = lease(choose(&backend));
@@ -125,7 +125,8 @@ fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
 
 /// One server without a limit, which two workers choose without the lock; both know the farm.
 fn free() -> (Arc<Backend>, ServerKey) {
-    let settings = BackendSettings { workers: 2, algorithm: Algorithm::RoundRobin, ..Default::default() };
+    let settings =
+        BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
     let backend = with(settings, vec![server("a")]);
     (0..2).for_each(|worker| drop(lease(choose_on(&backend, worker))));
     let a = key(&backend, "a");
@@ -197,7 +198,8 @@ fn a_slot_taken_without_the_lock_is_handed_on() {
 #[test]
 fn a_turn_is_drawn_once() {
     loom::model(|| {
-        let settings = BackendSettings { workers: 2, algorithm: Algorithm::RoundRobin, ..Default::default() };
+        let settings =
+            BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
         let backend = with(settings, vec![server("a"), server("b"), server("c")]);
         let other = Arc::clone(&backend);
         let choosing = thread::spawn(move || lease(choose_on(&other, 1)).server().key());
@@ -214,7 +216,8 @@ fn a_turn_is_drawn_once() {
 #[test]
 fn turns_go_on_after_a_change() {
     loom::model(|| {
-        let settings = BackendSettings { workers: 2, algorithm: Algorithm::RoundRobin, ..Default::default() };
+        let settings =
+            BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
         let backend = with(settings, vec![server("a"), server("b"), server("c")]);
         let [a, b, c] = ["a", "b", "c"].map(|name| key(&backend, name));
         let drawn = (0..2).map(|worker| lease(choose_on(&backend, worker)).server().key());

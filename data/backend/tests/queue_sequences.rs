@@ -87,13 +87,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn algorithm() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
-        Just(Algorithm::RoundRobin),
-        Just(Algorithm::StaticRoundRobin),
-        Just(Algorithm::LeastConnections),
-        Just(Algorithm::First),
-        Just(Algorithm::Random { draws: 2 }),
-        Just(Algorithm::Latency),
-        Just(Algorithm::Source),
+        Just(Algorithm::new("roundrobin")),
+        Just(Algorithm::new("static-rr")),
+        Just(Algorithm::new("leastconn")),
+        Just(Algorithm::new("first")),
+        Just(Algorithm::new("random").with(Some(2))),
+        Just(Algorithm::new("latency")),
+        Just(Algorithm::new("source")),
     ]
 }
 

@@ -9,7 +9,7 @@ use weir_backend::*;
 
 #[test]
 fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
-    for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections, Algorithm::First] {
+    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
         let backend = backend(algorithm.clone(), vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&seen);
@@ -32,7 +32,7 @@ fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
 #[test]
 fn a_slow_start_moves_in_steps() {
     let backend = backend(
-        Algorithm::RoundRobin,
+        Algorithm::new("roundrobin"),
         vec![server("a"), ServerSettings { slow_start_ms: 10_000, ..server("b") }],
     );
     let b = key(&backend, "b");
@@ -74,7 +74,7 @@ fn the_order_of_a_farm_is_the_one_in_which_it_is_used() {
         set("a", RequestedState::Ready);
         assert_eq!([first, without, shown()], expected);
     }
-    check(Algorithm::RoundRobin, ["abc", "bc", "abc"]);
-    check(Algorithm::LeastConnections, ["abc", "bc", "abc"]);
-    check(Algorithm::Sticky, ["abc", "bc", "bca"]);
+    check(Algorithm::new("roundrobin"), ["abc", "bc", "abc"]);
+    check(Algorithm::new("leastconn"), ["abc", "bc", "abc"]);
+    check(Algorithm::new("sticky"), ["abc", "bc", "bca"]);
 }

@@ -6,6 +6,7 @@ pub mod assign;
 mod carrier;
 pub mod connect;
 pub mod idle;
+mod key;
 mod pending;
 pub mod plan;
 pub mod retry;

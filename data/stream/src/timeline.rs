@@ -117,7 +117,7 @@ impl StreamLog {
     }
 
     fn how_chosen(&self) -> &'static str {
-        self.stream.choice.word(self.stream.backend.config.settings.balance.algorithm().name())
+        self.stream.choice.word(self.stream.backend.config.settings.balance.word.name)
     }
 
     /// The original request line, as far as it is still available.

@@ -6,6 +6,7 @@
 mod action;
 mod address;
 mod balance;
+mod balance_word;
 mod bind;
 mod check;
 mod check_script;
@@ -44,9 +45,12 @@ pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,
 };
 pub use balance::{
-    Algorithm, BackendTarget, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType,
-    OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UseBackend, UseServer,
+    BackendTarget, Balance, BalanceArgument, CookieMode, CookiePersistence, HashFunction, HashMethod,
+    HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UriKey,
+    UseBackend, UseServer,
 };
+pub(crate) use balance_word::FORMS;
+pub use balance_word::{ALGORITHMS, BalanceSyntax, BalanceWord, LogBalance};
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
 };

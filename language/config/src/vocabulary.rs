@@ -355,7 +355,7 @@ mod tests {
     use weir_expr::table::DataType;
 
     use super::*;
-    use crate::model::{Algorithm, RetryOn};
+    use crate::model::RetryOn;
 
     #[test]
     fn every_word_says_what_it_is_for() {
@@ -373,11 +373,6 @@ mod tests {
             let word = words.iter().find(|word| (word.place, word.name) == (place, name));
             word.map_or(&[][..], |word| word.values)
         };
-        let algorithms = values(WordPlace::Proxy, "balance");
-        for algorithm in Algorithm::ALL {
-            let is_named = |(value, _): &ValueHelp| value.split(['(', ' ']).next() == Some(algorithm.name());
-            assert!(algorithms.iter().any(is_named), "balance {}", algorithm.name());
-        }
         let stored = values(WordPlace::Proxy, "stick-table");
         for data in DataType::ALL {
             assert!(

@@ -8,11 +8,10 @@ use std::time::Duration;
 use weir_backend::persistence::{CookieRules, DynamicCookies};
 use weir_backend::{
     Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashMethod, HashType, OutlierRules,
-    PoolSettings, ServerAddress, ServerSettings, ServicePort, UriKey,
+    PoolSettings, ServerAddress, ServerSettings, ServicePort,
 };
 use weir_config::model::{
-    self, BackendTarget, Balance, Host, InitialAddress, PreserveAffinity, Redispatch, ServerPort,
-    TransparentSource,
+    self, BackendTarget, Host, InitialAddress, PreserveAffinity, Redispatch, ServerPort, TransparentSource,
 };
 
 use super::{BuildError, Options, Resolver, Warning, shares_idle};
@@ -69,7 +68,7 @@ pub(super) fn backend(
         is_listen: config.is_frontend(),
         log_health_checks: settings.options.log_health_checks,
         workers: options.workers.max(1),
-        algorithm: algorithm(&settings.balance),
+        algorithm: Algorithm::new(settings.balance.word.name).with(settings.balance.number()),
         hash_type: hash_type(settings.hash_type),
         hash_balance_factor: settings.hash_balance_factor,
         hash_affinity: match settings.hash_preserve_affinity {
@@ -424,31 +423,6 @@ fn resolve_source(
     Ok(())
 }
 
-fn algorithm(balance: &Balance) -> Algorithm {
-    match balance {
-        Balance::RoundRobin => Algorithm::RoundRobin,
-        Balance::StaticRoundRobin => Algorithm::StaticRoundRobin,
-        Balance::LeastConnections => Algorithm::LeastConnections,
-        Balance::First => Algorithm::First,
-        Balance::Random { draws } => Algorithm::Random { draws: *draws },
-        Balance::Latency => Algorithm::Latency,
-        Balance::Source => Algorithm::Source,
-        Balance::Uri { length, depth, whole, path_only } => {
-            Algorithm::Uri(UriKey { whole: *whole, length: *length, depth: *depth, path_only: *path_only })
-        }
-        Balance::UrlParameter { name, check_post } => {
-            Algorithm::UrlParameter { name: name.to_string(), check_post: *check_post }
-        }
-        Balance::Header { name, use_domain_only } => {
-            Algorithm::Header { name: name.to_string(), use_domain_only: *use_domain_only }
-        }
-        Balance::LogHash(_) => Algorithm::LogMessage,
-        Balance::Sticky => Algorithm::Sticky,
-        // The caller with the stream computes the hash.
-        Balance::Hash(_) | Balance::RdpCookie { .. } => Algorithm::Expression,
-    }
-}
-
 pub(super) fn hash_type(known: model::HashType) -> HashType {
     HashType {
         method: match known.method {
@@ -481,3 +455,18 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 
 /// The size of `sun_path` on Linux.
 const SUN_PATH: usize = 108;
+
+#[cfg(test)]
+mod tests {
+    use weir_config::model::ALGORITHMS;
+
+    /// An algorithm that could be written and not used would end the program at its start.
+    #[test]
+    fn each_word_of_balance_is_one_of_a_row() {
+        let mut written: Vec<_> = ALGORITHMS.iter().map(|word| (word.name, word.hashes())).collect();
+        let mut known: Vec<_> = weir_backend::algorithms().collect();
+        written.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(written, known);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{self, Balance, Config, Mode};
+use weir_config::model::{self, BalanceArgument, Config, LogBalance, Mode};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink};
 use weir_logs::farm::{LogFarm, LogTransport, Policy};
@@ -79,10 +79,11 @@ fn transport(
 }
 
 fn policy(settings: &model::Settings) -> Policy {
-    match &settings.balance {
-        Balance::RoundRobin => Policy::Turns,
-        Balance::Sticky => Policy::Sticky,
-        Balance::LogHash(converters) => {
+    let balance = &settings.balance;
+    match (balance.word.logs, &balance.argument) {
+        (Some(LogBalance::Turns), _) => Policy::Turns,
+        (Some(LogBalance::Sticky), _) => Policy::Sticky,
+        (Some(LogBalance::Hash), BalanceArgument::LogMessage(converters)) => {
             Policy::Hash(Arc::clone(converters), backends::hash_type(settings.hash_type))
         }
         // There is no load to compare, so one draw is enough (manual, "balance").

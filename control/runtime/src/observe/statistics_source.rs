@@ -565,7 +565,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
         row.set_with(Field::H1BytesIn, || figures.sum(BackendCounter::ResponseBytesIn));
         row.set_with(Field::H1BytesOut, || figures.sum(BackendCounter::RequestBytesOut));
     }
-    row.set_with(Field::Algo, || proxy.config.settings.balance.algorithm().name());
+    row.set_with(Field::Algo, || proxy.config.settings.balance.word.name);
     row.set_with(Field::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
 }
 

@@ -51,11 +51,11 @@ fn lease(choice: Choice) -> Lease {
 }
 
 const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::RoundRobin,
-    Algorithm::StaticRoundRobin,
-    Algorithm::LeastConnections,
-    Algorithm::Random { draws: 2 },
-    Algorithm::Source,
+    Algorithm::new("roundrobin"),
+    Algorithm::new("static-rr"),
+    Algorithm::new("leastconn"),
+    Algorithm::new("random").with(Some(2)),
+    Algorithm::new("source"),
 ];
 
 /// 5,000 servers go down and come up in a second, but for the first one, while a request arrives each millisecond. Returns how often all
@@ -126,7 +126,7 @@ fn no_backend_looks_at_all_servers_for_each_change() {
 /// Servers that come and go one by one are not a reason to look at all others, even if a request arrives after each change.
 #[test]
 fn adding_and_removing_looks_at_no_other_server() {
-    let backend = farm(Algorithm::RoundRobin, 5_000, 0);
+    let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
     let before = backend.lb_state.lock().visits();
     for number in 0..1_000 {
         let settings = ServerSettings { name: format!("new{number}"), ..ServerSettings::default() };
@@ -143,7 +143,7 @@ fn adding_and_removing_looks_at_no_other_server() {
 /// The same where all servers are full, and requests wait: each server that comes up, or is left by a request, serves one of them.
 #[test]
 fn who_waits_does_not_make_changes_expensive() {
-    for algorithm in [Algorithm::RoundRobin, Algorithm::LeastConnections] {
+    for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
         let backend = farm(algorithm.clone(), 5_000, 1);
         let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
         let mut waiting = std::collections::VecDeque::new();
@@ -173,7 +173,7 @@ fn who_waits_does_not_make_changes_expensive() {
 /// A watcher is shown what changed at the end of each batch, though nothing asks the farm for a server.
 #[test]
 fn a_watcher_is_shown_a_batch_at_once() {
-    let backend = farm(Algorithm::RoundRobin, 5_000, 0);
+    let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
     let shown = Arc::new(std::sync::Mutex::new((0, 0)));
     let told = Arc::clone(&shown);
     backend.watch(Box::new(move |farm| {
@@ -197,7 +197,7 @@ fn a_watcher_is_shown_a_batch_at_once() {
 /// The requests of a server that went down end one after the other: it does not become the least loaded one by that.
 #[test]
 fn who_left_is_not_the_least_loaded() {
-    let backend = farm(Algorithm::LeastConnections, 300, 0);
+    let backend = farm(Algorithm::new("leastconn"), 300, 0);
     let leases: Vec<_> = (0..300).map(|random| lease(choose(&backend, random, 1))).collect();
     let (gone, others): (Vec<_>, Vec<_>) =
         leases.into_iter().partition(|lease| lease.server().key() == ServerKey::configured(7));
@@ -215,7 +215,7 @@ fn who_left_is_not_the_least_loaded() {
 /// the lock again.
 #[test]
 fn workers_choose_under_the_lock_until_it_is_calm() {
-    let backend = farm(Algorithm::RoundRobin, 5_000, 0);
+    let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
     drop(choose(&backend, 1, 1));
     assert!(backend.version().is_free());
     drop(report(&backend, 7, false, 10));
@@ -229,7 +229,7 @@ fn workers_choose_under_the_lock_until_it_is_calm() {
 #[test]
 fn what_is_postponed_shows_nowhere() {
     let count = LARGE_FARM as u32 + 10;
-    let backend = farm(Algorithm::RoundRobin, count, 0);
+    let backend = farm(Algorithm::new("roundrobin"), count, 0);
     for rank in 0..count {
         drop(report(&backend, rank, false, 1));
         assert_eq!(backend.usable_servers(), count - rank - 1);
@@ -246,7 +246,7 @@ fn what_is_postponed_shows_nowhere() {
 #[test]
 fn nobody_waits_for_what_is_postponed() {
     let count = LARGE_FARM as u32 + 1;
-    let backend = farm(Algorithm::RoundRobin, count, 1);
+    let backend = farm(Algorithm::new("roundrobin"), count, 1);
     drop(report(&backend, 0, false, 1));
     let mut leases: Vec<_> = (1..count).map(|random| lease(choose(&backend, random.into(), 1))).collect();
     drop(report(&backend, 0, true, 1));

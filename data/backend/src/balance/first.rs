@@ -2,24 +2,35 @@
 
 use std::sync::Arc;
 
-use super::{Farm, Member, Pick};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
+use crate::algorithm::AlgorithmDecl;
+
+pub(super) static ROW: AlgorithmRow =
+    AlgorithmRow { decl: AlgorithmDecl::new(&["first"]), build: |_| Box::new(First::default()) };
 
 /// The members by ascending identifier.
 #[derive(Clone, Default)]
-pub(crate) struct First {
+struct First {
     order: Arc<[usize]>,
 }
 
-impl First {
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
+impl Structure for First {
+    fn rebuild(&mut self, members: &[Member]) {
         let mut order: Vec<usize> = (0..members.len()).collect();
         order.sort_by_key(|member| members[*member].server.id());
         self.order = order.into();
     }
 
-    pub(super) fn pick(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
         let member = others.chain(avoid).find(|member| farm.has_room(*member));
         member.map_or(Pick::Saturated, Pick::Free)
+    }
+
+    fn follow(&mut self, leader: &dyn Structure) {
+        if let Some(leader) = same_kind(leader) {
+            self.clone_from(leader);
+        }
     }
 }

@@ -4,11 +4,17 @@
 //! average is each worker's own; errors count as slow answers (`traffic.rs`).
 
 use super::random::Random;
-use super::{Farm, Member, Pick, Request, around};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, around, same_kind};
+use crate::algorithm::AlgorithmDecl;
+
+pub(super) static ROW: AlgorithmRow = AlgorithmRow {
+    decl: AlgorithmDecl::new(&["latency"]).weighs_traffic().compares_load(|_| true),
+    build: |_| Box::new(Latency::new()),
+};
 
 /// Draws two.
 #[derive(Clone)]
-pub(crate) struct Latency {
+struct Latency {
     random: Random,
 }
 
@@ -16,15 +22,17 @@ pub(crate) struct Latency {
 const REDRAWS: usize = 4;
 
 impl Latency {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { random: Random::new(2, 0) }
     }
+}
 
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
+impl Structure for Latency {
+    fn rebuild(&mut self, members: &[Member]) {
         self.random.rebuild(members);
     }
 
-    pub(super) fn pick(&self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
         let mut entropy = request.random;
         let draw = |entropy: &mut u64, not: Option<usize>| {
             (0..REDRAWS)
@@ -41,6 +49,12 @@ impl Latency {
         // If the drawn members have no room, their neighbours are tried: no request waits while a member has room.
         let mut candidates = around(farm.members.len(), best, request.avoid);
         candidates.find(|member| farm.has_room(*member)).map_or(Pick::Saturated, Pick::Free)
+    }
+
+    fn follow(&mut self, leader: &dyn Structure) {
+        if let Some(leader) = same_kind(leader) {
+            self.clone_from(leader);
+        }
     }
 }
 
@@ -76,7 +90,7 @@ mod tests {
         let members = members(&[1, 1, 1]);
         let mut latency = Latency::new();
         latency.rebuild(&members);
-        let picks = |avoid| {
+        let mut picks = |avoid| {
             let mut counts = [0; 3];
             for random in 0..3_000 {
                 match latency.pick(&farm(&members), &request(random, avoid)) {

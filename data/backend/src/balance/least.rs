@@ -2,11 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::{Farm, Member, Pick, load};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, load};
+use crate::algorithm::AlgorithmDecl;
+
+// The leader alone orders servers, by the load of all: there is nothing to follow.
+pub(super) static ROW: AlgorithmRow = AlgorithmRow {
+    decl: AlgorithmDecl::new(&["leastconn"]).orders_by_load().compares_load(|_| true),
+    build: |_| Box::new(LeastLoaded::default()),
+};
 
 /// The members by load.
 #[derive(Default)]
-pub(crate) struct LeastLoaded {
+struct LeastLoaded {
     /// Load for the weight, turn, member; ascending.
     order: BTreeSet<(u64, u64, usize)>,
     /// The same by member.
@@ -14,20 +21,20 @@ pub(crate) struct LeastLoaded {
     turn: u64,
 }
 
-impl LeastLoaded {
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
+impl Structure for LeastLoaded {
+    fn rebuild(&mut self, members: &[Member]) {
         self.places = members.iter().map(|member| (relative_load(member), self.turn)).collect();
         self.order = (0..).zip(&self.places).map(|(member, (load, turn))| (*load, *turn, member)).collect();
     }
 
     /// A member takes no more visitors. It is not chosen until its load or the farm changes.
-    pub(super) fn leave(&mut self, member: usize) {
+    fn leave(&mut self, member: usize) {
         let (load, turn) = self.places[member];
         self.order.remove(&(load, turn, member));
     }
 
     /// Moves a member to the position of its load, behind its equals.
-    pub(super) fn load_changed(&mut self, member: usize, members: &[Member]) {
+    fn load_changed(&mut self, member: usize, members: &[Member]) {
         let (load, turn) = self.places[member];
         let now = relative_load(&members[member]);
         if now == load {
@@ -39,7 +46,8 @@ impl LeastLoaded {
         self.order.insert((now, self.turn, member));
     }
 
-    pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let avoid = request.avoid;
         let others = self.order.iter().map(|(_, _, member)| *member).filter(|member| Some(*member) != avoid);
         let accepts = |member: &usize| farm.has_room(*member) || accepts_waiter(farm, *member);
         match others.chain(avoid).find(accepts) {

@@ -8,57 +8,27 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::{Farm, Member, Pick, around};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, around};
+use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
 use crate::server::weight::displayed;
 
+pub(super) static ROW: AlgorithmRow = AlgorithmRow {
+    decl: AlgorithmDecl::new(&["static-rr"]).turns(TurnUse::Always).weights(WeightUse::Fixed),
+    build: |_| Box::new(Map::default()),
+};
+
 /// The map, and the position of `static-rr` in it.
 #[derive(Default)]
-pub(crate) struct Map {
+pub(super) struct Map {
     slots: Arc<[u32]>,
     next: usize,
 }
 
 impl Map {
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
-        let weights: Vec<u32> = members.iter().map(|member| displayed(member.weight)).collect();
-        let slots = interleave(&weights);
-        if *slots != *self.slots {
-            self.slots = slots.into();
-            self.next = 0;
-        }
-    }
-
     /// Shares the map of `leader`.
-    pub(super) fn follow(&mut self, leader: &Self) {
+    pub(super) fn share(&mut self, leader: &Self) {
         self.slots = Arc::clone(&leader.slots);
-    }
-
-    /// The coming turns: the map, repeated for ever.
-    pub(super) fn give_ahead(&self) -> Sequence {
-        Sequence { members: Arc::clone(&self.slots), first: self.next, repeats_from: Some(0) }
-    }
-
-    /// Sets the position of the next turn.
-    pub(super) fn take_back(&mut self, slot: usize) {
-        self.next = slot;
-    }
-
-    /// The next in turn that has room.
-    pub(super) fn next(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
-        let mut fallback = None;
-        for position in around(self.slots.len(), self.next, None) {
-            let member = self.slots[position] as usize;
-            if !farm.has_room(member) {
-                continue;
-            }
-            if Some(member) == avoid {
-                fallback = Some(position);
-                continue;
-            }
-            return self.advance(position);
-        }
-        fallback.map_or(Pick::Saturated, |position| self.advance(position))
     }
 
     fn advance(&mut self, position: usize) -> Pick {
@@ -72,6 +42,44 @@ impl Map {
         let start = hash as usize % length;
         let others = around(self.slots.len(), start, None).map(|position| self.slots[position] as usize);
         others.filter(move |member| Some(*member) != avoid).chain(avoid)
+    }
+}
+
+impl Structure for Map {
+    fn rebuild(&mut self, members: &[Member]) {
+        let weights: Vec<u32> = members.iter().map(|member| displayed(member.weight)).collect();
+        let slots = interleave(&weights);
+        if *slots != *self.slots {
+            self.slots = slots.into();
+            self.next = 0;
+        }
+    }
+
+    /// The coming turns: the map, repeated for ever.
+    fn give_ahead(&mut self) -> Option<Sequence> {
+        Some(Sequence { members: Arc::clone(&self.slots), first: self.next, repeats_from: Some(0) })
+    }
+
+    /// Sets the position of the next turn.
+    fn take_back(&mut self, slot: usize) {
+        self.next = slot;
+    }
+
+    /// The next in turn that has room.
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let mut fallback = None;
+        for position in around(self.slots.len(), self.next, None) {
+            let member = self.slots[position] as usize;
+            if !farm.has_room(member) {
+                continue;
+            }
+            if Some(member) == request.avoid {
+                fallback = Some(position);
+                continue;
+            }
+            return self.advance(position);
+        }
+        fallback.map_or(Pick::Saturated, |position| self.advance(position))
     }
 }
 

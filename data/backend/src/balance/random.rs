@@ -3,11 +3,21 @@
 use std::sync::Arc;
 
 use super::ring::Bound;
-use super::{Farm, Member, Pick, Request, around};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, around, same_kind};
+use crate::algorithm::AlgorithmDecl;
+use crate::settings::DEFAULT_DRAWS;
+
+pub(super) static ROW: AlgorithmRow = AlgorithmRow {
+    decl: AlgorithmDecl::new(&["random"]).compares_load(|number| number.unwrap_or(DEFAULT_DRAWS) > 1),
+    build: |settings| {
+        let draws = settings.algorithm.number().unwrap_or(DEFAULT_DRAWS);
+        Box::new(Random::new(draws, settings.hash_balance_factor))
+    },
+};
 
 /// The running sum of the weights, for drawing.
 #[derive(Clone)]
-pub(crate) struct Random {
+pub(super) struct Random {
     draws: u32,
     /// `hash-balance-factor`.
     factor: u32,
@@ -22,7 +32,17 @@ impl Random {
         Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Arc::default() }
     }
 
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
+    /// One of the members, by weight; none where there are none.
+    pub(super) fn draw(&self, entropy: &mut u64) -> Option<usize> {
+        let total = *self.sums.last()?;
+        // Maps 64 random bits to 0..total without a division; the bias is below 2^-40.
+        let point = (u128::from(split_mix(entropy)) * u128::from(total)) >> 64;
+        Some(self.sums.partition_point(|sum| u128::from(*sum) <= point))
+    }
+}
+
+impl Structure for Random {
+    fn rebuild(&mut self, members: &[Member]) {
         let mut sum = 0;
         let sums = members.iter().map(|member| {
             sum += u64::from(member.weight);
@@ -31,7 +51,7 @@ impl Random {
         self.sums = sums.collect();
     }
 
-    pub(super) fn pick(&self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
         let mut entropy = request.random;
         let drawn = (0..self.draws).filter_map(|_| self.draw(&mut entropy));
         let wanted = drawn.filter(|member| Some(*member) != request.avoid);
@@ -46,12 +66,10 @@ impl Random {
         light.or(first).map_or(Pick::Saturated, Pick::Free)
     }
 
-    /// One of the members, by weight; none where there are none.
-    pub(super) fn draw(&self, entropy: &mut u64) -> Option<usize> {
-        let total = *self.sums.last()?;
-        // Maps 64 random bits to 0..total without a division; the bias is below 2^-40.
-        let point = (u128::from(split_mix(entropy)) * u128::from(total)) >> 64;
-        Some(self.sums.partition_point(|sum| u128::from(*sum) <= point))
+    fn follow(&mut self, leader: &dyn Structure) {
+        if let Some(leader) = same_kind(leader) {
+            self.clone_from(leader);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::server_key::ServerKey;
 
 /// The points, ascending.
-pub(crate) struct Ring {
+pub(super) struct Ring {
     points: Arc<Vec<(u32, u32)>>,
     /// Whose points these are, in the order of the members.
     owners: Vec<PointOwner>,
@@ -63,7 +63,7 @@ impl Ring {
     }
 
     /// Shares the points of `leader`.
-    pub(super) fn follow(&mut self, leader: &Self) {
+    pub(super) fn share(&mut self, leader: &Self) {
         self.points = Arc::clone(&leader.points);
     }
 

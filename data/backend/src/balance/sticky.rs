@@ -6,19 +6,23 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Farm, Member, Pick};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
+use crate::algorithm::AlgorithmDecl;
 use crate::server_key::ServerKey;
+
+pub(super) static ROW: AlgorithmRow =
+    AlgorithmRow { decl: AlgorithmDecl::new(&["sticky"]), build: |_| Box::new(Sticky::default()) };
 
 /// The line.
 #[derive(Default)]
-pub(crate) struct Sticky {
+struct Sticky {
     line: Vec<ServerKey>,
     /// The same as positions among the members.
     order: Arc<[usize]>,
 }
 
-impl Sticky {
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
+impl Structure for Sticky {
+    fn rebuild(&mut self, members: &[Member]) {
         let keys = || members.iter().map(|member| member.server.key());
         let positions: HashMap<ServerKey, usize> = keys().zip(0..).collect();
         self.line.retain(|key| positions.contains_key(key));
@@ -28,12 +32,15 @@ impl Sticky {
     }
 
     /// Copies the line of `leader`, which knows when servers left and came back.
-    pub(super) fn follow(&mut self, leader: &Self) {
-        self.order = Arc::clone(&leader.order);
+    fn follow(&mut self, leader: &dyn Structure) {
+        if let Some(leader) = same_kind::<Self>(leader) {
+            self.order = Arc::clone(&leader.order);
+        }
     }
 
     /// The first member, even if it has no room. Another one is only used when the first is to be avoided.
-    pub(super) fn pick(&self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
         match others.chain(avoid).next() {
             Some(member) if farm.has_room(member) => Pick::Free(member),
@@ -43,14 +50,14 @@ impl Sticky {
     }
 
     /// Positions among the members, the one in use first.
-    pub(super) fn order(&self) -> &[usize] {
-        &self.order
+    fn order(&self) -> Option<&[usize]> {
+        Some(&self.order)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::members;
+    use super::super::fixture::{members, request};
     use super::*;
 
     fn farm(members: &[Member]) -> Farm<'_> {
@@ -62,21 +69,21 @@ mod tests {
         let mut sticky = Sticky::default();
         let mut all = members(&[1, 9, 1]);
         sticky.rebuild(&all);
-        assert_eq!(sticky.pick(&farm(&all), None), Pick::Free(0));
-        assert_eq!(sticky.pick(&farm(&all), Some(0)), Pick::Free(1));
+        assert_eq!(sticky.pick(&farm(&all), &request(None)), Pick::Free(0));
+        assert_eq!(sticky.pick(&farm(&all), &request(Some(0))), Pick::Free(1));
         let first = all.remove(0);
         sticky.rebuild(&all);
-        assert_eq!(sticky.pick(&farm(&all), None), Pick::Free(0), "the next one");
+        assert_eq!(sticky.pick(&farm(&all), &request(None)), Pick::Free(0), "the next one");
         all.insert(0, first);
         sticky.rebuild(&all);
-        assert_eq!(sticky.order(), [1, 2, 0]);
-        assert_eq!(sticky.pick(&farm(&all), None), Pick::Free(1), "still the same");
+        assert_eq!(sticky.order(), Some(&[1, 2, 0][..]));
+        assert_eq!(sticky.pick(&farm(&all), &request(None)), Pick::Free(1), "still the same");
     }
 
     #[test]
     fn nobody_is_no_choice() {
         let mut sticky = Sticky::default();
         sticky.rebuild(&[]);
-        assert_eq!(sticky.pick(&farm(&[]), None), Pick::Saturated);
+        assert_eq!(sticky.pick(&farm(&[]), &request(None)), Pick::Saturated);
     }
 }

@@ -10,13 +10,19 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{Farm, Member, Pick};
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure};
+use crate::algorithm::{AlgorithmDecl, TurnUse};
 use crate::rotation::Sequence;
 use crate::server_key::ServerKey;
 
+pub(super) static ROW: AlgorithmRow = AlgorithmRow {
+    decl: AlgorithmDecl::new(&["roundrobin"]).turns(TurnUse::Always),
+    build: |_| Box::new(Turns::default()),
+};
+
 /// The members by the turn at which they are due.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(super) struct Turns {
     entries: Vec<Entry>,
     /// Members with a rank.
     ranked: BTreeSet<Rank>,
@@ -83,8 +89,8 @@ enum Before {
 /// How many turns are computed ahead at most: a round of most farms, and a short time under the lock.
 const AHEAD_LIMIT: usize = 1_024;
 
-impl Turns {
-    pub(super) fn rebuild(&mut self, members: &[Member]) {
+impl Structure for Turns {
+    fn rebuild(&mut self, members: &[Member]) {
         self.ahead.clear();
         if self.entries.len() == 1 && self.ranked.is_empty() {
             // A single member takes its turns without asking for them.
@@ -120,8 +126,10 @@ impl Turns {
         self.newcomers.make_contiguous().sort_by_key(|position| Reverse(self.entries[*position].weight));
     }
 
-    pub(super) fn pick(&mut self, farm: &Farm<'_>, avoid: Option<usize>) -> Pick {
-        let Some(member) = self.next(|member| farm.has_room(member), avoid) else { return Pick::Saturated };
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        let Some(member) = self.next(|member| farm.has_room(member), request.avoid) else {
+            return Pick::Saturated;
+        };
         // A single member takes its turns without asking for them, with and without the lock.
         if self.entries.len() == 1 {
             return Pick::Free(member);
@@ -141,7 +149,7 @@ impl Turns {
 
     /// Gives the next turns ahead: until they repeat, as those of most farms do after a round or two, or up to the
     /// limit.
-    pub(super) fn give_ahead(&mut self) -> Sequence {
+    fn give_ahead(&mut self) -> Option<Sequence> {
         let divisor =
             self.entries.iter().map(|entry| u64::from(entry.weight)).fold(0, greatest_common_divisor);
         let round = usize::try_from(self.total / divisor.max(1)).unwrap_or(usize::MAX);
@@ -157,27 +165,11 @@ impl Turns {
         }
         let members = ahead.iter().map(|given| u32::try_from(given.member).unwrap_or(u32::MAX)).collect();
         self.ahead = ahead;
-        Sequence { members, first: 0, repeats_from }
-    }
-
-    fn give_next(&mut self, count: usize, given: &mut Vec<Given>) {
-        for _ in 0..count {
-            let Some(member) = self.next(|_| true, None) else { return };
-            given.push(self.give(member));
-        }
-    }
-
-    /// The state that determines all coming turns, whatever the clock; none while there are newcomers.
-    fn standing(&self) -> Option<Vec<(u64, u64, usize)>> {
-        let relative = |rank: &Rank| {
-            let rest = self.entries[rank.member].due.map_or(0, |(due, _)| due.rest);
-            (rank.turn.wrapping_sub(self.clock), rest, rank.member)
-        };
-        self.newcomers.is_empty().then(|| self.ranked.iter().map(relative).collect())
+        Some(Sequence { members, first: 0, repeats_from })
     }
 
     /// Takes back the turns given ahead, from this one on.
-    pub(super) fn take_back(&mut self, from: usize) {
+    fn take_back(&mut self, from: usize) {
         while self.ahead.len() > from {
             let Some(Given { member, before }) = self.ahead.pop() else { return };
             let entry = &mut self.entries[member];
@@ -194,6 +186,24 @@ impl Turns {
             self.clock -= 1;
         }
         self.ahead.clear();
+    }
+}
+
+impl Turns {
+    fn give_next(&mut self, count: usize, given: &mut Vec<Given>) {
+        for _ in 0..count {
+            let Some(member) = self.next(|_| true, None) else { return };
+            given.push(self.give(member));
+        }
+    }
+
+    /// The state that determines all coming turns, whatever the clock; none while there are newcomers.
+    fn standing(&self) -> Option<Vec<(u64, u64, usize)>> {
+        let relative = |rank: &Rank| {
+            let rest = self.entries[rank.member].due.map_or(0, |(due, _)| due.rest);
+            (rank.turn.wrapping_sub(self.clock), rest, rank.member)
+        };
+        self.newcomers.is_empty().then(|| self.ranked.iter().map(relative).collect())
     }
 
     fn next(&self, accepts: impl Fn(usize) -> bool, avoid: Option<usize>) -> Option<usize> {
@@ -251,7 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::balance::fixture::{farm, members, members_with};
+    use crate::balance::fixture::{farm, members, members_with, request};
     use crate::settings::ServerSettings;
 
     fn turns(members: &[Member]) -> Turns {
@@ -261,7 +271,7 @@ mod tests {
     }
 
     fn picks(turns: &mut Turns, members: &[Member], count: usize) -> Vec<u32> {
-        let pick = |turns: &mut Turns| match turns.pick(&farm(members), None) {
+        let pick = |turns: &mut Turns| match turns.pick(&farm(members), &request(None)) {
             Pick::Free(member) => member as u32,
             other => panic!("{other:?}"),
         };
@@ -279,7 +289,7 @@ mod tests {
             let members = members(&weights);
             let (mut ahead, mut single) = (turns(&members), turns(&members));
             prop_assert_eq!(picks(&mut ahead, &members, first), picks(&mut single, &members, first));
-            let sequence = ahead.give_ahead();
+            let sequence = ahead.give_ahead().unwrap();
             let end = (0..taken).find(|turn| sequence.index(*turn).is_none()).unwrap_or(taken);
             let given: Vec<u32> =
                 (0..end).map(|turn| sequence.members[sequence.index(turn).unwrap()]).collect();
@@ -295,7 +305,7 @@ mod tests {
         #[track_caller]
         fn check(weights: &[u32], expected: Option<usize>) {
             let members = members(weights);
-            let sequence = turns(&members).give_ahead();
+            let sequence = turns(&members).give_ahead().unwrap();
             assert_eq!(sequence.repeats_from.map(|from| sequence.members.len() - from), expected);
         }
         check(&[1, 1], Some(2));
@@ -368,7 +378,7 @@ mod tests {
             let mut turns = Turns::default();
             turns.rebuild(&members);
             let sequence: String = (0..expected.len())
-                .map(|_| match turns.pick(&farm(&members), None) {
+                .map(|_| match turns.pick(&farm(&members), &request(None)) {
                     Pick::Free(member) => char::from(b'a' + member as u8),
                     other => panic!("{other:?}"),
                 })

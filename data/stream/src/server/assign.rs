@@ -1,7 +1,7 @@
 //! The choice of a server: rules, persistence, the balancing algorithm, and the queue.
 
-use weir_backend::{Algorithm, Choice, ChooseInput, Lease, Outcome, Server, ServerKey, Waiting, hash, key};
-use weir_config::model::{Balance, ServerTarget};
+use weir_backend::{Choice, ChooseInput, HashType, Lease, Outcome, Server, ServerKey, Waiting, hash};
+use weir_config::model::{BalanceArgument, ServerTarget};
 use weir_containers::PooledFuture;
 use weir_http::Method;
 
@@ -10,6 +10,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::fetch::rdp;
+use crate::server::key;
 use crate::stream::choice::Designation;
 use crate::stream::phases::ChoicePhase;
 use crate::stream::{Phase, Stream, StreamError};
@@ -289,26 +290,36 @@ impl ChoicePhase {
 
     /// The hash for the algorithm; none when it has no key or the request lacks it.
     fn balance_hash(&mut self) -> Option<u32> {
-        let settings = self.stream.backend.servers().settings();
-        let kind = settings.hash_type;
+        let kind = self.stream.backend.servers().settings().hash_type;
         let raw = self.stream.request.message.bytes();
         let head = &self.stream.request.message.head;
-        match &settings.algorithm {
-            Algorithm::Source => self.stream.source().ip().map(|address| key::source(kind, address)),
-            Algorithm::Uri(arguments) if self.stream.request.is_known() => {
-                Some(key::uri(kind, *arguments, head.uri(raw)))
+        match &self.stream.backend.config.settings.balance.argument {
+            BalanceArgument::Plain | BalanceArgument::Draws(_) | BalanceArgument::LogMessage(_) => None,
+            BalanceArgument::Source => self.stream.source().ip().map(|address| key::source(kind, address)),
+            BalanceArgument::RdpCookie { name } => {
+                match rdp::cookie(self.stream.client.input(), name.as_bytes()) {
+                    rdp::Found::Value(value) => Some(hash::hash(kind, value)),
+                    rdp::Found::Nothing | rdp::Found::TooShort => None,
+                }
             }
-            Algorithm::UrlParameter { name, .. } if self.stream.request.is_known() => {
+            BalanceArgument::Expression(_) => hash_of_expression(&mut self.stream, kind),
+            BalanceArgument::Uri(_)
+            | BalanceArgument::UrlParameter { .. }
+            | BalanceArgument::Header { .. }
+                if !self.stream.request.is_known() =>
+            {
+                None
+            }
+            BalanceArgument::Uri(arguments) => Some(key::uri(kind, *arguments, head.uri(raw))),
+            BalanceArgument::UrlParameter { name, .. } => {
                 let found = key::parameter(name, key::query(head.uri(raw)));
                 let found = found.or_else(|| self.parameter_in_form(name));
                 found.map(|value| hash::hash(kind, value))
             }
-            Algorithm::Header { name, use_domain_only } if self.stream.request.is_known() => {
+            BalanceArgument::Header { name, use_domain_only } => {
                 let value = head.find_line(raw, name.as_bytes(), 1)?;
                 Some(hash::hash(kind, key::header_part(value, *use_domain_only)))
             }
-            Algorithm::Expression => hash_of_expression(&mut self.stream),
-            _ => None,
         }
     }
 
@@ -324,24 +335,18 @@ impl ChoicePhase {
 
     /// Whether the choice of a server depends on the request's body, which only a POST has.
     pub(crate) fn balances_on_body(&self) -> bool {
-        let algorithm = self.stream.backend.backend.as_ref().map(|backend| &backend.settings().algorithm);
-        matches!(algorithm, Some(Algorithm::UrlParameter { check_post: true, .. }))
+        let argument = &self.stream.backend.config.settings.balance.argument;
+        self.stream.backend.backend.is_some()
+            && matches!(argument, BalanceArgument::UrlParameter { check_post: true, .. })
             && self.stream.request.message.head.method() == Method::Post
     }
 }
 
-fn hash_of_expression(stream: &mut Stream) -> Option<u32> {
+fn hash_of_expression(stream: &mut Stream, kind: HashType) -> Option<u32> {
     let backend = stream.backend.proxy().clone();
-    let kind = backend.servers().settings().hash_type;
-    match &backend.config.settings.balance {
-        Balance::Hash(expression) => {
-            let value = stream.evaluate_string(expression)?;
-            Some(hash::hash(kind, &value))
-        }
-        Balance::RdpCookie { name } => match rdp::cookie(stream.client.input(), name.as_bytes()) {
-            rdp::Found::Value(value) => Some(hash::hash(kind, value)),
-            rdp::Found::Nothing | rdp::Found::TooShort => None,
-        },
-        _ => None,
-    }
+    let BalanceArgument::Expression(expression) = &backend.config.settings.balance.argument else {
+        return None;
+    };
+    let value = stream.evaluate_string(expression)?;
+    Some(hash::hash(kind, &value))
 }

@@ -4,8 +4,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock, RwLock};
 
-use weir_backend::{Backend, BackendSettings, CookieRules, ServerAddress, ServerSettings, ServicePort};
-use weir_config::model::{self, Balance, Redispatch, RulesetKind};
+use weir_backend::{
+    Algorithm, Backend, BackendSettings, CookieRules, ServerAddress, ServerSettings, ServicePort,
+};
+use weir_config::model::{self, Redispatch, RulesetKind};
 use weir_config::{Inputs, parse};
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
@@ -174,15 +176,7 @@ fn listener(bind: &model::Bind, workers: usize) -> Listener {
 
 fn backend(config: &model::Proxy, workers: usize) -> Arc<Backend> {
     let settings = &config.settings;
-    let algorithm = match &settings.balance {
-        Balance::RoundRobin => weir_backend::Algorithm::RoundRobin,
-        Balance::LeastConnections => weir_backend::Algorithm::LeastConnections,
-        Balance::Source => weir_backend::Algorithm::Source,
-        Balance::First => weir_backend::Algorithm::First,
-        Balance::Random { draws } => weir_backend::Algorithm::Random { draws: *draws },
-        Balance::Hash(_) | Balance::RdpCookie { .. } => weir_backend::Algorithm::Expression,
-        other => panic!("{other:?} has no place in these tests yet"),
-    };
+    let algorithm = Algorithm::new(settings.balance.word.name).with(settings.balance.number());
     let redispatch = match settings.options.redispatch {
         Redispatch::Off => 0,
         Redispatch::Every(every) => i32::try_from(every).expect("a small number"),

@@ -5,164 +5,84 @@ use std::time::Duration;
 
 use weir_expr::{Chain, Condition, Expr, Location, LogFormat};
 
+use super::balance_word::{BalanceWord, RANDOM, ROUND_ROBIN};
+
 /// `balance`: how a server is chosen.
 #[derive(Clone, Debug)]
-pub enum Balance {
-    /// Each in turn, by weight; weights may change.
-    RoundRobin,
-    /// Each in turn, by weight; weights are fixed.
-    StaticRoundRobin,
-    /// The one with the fewest connections.
-    LeastConnections,
-    /// The first that has a free connection slot.
-    First,
-    /// The least loaded of this many drawn at random.
-    Random {
-        /// How many are drawn; 2 by default.
-        draws: u32,
-    },
-    /// Of two drawn at random, the one with the lower expected time: its recent response time, times its current requests.
-    Latency,
-    /// The client's address.
+pub struct Balance {
+    /// The algorithm.
+    pub word: &'static BalanceWord,
+    /// Its argument.
+    pub argument: BalanceArgument,
+}
+
+/// The argument of an algorithm, by the [`super::BalanceSyntax`] of its word.
+#[derive(Clone, Debug)]
+pub enum BalanceArgument {
+    /// None.
+    Plain,
+    /// How many servers are drawn; 2 by default.
+    Draws(u32),
+    /// The key is the client's address.
     Source,
-    /// The request's URI.
-    Uri {
-        /// Hash only this many characters; 0 for all.
-        length: u32,
-        /// Hash only this many directories; 0 for all.
-        depth: u32,
-        /// Hash the query too.
-        whole: bool,
-        /// Hash the path only, even if the URI has an authority.
-        path_only: bool,
-    },
-    /// A parameter of the query.
+    /// The key is the request's URI, or a part of it.
+    Uri(UriKey),
+    /// The key is a parameter of the query.
     UrlParameter {
         /// The parameter's name.
         name: Box<str>,
         /// Look in the body of POST requests too.
         check_post: bool,
     },
-    /// A request header.
+    /// The key is a request header.
     Header {
         /// The header's name.
         name: Box<str>,
         /// Of a host name, only the part before the top level counts.
         use_domain_only: bool,
     },
-    /// The RDP cookie.
+    /// The key is the RDP cookie.
     RdpCookie {
         /// The cookie's name.
         name: Box<str>,
     },
-    /// An expression.
-    Hash(Arc<Expr>),
-    /// The result of converters on the text of a log message; only for balancing log messages.
-    LogHash(Arc<Chain>),
-    /// The first usable server, until it fails; a server that comes back joins at the end.
-    Sticky,
+    /// The key is the result of an expression.
+    Expression(Arc<Expr>),
+    /// The key is the result of converters on the text of a log message.
+    LogMessage(Arc<Chain>),
+}
+
+/// The arguments of `balance uri`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UriKey {
+    /// Hash the query too.
+    pub whole: bool,
+    /// Hash only this many characters; 0 for all.
+    pub length: u32,
+    /// Hash only this many directories; 0 for all.
+    pub depth: u32,
+    /// Hash the path only, even if the URI has an authority.
+    pub path_only: bool,
 }
 
 impl Balance {
-    /// Its algorithm, without arguments.
-    pub fn algorithm(&self) -> Algorithm {
-        match self {
-            Balance::RoundRobin => Algorithm::RoundRobin,
-            Balance::StaticRoundRobin => Algorithm::StaticRoundRobin,
-            Balance::LeastConnections => Algorithm::LeastConnections,
-            Balance::First => Algorithm::First,
-            Balance::Random { .. } => Algorithm::Random,
-            Balance::Latency => Algorithm::Latency,
-            Balance::Source => Algorithm::Source,
-            Balance::Uri { .. } => Algorithm::Uri,
-            Balance::UrlParameter { .. } => Algorithm::UrlParameter,
-            Balance::Header { .. } => Algorithm::Header,
-            Balance::RdpCookie { .. } => Algorithm::RdpCookie,
-            Balance::Hash(_) => Algorithm::Hash,
-            Balance::LogHash(_) => Algorithm::LogHash,
-            Balance::Sticky => Algorithm::Sticky,
+    /// Each server in turn.
+    pub fn round_robin() -> Self {
+        Balance { word: ROUND_ROBIN, argument: BalanceArgument::Plain }
+    }
+
+    /// The number that is the argument, if it is one.
+    pub fn number(&self) -> Option<u32> {
+        match self.argument {
+            BalanceArgument::Draws(draws) => Some(draws),
+            _ => None,
         }
-    }
-
-    /// Whether the choice hashes something, so that `hash-type` matters.
-    pub fn hashes(&self) -> bool {
-        !matches!(
-            self,
-            Balance::RoundRobin
-                | Balance::StaticRoundRobin
-                | Balance::LeastConnections
-                | Balance::First
-                | Balance::Random { .. }
-                | Balance::Latency
-                | Balance::Sticky
-        )
-    }
-
-    /// Whether the algorithm can balance log messages (manual, "balance").
-    pub fn suits_logs(&self) -> bool {
-        matches!(self, Balance::RoundRobin | Balance::Random { .. } | Balance::LogHash(_) | Balance::Sticky)
-    }
-
-    /// Whether the choice needs an HTTP request.
-    pub fn needs_http(&self) -> bool {
-        matches!(self, Balance::Uri { .. } | Balance::UrlParameter { .. } | Balance::Header { .. })
     }
 }
 
 impl Default for Balance {
-    /// The default of a backend since 3.3.
     fn default() -> Self {
-        Balance::Random { draws: 2 }
-    }
-}
-
-/// The algorithms, one row each. The word is used in the configuration, in statistics and in timelines.
-macro_rules! algorithms {
-    ($($algorithm:ident $word:literal,)*) => {
-        /// The word after `balance`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Algorithm {
-            $(
-                #[doc = concat!("`", $word, "`.")]
-                $algorithm,
-            )*
-        }
-
-        impl Algorithm {
-            /// All of them.
-            pub const ALL: &[Algorithm] = &[$(Algorithm::$algorithm),*];
-
-            /// The word.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Algorithm::$algorithm => $word,)*
-                }
-            }
-        }
-    };
-}
-
-algorithms! {
-    RoundRobin "roundrobin",
-    StaticRoundRobin "static-rr",
-    LeastConnections "leastconn",
-    First "first",
-    Random "random",
-    Latency "latency",
-    Source "source",
-    Uri "uri",
-    UrlParameter "url_param",
-    Header "hdr",
-    RdpCookie "rdp-cookie",
-    Hash "hash",
-    LogHash "log-hash",
-    Sticky "sticky",
-}
-
-impl Algorithm {
-    /// The algorithm of that word.
-    pub fn from_name(name: &str) -> Option<Algorithm> {
-        Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
+        Balance { word: RANDOM, argument: BalanceArgument::Draws(2) }
     }
 }
 

@@ -5,7 +5,7 @@ use weir_expr::{ArgKind, Condition, Expr, LogFormat, Reference};
 use super::action::{
     Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect, SizeOrExpression,
 };
-use super::balance::{BackendTarget, Balance, ServerTarget};
+use super::balance::{BackendTarget, BalanceArgument, ServerTarget};
 use super::filter::FilterKind;
 use super::log::LogLine;
 use super::proxy::{Proxy, Settings};
@@ -100,7 +100,7 @@ impl Settings {
     /// Visits the references of settings from a `defaults` section, which proxies share.
     pub(crate) fn visit_references(&self, visit: Visit<'_>) {
         self.visit_references_of_messages(visit);
-        if let Balance::Hash(expression) = &self.balance {
+        if let BalanceArgument::Expression(expression) = &self.balance.argument {
             expression.visit_references(visit);
         }
         if let Some(forwarded) = &self.options.forwarded {

@@ -9,8 +9,9 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader};
 use crate::address::{any_server_address, is_multipath};
 use crate::model::{
-    Algorithm, Balance, CookieMode, CookiePersistence, HashFunction, HashMethod, HashType, PreserveAffinity,
-    Proxy, RetryOn, Reuse, Server, ServerAddress, ServerSettings, is_service,
+    ALGORITHMS, Balance, BalanceArgument, BalanceSyntax, BalanceWord, CookieMode, CookiePersistence, FORMS,
+    HashFunction, HashMethod, HashType, PreserveAffinity, Proxy, RetryOn, Reuse, Server, ServerAddress,
+    ServerSettings, UriKey, is_service,
 };
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::DefaultValue::{Described, Written};
@@ -33,30 +34,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         },
     )
     .default(Written("random"))
-    .values(&[
-        ("roundrobin", "each server in turn, as often as its weight says; weights may change at run time"),
-        ("static-rr", "as roundrobin, with the weights of the start"),
-        ("leastconn", "the server with the fewest connections for its weight; for long sessions"),
-        ("first", "the first server that has a free connection ('maxconn'); the others can be switched off"),
-        ("random", "the less loaded of two servers drawn at random"),
-        ("random(<draws>)", "the least loaded of so many servers drawn at random"),
-        ("latency", "the server that answers fastest for its load; of weir, not of HAProxy"),
-        (
-            "source",
-            "by a hash of the client's address: a client stays at its server while none comes or goes",
-        ),
-        (
-            "uri",
-            "by a hash of the path, so that each object is in the cache of one server; then 'whole', \
-             'path-only', 'len <number>', 'depth <number>'",
-        ),
-        ("url_param <name>", "by a hash of a parameter of the query; then 'check_post' for forms"),
-        ("hdr(<name>)", "by a hash of a header field; then 'use_domain_only' for Host"),
-        ("rdp-cookie(<name>)", "by a hash of an RDP cookie, 'msts' if no name is given"),
-        ("hash <expr>", "by a hash of any expression, such as 'hash var(txn.user)'"),
-        ("log-hash <converters>", "mode log: by a hash of the message behind converters"),
-        ("sticky", "mode log: one server until it fails, then the next"),
-    ]),
+    .values(FORMS),
     keyword(
         "hash-type",
         "<method> [<function> [<modifier>]]",
@@ -333,59 +311,62 @@ fn placed(mut fault: Fault) -> Fault {
     fault
 }
 
+/// The message that names the algorithms is HAProxy's but for `latency`. It does not have `first`.
+const SUPPORTS: &str = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
+     'hdr(name)', 'hash', 'random', 'rdp-cookie(name)', 'log-hash', 'sticky' and 'latency' options.";
+
 fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Balance> {
-    let supports = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
-                    'hdr(name)', 'hash', 'random', 'rdp-cookie(name)', 'log-hash', 'sticky' and 'latency' options.";
     // Without an argument it means the default, as in HAProxy.
     let Some(word) = words.take() else { return Ok(Balance::default()) };
-    let (name, arguments) =
+    let (name, parenthesis) =
         word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
-    let unknown = || none_of(word, supports, Algorithm::ALL.iter().map(|algorithm| algorithm.name()));
-    let balance = match (Algorithm::from_name(name).ok_or_else(unknown)?, arguments) {
-        (Algorithm::Random, _) => Balance::Random { draws: random_draws(word, arguments)? },
-        (Algorithm::RdpCookie, _) => {
+    let unknown = || none_of(word, SUPPORTS, ALGORITHMS.iter().map(|algorithm| algorithm.name));
+    let algorithm = BalanceWord::find(name).ok_or_else(unknown)?;
+    let argument = match (algorithm.syntax, parenthesis) {
+        (BalanceSyntax::Draws, rest) => BalanceArgument::Draws(draws(word, name, rest)?),
+        (BalanceSyntax::RdpCookie, _) => {
             let rest = &word.text()[name.len()..];
-            Balance::RdpCookie { name: rdp_cookie_name(word, rest, "balance : rdp-cookie(name)")?.into() }
+            let name = rdp_cookie_name(word, rest, "balance : rdp-cookie(name)")?;
+            BalanceArgument::RdpCookie { name: name.into() }
         }
-        (Algorithm::Header, Some(rest)) => {
+        (BalanceSyntax::Header, Some(rest)) => {
             let name = rest.strip_suffix(')').filter(|name| !name.is_empty());
             let name =
                 name.ok_or_else(|| fault(word.span(), "hdr(name) requires an http header field name."))?;
             let use_domain_only = words.take_if("use_domain_only");
-            Balance::Header { name: name.into(), use_domain_only }
+            BalanceArgument::Header { name: name.into(), use_domain_only }
         }
-        (Algorithm::Header, None) => {
+        (BalanceSyntax::Header, None) => {
             return Err(fault(word.span(), "hdr(name) requires an http header field name."));
         }
         (_, Some(_)) => {
             return Err(fault(word.span(), format!("balance '{name}' takes nothing in parentheses.")));
         }
-        (Algorithm::RoundRobin, None) => Balance::RoundRobin,
-        (Algorithm::StaticRoundRobin, None) => Balance::StaticRoundRobin,
-        (Algorithm::LeastConnections, None) => Balance::LeastConnections,
-        (Algorithm::First, None) => Balance::First,
-        (Algorithm::Latency, None) => Balance::Latency,
-        (Algorithm::Source, None) => Balance::Source,
-        (Algorithm::Uri, None) => return read_balance_uri(words),
-        (Algorithm::UrlParameter, None) => return read_balance_parameter(words),
-        (Algorithm::Hash, None) => {
+        (BalanceSyntax::Plain, None) => BalanceArgument::Plain,
+        (BalanceSyntax::Source, None) => BalanceArgument::Source,
+        (BalanceSyntax::Uri, None) => BalanceArgument::Uri(read_uri_key(words)?),
+        (BalanceSyntax::UrlParameter, None) => read_parameter_key(words)?,
+        (BalanceSyntax::Expression, None) => {
             let points = EvaluationPoints::only(EvaluationPoint::BackendSetServer);
-            Balance::Hash(context.expressions().expression(words, points)?)
+            BalanceArgument::Expression(context.expressions().expression(words, points)?)
         }
-        (Algorithm::LogHash, None) => Balance::LogHash(context.expressions().converters(words)?),
-        (Algorithm::Sticky, None) => Balance::Sticky,
+        (BalanceSyntax::LogMessage, None) => {
+            BalanceArgument::LogMessage(context.expressions().converters(words)?)
+        }
     };
     words.end("balance")?;
-    Ok(balance)
+    Ok(Balance { word: algorithm, argument })
 }
 
-fn random_draws(word: &Word, arguments: Option<&str>) -> Parsed<u32> {
-    let Some(rest) = arguments else { return Ok(2) };
+fn draws(word: &Word, name: &str, parenthesis: Option<&str>) -> Parsed<u32> {
+    let Some(rest) = parenthesis else { return Ok(2) };
     let digits = rest
         .strip_suffix(')')
-        .ok_or_else(|| fault(word.span(), "balance random : missing closing parenthesis."))?;
+        .ok_or_else(|| fault(word.span(), format!("balance {name} : missing closing parenthesis.")))?;
     match digits.parse::<u32>() {
-        Ok(0) | Err(_) => Err(fault(word.span(), "balance random : number of draws must be at least 1.")),
+        Ok(0) | Err(_) => {
+            Err(fault(word.span(), format!("balance {name} : number of draws must be at least 1.")))
+        }
         Ok(draws) => Ok(draws),
     }
 }
@@ -402,8 +383,8 @@ fn rdp_cookie_name<'w>(word: &Word, arguments: &'w str, subject: &str) -> Parsed
 /// The cookie of the RDP protocol that Microsoft's clients send.
 const DEFAULT_RDP_COOKIE: &str = "msts";
 
-fn read_balance_uri(words: &mut Words<'_>) -> Parsed<Balance> {
-    let (mut length, mut depth, mut whole, mut path_only) = (0, 0, false, false);
+fn read_uri_key(words: &mut Words<'_>) -> Parsed<UriKey> {
+    let mut key = UriKey::default();
     while let Some(word) = words.take() {
         match word.text() {
             option @ ("len" | "depth") => {
@@ -415,13 +396,13 @@ fn read_balance_uri(words: &mut Words<'_>) -> Parsed<Balance> {
                 let number = value.text().parse::<u32>().ok().filter(|number| *number > 0);
                 let number = number.ok_or_else(|| fault(value.span(), expects))?;
                 if option == "len" {
-                    length = number;
+                    key.length = number;
                 } else {
-                    depth = number;
+                    key.depth = number;
                 }
             }
-            "whole" => whole = true,
-            "path-only" => path_only = true,
+            "whole" => key.whole = true,
+            "path-only" => key.path_only = true,
             other => {
                 let message = format!(
                     "balance uri only accepts parameters 'len', 'depth', 'path-only', and 'whole' (got '{other}')."
@@ -430,10 +411,10 @@ fn read_balance_uri(words: &mut Words<'_>) -> Parsed<Balance> {
             }
         }
     }
-    Ok(Balance::Uri { length, depth, whole, path_only })
+    Ok(key)
 }
 
-fn read_balance_parameter(words: &mut Words<'_>) -> Parsed<Balance> {
+fn read_parameter_key(words: &mut Words<'_>) -> Parsed<BalanceArgument> {
     let name = words.expect("balance url_param requires an URL parameter name.")?;
     let check_post = words.take_if("check_post");
     if check_post && words.peek().is_some_and(|word| word.text().bytes().all(|byte| byte.is_ascii_digit())) {
@@ -441,7 +422,7 @@ fn read_balance_parameter(words: &mut Words<'_>) -> Parsed<Balance> {
         words.take();
     }
     words.end("balance url_param")?;
-    Ok(Balance::UrlParameter { name: name.text().into(), check_post })
+    Ok(BalanceArgument::UrlParameter { name: name.text().into(), check_post })
 }
 
 fn read_hash_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
@@ -776,10 +757,24 @@ fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> 
 /// A backend connects to where its clients wanted to go, or it chooses among servers. The default of `balance` is no choice.
 pub(super) fn check_transparent(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let settings = &proxy.settings;
-    let chooses = !matches!(settings.balance, Balance::Random { draws: 2 });
+    let chooses = !matches!(settings.balance, Balance { argument: BalanceArgument::Draws(2), .. });
     if proxy.is_backend() && settings.options.transparent && chooses {
         let noun = super::finish::noun(proxy);
         let message = format!("{noun} '{}' cannot use both transparent and balance mode.", proxy.name);
         diagnostics.push(Diagnostic::alert(span, message).layout(Layout::Bare));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HAProxy's message does not have `first`.
+    #[test]
+    fn the_message_names_every_algorithm() {
+        for algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.name != "first") {
+            let form = |end| format!("'{}{end}", algorithm.name);
+            assert!(["'", "("].map(form).iter().any(|form| SUPPORTS.contains(form)), "{}", algorithm.name);
+        }
     }
 }

@@ -693,11 +693,11 @@ fn warn_about_http_only(proxy: &mut Proxy, who: &Subject, warn: &mut dyn FnMut(S
     if proxy.section.is_frontend() && settings.monitor_uri.is_some() {
         warn(format!("monitor-uri will be ignored for {who} (needs 'mode http')."));
     }
-    if proxy.section.is_backend() && settings.balance.needs_http() {
+    if proxy.section.is_backend() && settings.balance.word.needs_http() {
         warn(format!(
             "Layer 7 hash not possible for {who} (needs 'mode http'). Falling back to round robin."
         ));
-        settings.balance = Balance::RoundRobin;
+        settings.balance = Balance::round_robin();
     }
     if settings.stats.is_some() {
         warn(format!("'stats' statement ignored for {who} as it requires HTTP mode."));

@@ -8,7 +8,8 @@ use weir_syntax::{Diagnostic, Diagnostics, Span};
 use super::{Draft, Section};
 use crate::draft::log_notes::place;
 use crate::model::{
-    Balance, Framing, HashMethod, Mode, ProxySection, Server, ServerAddress, ServerPort, TransparentSource,
+    Balance, BalanceArgument, Framing, HashMethod, Mode, ProxySection, Server, ServerAddress, ServerPort,
+    TransparentSource,
 };
 use crate::server::is_for_logs;
 
@@ -57,7 +58,7 @@ fn check_log_backend(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 fn settle_balance(draft: &mut Draft, diagnostics: &mut Diagnostics) {
     let (own_balance, own_hash_type) = (draft.logs.keyword("balance"), draft.logs.keyword("hash-type"));
     let (settings, name) = (&mut draft.proxy.settings, &draft.proxy.name);
-    if !settings.balance.suits_logs() {
+    if settings.balance.word.logs.is_none() {
         match own_balance {
             Some(span) => {
                 let message =
@@ -69,11 +70,11 @@ fn settle_balance(draft: &mut Draft, diagnostics: &mut Diagnostics) {
                     "the 'balance' that backend '{name}' inherits cannot balance log messages: roundrobin is used."
                 );
                 diagnostics.warning(draft.span, message);
-                settings.balance = Balance::RoundRobin;
+                settings.balance = Balance::round_robin();
             }
         }
     }
-    let hashes = matches!(settings.balance, Balance::LogHash(_));
+    let hashes = matches!(settings.balance.argument, BalanceArgument::LogMessage(_));
     if hashes && settings.hash_type.method == HashMethod::Consistent {
         match own_hash_type {
             Some(span) => {
@@ -124,7 +125,7 @@ fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
     {
         diagnostics.warning(span, "'log-proto' has no effect on a server that gets no log messages");
     }
-    if matches!(draft.proxy.settings.balance, Balance::LogHash(_)) {
+    if matches!(draft.proxy.settings.balance.argument, BalanceArgument::LogMessage(_)) {
         let message = "'balance log-hash' is for backends in 'mode log' only; elsewhere 'balance hash' takes an expression.";
         diagnostics.push(Diagnostic::alert(logs.keyword("balance").unwrap_or(draft.span), message));
     }
@@ -160,7 +161,7 @@ const OPTIONS: &[&str] = &["allbackups", "nolinger", "srvtcpka", "tcpka"];
 #[cfg(test)]
 mod tests {
     use crate::document::tests::{check, parse_text};
-    use crate::model::{Balance, LogAddress, Mode};
+    use crate::model::{BalanceArgument, LogAddress, Mode};
 
     /// A misspelt name in these lists would never match.
     #[test]
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(read.config.global.logs[0].address, LogAddress::Backend("b".into()));
         let backend = &read.config.proxies[0];
         assert_eq!(backend.mode(), Mode::Log);
-        assert!(matches!(backend.settings.balance, Balance::LogHash(_)));
+        assert!(matches!(backend.settings.balance.argument, BalanceArgument::LogMessage(_)));
         let datagrams: Vec<_> = backend.servers.iter().map(|server| server.datagrams).collect();
         assert_eq!(datagrams, [true, false, true, false, true, true]);
         assert_eq!(backend.servers[1].settings.log_buffer, Some(65_536));
@@ -273,7 +274,7 @@ mod tests {
                 "parsing [test.cfg:4] : the 'balance' that backend 'b' inherits cannot balance log messages: roundrobin is used."
             ]
         );
-        assert!(matches!(read.config.proxies[0].settings.balance, Balance::RoundRobin));
+        assert_eq!(read.config.proxies[0].settings.balance.word.name, "roundrobin");
         check(
             "backend b\n mode log\n balance log-hash uper\n balance log-hash upper lower\n balance log-hash set-var(txn.a)\n",
             &[

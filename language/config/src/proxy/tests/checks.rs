@@ -152,7 +152,7 @@ fn http_words_in_tcp_mode() {
         check("listen l", &format!("mode tcp ;; {lines}"), &[&format!("W {expected}")]);
     }
     let outcome = check("listen l", "mode tcp ;; balance uri", &["W Layer 7..."]);
-    assert!(matches!(outcome.proxies[1].settings.balance, Balance::RoundRobin));
+    assert_eq!(outcome.proxies[1].settings.balance.word.name, "roundrobin");
     check(
         "listen l",
         "mode tcp ;; server s 1.1.1.1:1 proto h1",

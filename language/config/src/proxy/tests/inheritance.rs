@@ -16,7 +16,7 @@ fn sections_inherit_from_defaults() {
     let [a, b, c] = &outcome.proxies[..] else { panic!("three proxies, not {:?}", outcome.messages) };
     assert_eq!((a.mode(), a.settings.retries, a.settings.options.dont_log_null), (Mode::Http, 7, true));
     assert_eq!((b.mode(), b.settings.retries, b.settings.options.dont_log_null), (Mode::Http, 8, false));
-    assert!(matches!(a.settings.balance, Balance::LeastConnections));
+    assert_eq!(a.settings.balance.word.name, "leastconn");
     assert_eq!((a.servers[0].settings.maxconn, a.servers[0].settings.weight), (9, 3));
     assert!(!a.settings.stats.as_ref().unwrap().hide_version);
     assert!(b.settings.stats.as_ref().unwrap().hide_version);

@@ -5,13 +5,13 @@
 
 use std::net::IpAddr;
 
-use crate::hash::{avalanche, hash};
-use crate::settings::{HashType, UriKey};
+use weir_backend::HashType;
+use weir_backend::hash::{avalanche, hash};
+use weir_config::model::UriKey;
 
 /// `balance source`: the address itself, as a number; the configured function plays no part, only
 /// the modifier. IPv6 addresses are folded.
-#[must_use]
-pub fn source(kind: HashType, address: IpAddr) -> u32 {
+pub(super) fn source(kind: HashType, address: IpAddr) -> u32 {
     let folded = match address {
         IpAddr::V4(address) => u32::from(address),
         IpAddr::V6(address) => {
@@ -23,15 +23,13 @@ pub fn source(kind: HashType, address: IpAddr) -> u32 {
 }
 
 /// `balance uri`: the part of the URI that counts, hashed.
-#[must_use]
-pub fn uri(kind: HashType, arguments: UriKey, uri: &[u8]) -> u32 {
+pub(super) fn uri(kind: HashType, arguments: UriKey, uri: &[u8]) -> u32 {
     hash(kind, uri_part(arguments, uri))
 }
 
 /// The part of a URI that `balance uri` hashes. Without a path, `path-only` hashes nothing at all,
 /// and all such requests go to the same server.
-#[must_use]
-pub fn uri_part(arguments: UriKey, uri: &[u8]) -> &[u8] {
+pub(super) fn uri_part(arguments: UriKey, uri: &[u8]) -> &[u8] {
     let mut part = if arguments.path_only { path(uri) } else { uri };
     if !arguments.whole {
         part = until(part, b'?');
@@ -50,22 +48,19 @@ pub fn uri_part(arguments: UriKey, uri: &[u8]) -> &[u8] {
 
 /// `balance url_param`: the value of a parameter in a query string or in the body of a form. An empty
 /// value counts, a parameter without `=` does not. Only `&` separates.
-#[must_use]
-pub fn parameter<'a>(name: &str, parameters: &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn parameter<'a>(name: &str, parameters: &'a [u8]) -> Option<&'a [u8]> {
     parameters
         .split(|byte| *byte == b'&')
         .find_map(|parameter| parameter.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// The query string of a URI, without its question mark.
-#[must_use]
-pub fn query(uri: &[u8]) -> &[u8] {
+pub(super) fn query(uri: &[u8]) -> &[u8] {
     uri.iter().position(|byte| *byte == b'?').map_or(&[], |at| &uri[at + 1..])
 }
 
 /// `balance hdr`: the first element of a header's list.
-#[must_use]
-pub fn header_part(value: &[u8], use_domain_only: bool) -> &[u8] {
+pub(super) fn header_part(value: &[u8], use_domain_only: bool) -> &[u8] {
     let first = until(value, b',').trim_ascii();
     if use_domain_only { domain(first) } else { first }
 }

@@ -1,0 +1,111 @@
+//! Algorithms that choose by a key of the request, hashed: `source`, `uri`, `hdr` and their kind.
+//!
+//! The stream hashes the key. A request without one takes a turn.
+
+use super::map::Map;
+use super::ring::Ring;
+use super::turns::Turns;
+use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
+use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
+use crate::rotation::Sequence;
+use crate::settings::{BackendSettings, HashAffinity, HashMethod};
+
+pub(super) static ROW: AlgorithmRow = AlgorithmRow {
+    decl: AlgorithmDecl::new(&["source", "uri", "url_param", "hdr", "rdp-cookie", "hash", "log-hash"])
+        .by_key()
+        .turns(TurnUse::WithoutKey)
+        .weights(WeightUse::AsHashType),
+    build,
+};
+
+fn build(settings: &BackendSettings) -> Box<dyn Structure> {
+    let affinity = settings.hash_affinity;
+    match settings.hash_type.method {
+        HashMethod::MapBased => Box::new(Mapped { map: Map::default(), affinity }),
+        HashMethod::Consistent => {
+            let ring = Ring::new(settings.hash_balance_factor);
+            Box::new(Ringed { ring, turns: Turns::default(), affinity })
+        }
+    }
+}
+
+/// `hash-type map-based`.
+struct Mapped {
+    map: Map,
+    affinity: HashAffinity,
+}
+
+impl Structure for Mapped {
+    fn rebuild(&mut self, members: &[Member]) {
+        self.map.rebuild(members);
+    }
+
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        match request.hash {
+            Some(hash) => settle(farm, self.affinity, self.map.designated(hash, request.avoid)),
+            None => self.map.pick(farm, request),
+        }
+    }
+
+    fn follow(&mut self, leader: &dyn Structure) {
+        if let Some(leader) = same_kind::<Self>(leader) {
+            self.map.share(&leader.map);
+        }
+    }
+
+    fn give_ahead(&mut self) -> Option<Sequence> {
+        self.map.give_ahead()
+    }
+
+    fn take_back(&mut self, index: usize) {
+        self.map.take_back(index);
+    }
+}
+
+/// `hash-type consistent`.
+struct Ringed {
+    ring: Ring,
+    turns: Turns,
+    affinity: HashAffinity,
+}
+
+impl Structure for Ringed {
+    fn rebuild(&mut self, members: &[Member]) {
+        self.ring.rebuild(members);
+        self.turns.rebuild(members);
+    }
+
+    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+        match request.hash {
+            Some(hash) => settle(farm, self.affinity, self.ring.designated(farm, hash, request.avoid)),
+            None => self.turns.pick(farm, request),
+        }
+    }
+
+    fn follow(&mut self, leader: &dyn Structure) {
+        if let Some(leader) = same_kind::<Self>(leader) {
+            self.ring.share(&leader.ring);
+        }
+    }
+
+    fn give_ahead(&mut self) -> Option<Sequence> {
+        self.turns.give_ahead()
+    }
+
+    fn take_back(&mut self, index: usize) {
+        self.turns.take_back(index);
+    }
+}
+
+/// The first designated member, or the first of the following ones that makes the request wait less, as far
+/// as `hash-preserve-affinity` allows.
+fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
+    let Some(first) = designated.next() else { return Pick::Saturated };
+    let passes = |member: &usize| match affinity {
+        HashAffinity::Always => true,
+        HashAffinity::MaximumConnections => farm.has_room(*member),
+        HashAffinity::MaximumQueue => farm.has_room(*member) || !farm.queue_is_full(*member),
+    };
+    let member = std::iter::once(first).chain(designated).find(passes).unwrap_or(first);
+    if farm.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }
+}

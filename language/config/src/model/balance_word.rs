@@ -1,0 +1,198 @@
+//! The words after `balance`: one row for each algorithm.
+//!
+//! The rows are here and not beside the code that chooses, because the arguments of some are expressions, which that code
+//! does not know, and because files are read and explained without any traffic. What chooses finds its own row by the word.
+
+use crate::rows::ValueHelp;
+
+/// The written form of an algorithm.
+#[derive(Debug)]
+pub struct BalanceWord {
+    /// The word. Statistics and timelines have it as well.
+    pub name: &'static str,
+    /// The form of its argument.
+    pub syntax: BalanceSyntax,
+    /// How log messages are balanced with it, if they can be (manual, "balance").
+    pub logs: Option<LogBalance>,
+    /// The forms that it is written in, with their effect.
+    pub values: &'static [ValueHelp],
+}
+
+/// The form of the argument of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BalanceSyntax {
+    /// Nothing.
+    Plain,
+    /// A number of draws in parentheses, or nothing.
+    Draws,
+    /// Nothing: the key is the client's address.
+    Source,
+    /// Options that choose the part of the request's URI that is the key.
+    Uri,
+    /// The name of the query's parameter that is the key.
+    UrlParameter,
+    /// The name of a header in parentheses.
+    Header,
+    /// The name of an RDP cookie in parentheses, or nothing.
+    RdpCookie,
+    /// An expression.
+    Expression,
+    /// Converters for the text of a log message.
+    LogMessage,
+}
+
+/// How log messages are balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogBalance {
+    /// In turn.
+    Turns,
+    /// At random.
+    Random,
+    /// By the hash of the converters' result.
+    Hash,
+    /// The first server that takes them.
+    Sticky,
+}
+
+impl BalanceWord {
+    const fn new(name: &'static str, syntax: BalanceSyntax, values: &'static [ValueHelp]) -> Self {
+        BalanceWord { name, syntax, logs: None, values }
+    }
+
+    const fn logs(mut self, logs: LogBalance) -> Self {
+        self.logs = Some(logs);
+        self
+    }
+
+    /// The algorithm of that word.
+    pub fn find(name: &str) -> Option<&'static BalanceWord> {
+        ALGORITHMS.iter().copied().find(|word| word.name == name)
+    }
+
+    /// Whether the choice hashes something, so that `hash-type` matters.
+    pub fn hashes(&self) -> bool {
+        !matches!(self.syntax, Plain | Draws)
+    }
+
+    /// Whether the choice needs an HTTP request.
+    pub fn needs_http(&self) -> bool {
+        matches!(self.syntax, Uri | UrlParameter | Header)
+    }
+}
+
+use BalanceSyntax::{Draws, Expression, Header, LogMessage, Plain, RdpCookie, Source, Uri, UrlParameter};
+
+/// Every algorithm.
+pub const ALGORITHMS: &[&BalanceWord] = &[
+    ROUND_ROBIN,
+    &BalanceWord::new("static-rr", Plain, &[("static-rr", "as roundrobin, with the weights of the start")]),
+    &BalanceWord::new(
+        "leastconn",
+        Plain,
+        &[("leastconn", "the server with the fewest connections for its weight; for long sessions")],
+    ),
+    &BalanceWord::new(
+        "first",
+        Plain,
+        &[(
+            "first",
+            "the first server that has a free connection ('maxconn'); the others can be switched off",
+        )],
+    ),
+    RANDOM,
+    &BalanceWord::new(
+        "latency",
+        Plain,
+        &[("latency", "the server that answers fastest for its load; of weir, not of HAProxy")],
+    ),
+    &BalanceWord::new(
+        "source",
+        Source,
+        &[(
+            "source",
+            "by a hash of the client's address: a client stays at its server while none comes or goes",
+        )],
+    ),
+    &BalanceWord::new(
+        "uri",
+        Uri,
+        &[(
+            "uri",
+            "by a hash of the path, so that each object is in the cache of one server; then 'whole', \
+             'path-only', 'len <number>', 'depth <number>'",
+        )],
+    ),
+    &BalanceWord::new(
+        "url_param",
+        UrlParameter,
+        &[("url_param <name>", "by a hash of a parameter of the query; then 'check_post' for forms")],
+    ),
+    &BalanceWord::new(
+        "hdr",
+        Header,
+        &[("hdr(<name>)", "by a hash of a header field; then 'use_domain_only' for Host")],
+    ),
+    &BalanceWord::new(
+        "rdp-cookie",
+        RdpCookie,
+        &[("rdp-cookie(<name>)", "by a hash of an RDP cookie, 'msts' if no name is given")],
+    ),
+    &BalanceWord::new(
+        "hash",
+        Expression,
+        &[("hash <expr>", "by a hash of any expression, such as 'hash var(txn.user)'")],
+    ),
+    &BalanceWord::new(
+        "log-hash",
+        LogMessage,
+        &[("log-hash <converters>", "mode log: by a hash of the message behind converters")],
+    )
+    .logs(LogBalance::Hash),
+    &BalanceWord::new("sticky", Plain, &[("sticky", "mode log: one server until it fails, then the next")])
+        .logs(LogBalance::Sticky),
+];
+
+/// Each server in turn.
+pub(super) const ROUND_ROBIN: &BalanceWord = &BalanceWord::new(
+    "roundrobin",
+    Plain,
+    &[("roundrobin", "each server in turn, as often as its weight says; weights may change at run time")],
+)
+.logs(LogBalance::Turns);
+
+/// The default of a backend since 3.3.
+pub(super) const RANDOM: &BalanceWord = &BalanceWord::new(
+    "random",
+    Draws,
+    &[
+        ("random", "the less loaded of two servers drawn at random"),
+        ("random(<draws>)", "the least loaded of so many servers drawn at random"),
+    ],
+)
+.logs(LogBalance::Random);
+
+/// The forms of all algorithms.
+pub(crate) const FORMS: &[ValueHelp] = &forms();
+
+const fn forms() -> [ValueHelp; count()] {
+    let mut all = [("", ""); count()];
+    let (mut word, mut at) = (0, 0);
+    while word < ALGORITHMS.len() {
+        let mut form = 0;
+        while form < ALGORITHMS[word].values.len() {
+            all[at] = ALGORITHMS[word].values[form];
+            (at, form) = (at + 1, form + 1);
+        }
+        word += 1;
+    }
+    all
+}
+
+const fn count() -> usize {
+    let (mut word, mut total) = (0, 0);
+    while word < ALGORITHMS.len() {
+        total += ALGORITHMS[word].values.len();
+        word += 1;
+    }
+    total
+}
