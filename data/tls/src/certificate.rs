@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use weir_config::model::ExtraFiles;
 use weir_syntax::{FileKind, SharedFiles};
+use weir_tls_session::OwnCertificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -93,6 +94,20 @@ impl Certificate {
     /// The certificate itself.
     pub fn own(&self) -> &CertificateDer<'static> {
         &self.certified.cert[0]
+    }
+}
+
+impl OwnCertificate for Certificate {
+    fn own(&self) -> &CertificateDer<'static> {
+        self.own()
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn good_until(&self) -> Option<u64> {
+        self.response.as_ref().map(|response| response.good_until())
     }
 }
 
@@ -283,7 +298,7 @@ impl Loader {
             Some(Err(Unfit::Refused(why))) => return Err(why),
             None => None,
         };
-        let mut certified = CertifiedKey::new(parts.chain, crate::heavy::guarded(key));
+        let mut certified = CertifiedKey::new(parts.chain, weir_tls_session::guarded(key));
         certified.ocsp = response.as_ref().map(|response| response.der().to_vec());
         if certified.keys_match()
             == Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch))

@@ -6,8 +6,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::UnixTime;
 
 use crate::certificate::Certificate;
-use crate::session::Chosen;
 use crate::settings::Base;
+use weir_tls_session::Chosen;
 
 /// A certificate of a listener, with its settings.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Entry {
     pub(crate) fn chosen(&self) -> Chosen {
         Chosen {
             config: Arc::clone(&self.config),
-            certificate: Some(Arc::clone(&self.certificate)),
+            certificate: Some(Arc::clone(&self.certificate) as _),
             verifier: self.base.verifier.clone(),
         }
     }

@@ -14,7 +14,7 @@ use x509_parser::time::ASN1Time;
 
 use crate::certificate::{Certificate, Loader, Parts};
 use crate::entry::Entry;
-use crate::verify::der::{
+use weir_tls_session::verify::der::{
     BIT_STRING, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, SEQUENCE, SET, UTC_TIME, UTF8_STRING, built,
     element, explicit,
 };

@@ -12,9 +12,9 @@ use weir_client_hello::ClientHello;
 use weir_sync::Published;
 
 use crate::entry::Entry;
-use crate::failure::{Alert, Failure, Why};
 use crate::forge::Forger;
-use crate::session::{ChooseServer, Chosen};
+use weir_tls_session::{Alert, Failure, Why};
+use weir_tls_session::{ChooseServer, Chosen};
 
 /// The certificates of a listener.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ pub use question::responder;
 use crate::describe::moment;
 use crate::inspect::{attributes, named_signature, sha1};
 use crate::pem;
-use crate::verify::der::{
+use weir_tls_session::verify::der::{
     BIT_STRING, ENUMERATED, Element, INTEGER, OBJECT, OCTET_STRING, SEQUENCE, any, built, element, explicit,
 };
 

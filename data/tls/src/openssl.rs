@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::failure::{Failure, Why};
+use weir_tls_session::{Failure, Why};
 
 /// The log text of a failed handshake.
 pub fn in_words(failure: Failure) -> Cow<'static, str> {
@@ -93,7 +93,7 @@ const ALERTS: u32 = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Alert;
+    use weir_tls_session::Alert;
 
     #[test]
     fn numbers_are_those_that_openssl_prints() {

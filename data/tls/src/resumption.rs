@@ -9,13 +9,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::time_provider::TimeProvider;
-use weir_client_hello::ClientHello;
 
-use crate::identity;
 use crate::ticket_keys::TicketKeys;
 
 /// The tickets of one listener: valid for `lifetime` seconds, and for sessions of the same scope.
@@ -34,18 +31,6 @@ pub fn tickets(
         None => Arc::new(LateTickets::default()),
     };
     Arc::new(Tickets { keys, lifetime, clock, scope })
-}
-
-/// Whether a client offers a session that may go on. Its ticket is decrypted twice then, which is little beside a handshake.
-pub(crate) fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
-    let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
-    if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
-        return true;
-    }
-    match hello.session_ticket() {
-        Some(ticket) if !ticket.is_empty() => is_good(ticket),
-        _ => !hello.session.is_empty() && !hello.offers_version([3, 4]) && config.session_storage.can_cache(),
-    }
 }
 
 /// What was required of a client when its session began.
@@ -214,7 +199,7 @@ impl OfListener {
 
 impl StoresServerSessions for OfListener {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        identity::note_stored(&key);
+        weir_tls_session::note_stored(&key);
         let key = self.key(&key);
         let most = self.cache.of_shard;
         let Some(now) = seconds(&*self.cache.clock) else { return false };

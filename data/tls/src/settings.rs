@@ -16,10 +16,10 @@ use rustls::{
 };
 
 use crate::certificate::Certificate;
-use crate::ciphers;
-use crate::key_schedule::with_our_schedule;
 use crate::signatures::limited;
-use crate::verify::{Verifier, VerifyMode};
+use weir_tls_session::ciphers;
+use weir_tls_session::verify::{Verifier, VerifyMode};
+use weir_tls_session::with_our_schedule;
 
 /// Settings of either side.
 #[derive(Clone, Debug)]

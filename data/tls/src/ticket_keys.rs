@@ -22,7 +22,7 @@ use crate::certificate::cannot_open;
 pub struct TicketKeys {
     file: Box<str>,
     length: usize,
-    keys: Published<[Key; KEYS]>,
+    keys: Published<[TicketKey; KEYS]>,
 }
 
 /// Why a key was refused.
@@ -45,7 +45,7 @@ impl TicketKeys {
     }
 
     fn parse(path: &str, text: &str) -> Result<TicketKeys, String> {
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<TicketKey> = Vec::new();
         let mut length = None;
         for (at, line) in text.lines().enumerate() {
             let refuse = |why: &str| format!("'{path}', line {}: {why}.", at + 1);
@@ -57,12 +57,12 @@ impl TicketKeys {
             if *length.get_or_insert(secret.len()) != secret.len() {
                 return Err(refuse("this key is not as long as the first one"));
             }
-            let key = Key::of(&secret);
+            let key = TicketKey::of(&secret);
             keys.push(key.ok_or_else(|| refuse("a key has 48 bytes (AES-128) or 80 (AES-256)"))?);
         }
         let count = keys.len();
-        let kept: Vec<Key> = keys.into_iter().skip(count.saturating_sub(KEYS)).collect();
-        let kept: [Key; KEYS] = kept.try_into().map_err(|_| {
+        let kept: Vec<TicketKey> = keys.into_iter().skip(count.saturating_sub(KEYS)).collect();
+        let kept: [TicketKey; KEYS] = kept.try_into().map_err(|_| {
             format!("'{path}' holds {count} keys for tickets, and at least {KEYS} are needed.")
         })?;
         Ok(TicketKeys { file: path.into(), length: length.unwrap_or(0), keys: Published::new(kept) })
@@ -87,7 +87,7 @@ impl TicketKeys {
         if secret.len() != self.length {
             return Err(BadTicketKey::WrongSize);
         }
-        let key = Key::of(&secret).ok_or(BadTicketKey::WrongSize)?;
+        let key = TicketKey::of(&secret).ok_or(BadTicketKey::WrongSize)?;
         self.keys.update(|keys| {
             let mut keys = keys.clone();
             keys.rotate_left(1);
@@ -127,13 +127,13 @@ impl fmt::Debug for TicketKeys {
 
 /// A key: its name, the HMAC key and the encryption key, one after the other.
 #[derive(Clone)]
-struct Key {
+struct TicketKey {
     secret: Box<[u8]>,
 }
 
-impl Key {
-    fn of(secret: &[u8]) -> Option<Key> {
-        matches!(secret.len(), SHORT | LONG).then(|| Key { secret: secret.into() })
+impl TicketKey {
+    fn of(secret: &[u8]) -> Option<TicketKey> {
+        matches!(secret.len(), SHORT | LONG).then(|| TicketKey { secret: secret.into() })
     }
 
     fn name(&self) -> &[u8] {

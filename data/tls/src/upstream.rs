@@ -8,8 +8,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use weir_sync::Published;
 
-use crate::failure::{Failure, Why};
-use crate::session::Session;
+use weir_tls_session::Session;
+use weir_tls_session::{Failure, Why};
 
 /// TLS settings for connections to a server.
 #[derive(Clone, Debug)]

@@ -59,9 +59,9 @@ fn a_certificate_that_takes_the_place_of_another_is_found_by_its_own_names() {
     };
     // The same names, and another key.
     let (same, made) = with("two.example");
-    assert!(Arc::ptr_eq(&shown(&same, "two.example").expect("a certificate"), &made));
+    assert_eq!(shown(&same, "two.example").expect("a certificate").own(), made.own());
     let (other, made) = with("three.example");
-    assert!(Arc::ptr_eq(&shown(&other, "three.example").expect("a certificate"), &made));
+    assert_eq!(shown(&other, "three.example").expect("a certificate").own(), made.own());
     assert!(shown(&other, "two.example").is_none() && shown(&other, "one.example").is_some());
 }
 
@@ -413,7 +413,8 @@ fn certificates_are_chosen_by_name() {
         let mut pair = Pair::new(Arc::clone(&listener), world.client(None), name);
         pair.shake(usize::MAX / 2).expect("a handshake");
         let certificate = pair.server.facts().certificate.clone().expect("a certificate");
-        assert_eq!(&*certificate.names[0], expected);
+        let names = |der: &[u8]| der.windows(expected.len()).any(|part| part == expected.as_bytes());
+        assert!(names(certificate.own()), "{name} gets another certificate than {expected}");
     }
     // The default certificate is for another name, which the client notices.
     let mut pair = Pair::new(listener, world.client(None), "a.b.wild.example");

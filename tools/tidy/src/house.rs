@@ -42,6 +42,7 @@ const HOUSE: &[Room] = &[
     room("weir-dns", "proto/dns", NOTHING, PURE_BELOW),
     room("weir-peer-messages", "proto/peers", NOTHING, PURE_BELOW),
     room("weir-client-hello", "proto/tls", NOTHING, PURE_BELOW),
+    room("weir-tls-session", "proto/tls-session", &["weir-client-hello"], PURE_BELOW),
     room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
     room("weir-expr", "language/expr", &["weir-syntax"], PURE_BELOW),
     room("weir-config", "language/config", &["weir-expr", "weir-syntax"], PURE_BELOW),

@@ -116,7 +116,7 @@ fn shown_by_server(stream: &Stream) -> Option<&CertificateDer<'static>> {
 }
 
 fn shown_to_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
-    of_client(stream)?.certificate.as_ref()?.certified.cert.first()
+    Some(of_client(stream)?.certificate.as_ref()?.own())
 }
 
 fn of_certificate<'c>(

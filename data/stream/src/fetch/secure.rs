@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         client("ssl_fc_crtname", Str, "The file of the certificate that the client was shown"),
         |stream, _, _| {
-            fact(of_client(stream), |facts| Some(copied(facts.certificate.as_ref()?.path.as_bytes())))
+            fact(of_client(stream), |facts| Some(copied(facts.certificate.as_ref()?.path().as_bytes())))
         },
     ),
     row(

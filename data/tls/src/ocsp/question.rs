@@ -5,7 +5,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::CertId;
 use crate::pem;
-use crate::verify::der::{SEQUENCE, built};
+use weir_tls_session::verify::der::{SEQUENCE, built};
 
 impl CertId {
     /// The question about this certificate alone, unsigned and without a nonce: responders may answer from what they keep.

@@ -26,7 +26,7 @@ pub(super) struct RevocationList {
     this_update: i64,
     next_update: Option<i64>,
     serials: HashSet<Box<[u8]>>,
-    scope: Scope,
+    scope: ListScope,
     has_unknown_critical: bool,
     /// The key with which the signature was last checked, and the result: usually all chains have the same key.
     checked: OnceLock<(Box<[u8]>, bool)>,
@@ -34,7 +34,7 @@ pub(super) struct RevocationList {
 
 /// The certificates that a list covers (RFC 5280, 5.2.5).
 #[derive(Debug, Default)]
-struct Scope {
+struct ListScope {
     authorities_only: bool,
     others_only: bool,
     /// Only some reasons, attribute certificates, or certificates of other issuers: such a list is not used.
@@ -61,7 +61,7 @@ impl RevocationList {
             this_update: list.last_update().timestamp(),
             next_update: list.next_update().map(|time| time.timestamp()),
             serials: HashSet::new(),
-            scope: Scope::default(),
+            scope: ListScope::default(),
             has_unknown_critical: false,
             checked: OnceLock::new(),
         };
@@ -70,7 +70,7 @@ impl RevocationList {
                 ParsedExtension::AuthorityKeyIdentifier(key) => {
                     read.issuer_key = key.key_identifier.as_ref().map(|key| key.0.into());
                 }
-                ParsedExtension::IssuingDistributionPoint(point) => read.scope = Scope::of(point),
+                ParsedExtension::IssuingDistributionPoint(point) => read.scope = ListScope::of(point),
                 ParsedExtension::CRLNumber(_) => {}
                 _ => read.has_unknown_critical |= extension.critical,
             }
@@ -100,9 +100,9 @@ impl RevocationList {
     }
 }
 
-impl Scope {
-    fn of(point: &IssuingDistributionPoint<'_>) -> Scope {
-        Scope {
+impl ListScope {
+    fn of(point: &IssuingDistributionPoint<'_>) -> ListScope {
+        ListScope {
             authorities_only: point.only_contains_ca_certs,
             others_only: point.only_contains_user_certs,
             nobody: point.only_some_reasons.is_some()

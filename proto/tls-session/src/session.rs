@@ -29,7 +29,6 @@ use crate::heavy::{self, Cost};
 use crate::identity::Identity;
 use crate::pump::{Pumped, pump};
 use crate::record;
-use crate::resumption;
 use crate::secrets::{self, Randoms, Secrets};
 use crate::traffic::{Keys, Opened, Traffic};
 use crate::traffic_keys::{self, TrafficKeys};
@@ -51,9 +50,19 @@ pub struct Chosen {
     /// The settings for rustls.
     pub config: Arc<ServerConfig>,
     /// The certificate, for later queries.
-    pub certificate: Option<Arc<crate::certificate::Certificate>>,
+    pub certificate: Option<Arc<dyn OwnCertificate>>,
     /// The verifier of the client's certificate, if it is checked.
     pub verifier: Option<Arc<Verifier>>,
+}
+
+/// The certificate that a server shows, as far as its sessions and their readers need it.
+pub trait OwnCertificate: Send + Sync + fmt::Debug {
+    /// The certificate itself.
+    fn own(&self) -> &CertificateDer<'static>;
+    /// The path of its file.
+    fn path(&self) -> &str;
+    /// Until when its OCSP response is valid, in seconds since 1970; none without a response.
+    fn good_until(&self) -> Option<u64>;
 }
 
 /// One side of a connection.
@@ -159,7 +168,7 @@ pub struct Facts {
     /// The certificates that the peer sent, its own first.
     pub peer_certificates: Vec<CertificateDer<'static>>,
     /// The certificate that this side sent, if it is a server.
-    pub certificate: Option<Arc<crate::certificate::Certificate>>,
+    pub certificate: Option<Arc<dyn OwnCertificate>>,
     /// The result of checking the peer's certificate, if it was checked.
     pub verified: Option<crate::verify::Verified>,
     /// The authority at the top of the peer's chain, if the chain was found to have no fault.
@@ -231,7 +240,7 @@ impl Session {
     }
 
     /// Records the SNI sent to the server.
-    pub(crate) fn note_name(&mut self, name: &str) {
+    pub fn note_name(&mut self, name: &str) {
         self.facts.server_name = Some(name.to_ascii_lowercase().into());
     }
 
@@ -682,10 +691,7 @@ fn begin(
     if offers_others_only(&hello, &config) {
         Arc::make_mut(&mut config).alpn_protocols.clear();
     }
-    if config.send_tls13_tickets > 1
-        && config.max_early_data_size == 0
-        && resumption::may_resume(&hello, &config)
-    {
+    if config.send_tls13_tickets > 1 && config.max_early_data_size == 0 && may_resume(&hello, &config) {
         // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`). Who
         // has a response to early data may leave before the tickets come, and has one less each time.
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
@@ -707,6 +713,18 @@ fn begin(
     Ok(Begun::Handshake(Box::new(handshake)))
 }
 
+/// Whether a client offers a session that may go on. Its ticket is decrypted twice then, which is little beside a handshake.
+fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
+    let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
+    if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
+        return true;
+    }
+    match hello.session_ticket() {
+        Some(ticket) if !ticket.is_empty() => is_good(ticket),
+        _ => !hello.session.is_empty() && !hello.offers_version([3, 4]) && config.session_storage.can_cache(),
+    }
+}
+
 /// Where the records of a hello end whose body has this length.
 fn hello_end(wire: &[u8], body: usize) -> usize {
     let (mut end, mut left) = (0, body + MESSAGE_HEADER);
@@ -720,9 +738,9 @@ fn hello_end(wire: &[u8], body: usize) -> usize {
 
 /// Whether the OCSP response of a certificate can be stapled; none if there is none.
 fn is_stapled(chosen: &Chosen) -> Option<bool> {
-    let response = chosen.certificate.as_ref()?.response()?;
+    let good_until = chosen.certificate.as_ref()?.good_until()?;
     let now = chosen.config.time_provider.current_time()?;
-    Some(now.as_secs() <= response.good_until())
+    Some(now.as_secs() <= good_until)
 }
 
 /// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then, where RFC

@@ -24,7 +24,7 @@ use crate::identity;
 use crate::traffic_keys::{self, Purpose};
 
 /// The same suite with this key schedule, or with this PRF.
-pub(crate) fn with_our_schedule(suite: SupportedCipherSuite) -> SupportedCipherSuite {
+pub fn with_our_schedule(suite: SupportedCipherSuite) -> SupportedCipherSuite {
     let ours = SUITES.iter().find(|ours| ours.suite() == suite.suite());
     ours.copied().unwrap_or(suite)
 }

@@ -5,7 +5,7 @@ use rustls::crypto::WebPkiSupportedAlgorithms;
 
 /// A signed structure.
 #[derive(Clone, Copy)]
-pub(crate) struct Signed<'d> {
+pub struct Signed<'d> {
     message: &'d [u8],
     /// The content of its AlgorithmIdentifier.
     algorithm: &'d [u8],
@@ -116,19 +116,19 @@ impl<'d> Key<'d> {
 }
 
 /// An element of DER.
-pub(crate) struct Element<'d> {
+pub struct Element<'d> {
     /// Its content.
     pub content: &'d [u8],
 }
 
 /// The first element, which must have this tag, and the rest.
-pub(crate) fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
+pub fn element(der: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
     let (found, element, rest) = any(der)?;
     (found == tag).then_some((element, rest))
 }
 
 /// The first element with its tag, and the rest.
-pub(crate) fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
+pub fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
     let (&tag, after) = der.split_first()?;
     let (&first, after) = after.split_first()?;
     let (length, after) = match first {
@@ -144,7 +144,7 @@ pub(crate) fn any(der: &[u8]) -> Option<(u8, Element<'_>, &[u8])> {
 }
 
 /// Encodes a DER element with these parts.
-pub(crate) fn built(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub fn built(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut der = vec![tag];
     match length {
@@ -158,17 +158,27 @@ pub(crate) fn built(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The tag of an explicitly tagged element.
-pub(crate) const fn explicit(number: u8) -> u8 {
+pub const fn explicit(number: u8) -> u8 {
     0xa0 | number
 }
 
-pub(crate) const INTEGER: u8 = 0x02;
-pub(crate) const BIT_STRING: u8 = 0x03;
-pub(crate) const OCTET_STRING: u8 = 0x04;
-pub(crate) const OBJECT: u8 = 0x06;
-pub(crate) const ENUMERATED: u8 = 0x0a;
-pub(crate) const UTF8_STRING: u8 = 0x0c;
-pub(crate) const UTC_TIME: u8 = 0x17;
-pub(crate) const GENERALIZED_TIME: u8 = 0x18;
-pub(crate) const SEQUENCE: u8 = 0x30;
-pub(crate) const SET: u8 = 0x31;
+/// The tag of a number.
+pub const INTEGER: u8 = 0x02;
+/// The tag of bits, such as a key or a signature.
+pub const BIT_STRING: u8 = 0x03;
+/// The tag of bytes.
+pub const OCTET_STRING: u8 = 0x04;
+/// The tag of an object identifier.
+pub const OBJECT: u8 = 0x06;
+/// The tag of one of several values.
+pub const ENUMERATED: u8 = 0x0a;
+/// The tag of a text in UTF-8.
+pub const UTF8_STRING: u8 = 0x0c;
+/// The tag of a time with a year of two digits.
+pub const UTC_TIME: u8 = 0x17;
+/// The tag of a time with a year of four digits.
+pub const GENERALIZED_TIME: u8 = 0x18;
+/// The tag of a sequence.
+pub const SEQUENCE: u8 = 0x30;
+/// The tag of a set.
+pub const SET: u8 = 0x31;

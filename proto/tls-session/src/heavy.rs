@@ -94,8 +94,8 @@ pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
     (SIGNATURES.get() == Signatures::Refused).then_some(result)
 }
 
-/// A key that does not sign within [`without_signature`].
-pub(crate) fn guarded(key: Arc<dyn SigningKey>) -> Arc<dyn SigningKey> {
+/// A key that does not sign within `without_signature`.
+pub fn guarded(key: Arc<dyn SigningKey>) -> Arc<dyn SigningKey> {
     Arc::new(Guarded(key))
 }
 

@@ -296,8 +296,8 @@ pub(crate) fn note_finished(said: &[u8]) {
     });
 }
 
-/// A session was stored.
-pub(crate) fn note_stored(id: &[u8]) {
+/// Notes, for the session of the current step, that it was stored under this identifier.
+pub fn note_stored(id: &[u8]) {
     note(|noted| noted.stored = Some(id.into()));
 }
 

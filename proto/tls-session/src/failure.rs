@@ -73,7 +73,7 @@ impl Failure {
     }
 
     /// A violation by the peer, for which this alert is sent.
-    pub(crate) const fn of(alert: Alert) -> Failure {
+    pub const fn of(alert: Alert) -> Failure {
         let why = match alert {
             Alert::BadRecordMac => Why::Corrupt,
             _ => Why::Misbehaved,
@@ -82,7 +82,7 @@ impl Failure {
     }
 
     /// The failure for an error of rustls.
-    pub(crate) fn from_rustls(error: &Error) -> Failure {
+    pub fn from_rustls(error: &Error) -> Failure {
         let why = match error {
             Error::AlertReceived(alert) => return Failure { why: Why::PeerAlert, alert: Some(*alert) },
             Error::PeerIncompatible(what) => match what {

@@ -4,7 +4,7 @@
 //! step as OpenSSL does; this module decides what a fault means for the handshake.
 
 mod chain;
-pub(crate) mod der;
+pub mod der;
 mod host;
 mod names;
 mod parsed;

@@ -1,0 +1,43 @@
+//! TLS sessions as engines: bytes in, bytes out.
+//!
+//! A [`Session`] takes bytes from the wire and returns bytes for the wire. rustls with aws-lc-rs makes its handshake; after that records
+//! are encrypted and decrypted here (`record.rs`), without copying. [`verify`] checks certificates of peers, with OpenSSL's codes.
+//!
+//! The crate refuses to know files, sockets, tasks and clocks: the time comes with the settings of a session, random numbers from the
+//! cryptographic library. It shares nothing between sessions but settings that are made before the first of them. rustls calls back
+//! without a session at hand (keys, checks, signatures): such results wait in the thread for the session that made the call, and it
+//! takes them before it returns. Begin with `session.rs`, then `traffic.rs`.
+
+mod capture;
+pub mod cipher_names;
+pub mod ciphers;
+mod early;
+mod early_client;
+mod early_refused;
+pub mod failure;
+mod heavy;
+mod identity;
+mod key_schedule;
+mod pump;
+mod record;
+#[cfg(test)]
+mod rfc8448;
+mod secp521r1;
+mod secrets;
+pub mod session;
+mod traffic;
+mod traffic_keys;
+pub mod verify;
+
+pub use capture::{Capture, Listed, is_grease, set_capture};
+pub use failure::{Alert, Failure, Why};
+pub use heavy::guarded;
+pub use identity::{Identity, keep_identities, note_stored};
+pub use key_schedule::with_our_schedule;
+pub use record::{HEADER, MAX_CONTENT, MAX_OVERHEAD, MAX_RECORD, announced};
+pub use secrets::{Randoms, Secret, Secrets, keep_keys};
+pub use session::{ChooseServer, Chosen, Facts, OwnCertificate, Progress, Session};
+pub use traffic::Opened;
+pub use verify::{Verified, VerifyMode};
+
+pub use rustls;
