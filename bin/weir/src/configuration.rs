@@ -17,6 +17,7 @@ use weir_runtime::build::{self, Resolver, SystemResolver};
 use weir_runtime::files::SystemFiles;
 use weir_runtime::messages::Messages;
 use weir_runtime::start::Prepared;
+use weir_stream::actions::ACTIONS;
 use weir_stream::fetch::FETCHES;
 use weir_syntax::{
     Diagnostics, Environment, FileKind, Files, FolderEntry, Line, Pseudo, Reader, Severity, SharedFiles,
@@ -205,6 +206,7 @@ fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
         sources,
         loader: &Disk { again: false },
         registry: &registry,
+        actions: &ACTIONS,
         patterns: &patterns,
         token_keys: &token_keys,
         variables: &variables,

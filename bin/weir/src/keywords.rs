@@ -1,6 +1,7 @@
 //! `-dK`: lists of every keyword, from the rows that drive them.
 
 use weir_expr::{Registry, docs};
+use weir_stream::actions::ACTIONS;
 use weir_stream::fetch::FETCHES;
 
 /// One class of keywords.
@@ -34,7 +35,11 @@ fn registry() -> Registry {
 
 static CLASSES: &[Class] = &[
     Class { name: "acl", help: "keywords of ACLs", dump: || docs::acl_keywords(&registry()) },
-    Class { name: "cfg", help: "words of the configuration", dump: weir_config::vocabulary::dump },
+    Class {
+        name: "cfg",
+        help: "words of the configuration",
+        dump: || weir_config::vocabulary::dump(&ACTIONS),
+    },
     Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::keyword_dump },
     Class { name: "cnv", help: "sample converters", dump: docs::converters },
     Class { name: "flt", help: "filters", dump: weir_config::vocabulary::filter_dump },

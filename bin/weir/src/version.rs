@@ -70,7 +70,7 @@ fn long() -> String {
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
         library::BUILT,
         *library::RUNNING,
-        weir_config::model::Service::ALL.map(weir_config::model::Service::name).join(" "),
+        Vec::from_iter(weir_stream::actions::services()).join(" "),
         weir_config::vocabulary::filters()
             .map(|(name, family)| format!("\t{:>7} {name}\n", format!("[{family}]")))
             .collect::<String>(),

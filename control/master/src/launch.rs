@@ -164,13 +164,14 @@ pub const RELOADS_MAX: u32 = 50;
 
 #[cfg(test)]
 mod tests {
+    use weir_config::rules::ActionTable;
     use weir_config::vocabulary::{DefaultValue, words};
 
     use super::*;
 
     #[test]
     fn the_default_is_what_the_manual_tells() {
-        let words = words();
+        let words = words(&ActionTable::new(&[]));
         let word = words.iter().find(|word| word.name == "mworker-max-reloads").expect("a word");
         let Some(DefaultValue::Described(text)) = word.default else { panic!("{:?}", word.default) };
         assert_eq!(text, format!("`{RELOADS_MAX}`"));

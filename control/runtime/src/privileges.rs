@@ -1,6 +1,6 @@
 //! Settings that need privileges while the process serves, and whether it will have them (R159).
 
-use weir_config::model::{Action, Config, ConnectionSide, Location, RulesetKind, Source};
+use weir_config::model::{Config, Location, RulesetKind, Source};
 use weir_sys::capability::Capabilities;
 
 /// A setting that needs a privilege while the process serves.
@@ -17,13 +17,7 @@ pub fn needs(config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for proxy in &config.proxies {
         for rule in RulesetKind::ALL.iter().flat_map(|kind| proxy.rules.get(*kind)) {
-            if let Action::SetMark { side, .. } = &rule.action {
-                let what = match side {
-                    ConnectionSide::Frontend => "set-fc-mark",
-                    ConnectionSide::Backend => "set-bc-mark",
-                };
-                needs.push(Need { what, at: rule.at.clone() });
-            }
+            needs.extend(rule.action.facts().privileged.map(|what| Need { what, at: rule.at.clone() }));
         }
         needs.extend(proxy.settings.source.as_deref().and_then(|source| of_source(source, &proxy.at)));
         let servers = proxy.servers.iter();

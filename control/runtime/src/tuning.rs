@@ -91,6 +91,7 @@ mod tests {
 
     use weir_config::model::TlsVerify;
     use weir_config::vocabulary::{ConfigWord, DefaultValue, WordPlace, WordState, words};
+    use weir_stream::actions::ACTIONS;
 
     use super::*;
     use crate::build::CheckMeans;
@@ -143,7 +144,7 @@ mod tests {
     fn every_word_about_tuning_changes_something() {
         let plain = made_of("");
         let mut looked_at = 0;
-        for word in words() {
+        for word in words(&ACTIONS) {
             let concerns = word.place == WordPlace::Global && word.state == WordState::Ready;
             let left_out = [&SAY_WHAT_IS_SO[..], &FORMER_NAMES, &SEEN_FROM_OUTSIDE, &ABOUT_NOTHING]
                 .iter()
@@ -163,7 +164,7 @@ mod tests {
     fn defaults_are_what_the_manual_tells() {
         let plain = made_of("");
         let (mut looked_at, mut wrong) = (0, Vec::new());
-        for word in words().iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
+        for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
             let Some(DefaultValue::Described(text)) = word.default else { continue };
             let Some(told) = text.strip_prefix('`').and_then(|rest| rest.split('`').next()) else { continue };
             looked_at += 1;

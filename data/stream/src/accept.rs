@@ -4,13 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
-use weir_config::model::Action;
 use weir_config::model::RulesetKind;
 use weir_net::tls_count;
 use weir_net::{Connection, Received, proxy_header};
 use weir_sys::option;
 use weir_tls::{ChooseServer, Facts, Failure, Session as TlsSession, Why, openssl};
 
+use crate::actions::{self, ExpectProxy};
 use crate::clock;
 use crate::deadlines;
 use crate::instance::{Instance, Proxy};
@@ -171,7 +171,7 @@ impl Stream {
         let frontend = self.frontend.clone();
         let rules = frontend.config.rules(RulesetKind::TcpRequestConnection);
         rules
-            .filter(|rule| matches!(rule.action, Action::ExpectProxy))
+            .filter(|rule| actions::arguments::<ExpectProxy>(&rule.action).is_some())
             .any(|rule| self.rule_applies(rule).is_true())
     }
 

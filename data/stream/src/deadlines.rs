@@ -35,7 +35,7 @@
 
 use std::time::Duration;
 
-use weir_config::model::{TimeoutName, Timeouts as Configured};
+use weir_config::model::Timeouts as Configured;
 use weir_sched::Tick;
 
 use crate::clock;
@@ -169,6 +169,17 @@ impl Timeouts {
             TimeoutName::Tunnel => (self.tunnel, self.tunnel_is_ruled) = (value, true),
         }
     }
+}
+
+/// The timeouts that `set-timeout` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeoutName {
+    Client,
+    Connect,
+    Queue,
+    Server,
+    Tarpit,
+    Tunnel,
 }
 
 /// The limit of a client's handshakes.

@@ -13,6 +13,7 @@
 //! [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
 
 pub mod accept;
+pub mod actions;
 mod addresses;
 mod admission;
 mod answers;

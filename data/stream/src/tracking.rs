@@ -8,7 +8,7 @@ mod sticking;
 
 use std::sync::Arc;
 
-use weir_config::model::{Change, CounterChange, RulesetKind, Track};
+use weir_config::model::{RulesetKind, Track};
 use weir_containers::{LocalArc, PoolBox};
 use weir_expr::table::{DataType, TableQuestion};
 use weir_expr::{Fetched, Value};
@@ -92,19 +92,6 @@ impl StreamTables {
             Fetched::Missing => Err(Tracking::Done),
             Fetched::Later => Err(Tracking::Later),
         }
-    }
-
-    /// `sc-inc-gpc` and similar. Without a tracked entry, or without the data type in its table, nothing is changed (manual, "sc-inc-gpc").
-    pub(crate) fn change_counter(&mut self, change: &CounterChange) {
-        let (Change::Add(number) | Change::Set(number)) = &change.change;
-        let Some(value) = self.stream.number(number).and_then(|value| u32::try_from(value).ok()) else {
-            return;
-        };
-        let Some(tracked) = self.counter(usize::from(change.counter)) else { return };
-        tracked.look(|row| match change.change {
-            Change::Add(_) => _ = row.grow(change.data, change.element, value),
-            Change::Set(_) => _ = row.set(change.data, change.element, value.into()),
-        });
     }
 
     /// What the stream uses of tables, from now on.

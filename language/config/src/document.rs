@@ -10,12 +10,13 @@ use weir_syntax::{
 };
 
 use crate::crt_store;
+use crate::draft::action::ActionTable;
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::mailers;
 use crate::model::{
-    Action, CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
+    CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
     LogForward, Mailers, Mode, Peers, Proxy, Resolvers, Ring, RulesetKind, ServerStates, StickTable,
     TraceLine, Userlist,
 };
@@ -41,6 +42,8 @@ pub struct Inputs<'i> {
     pub loader: &'i dyn Loader,
     /// The fetches and ACL keywords that expressions may use.
     pub registry: &'i Registry,
+    /// The actions that rules may use.
+    pub actions: &'i ActionTable,
     /// The store for maps and ACL files.
     pub patterns: &'i PatternStore,
     /// The store for public keys of files.
@@ -163,7 +166,7 @@ impl<'d> Document<'d> {
             log_forward_spans: Vec::new(),
             resolvers: Vec::new(),
             traces: Vec::new(),
-            proxies: ProxyParser::new(resources),
+            proxies: ProxyParser::new(resources, inputs.actions),
             current: Current::Outside,
             file: None,
             late: false,
@@ -372,7 +375,9 @@ impl<'d> Document<'d> {
                 crt_store::read_line(store, &mut self.stored_certificates, line, at, diagnostics);
             }
             Current::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
-            Current::Healthcheck(reader) => reader.line(line, &at, self.resources, diagnostics),
+            Current::Healthcheck(reader) => {
+                reader.line(line, &at, self.resources, self.inputs.actions, diagnostics);
+            }
             Current::Resolvers(reader) => reader.line(line, at, self.resources, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),
         }
@@ -530,10 +535,10 @@ impl<'d> Document<'d> {
 fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &Location, &str)> {
     proxies.iter().flat_map(|proxy| {
         let kinds = [RulesetKind::TcpRequestContent, RulesetKind::HttpRequest];
-        kinds.into_iter().flat_map(|kind| proxy.rules(kind)).filter_map(|rule| match &rule.action {
-            Action::DoResolve(asks) => Some((&*proxy.name, &rule.at, &*asks.section)),
-            _ => None,
-        })
+        kinds
+            .into_iter()
+            .flat_map(|kind| proxy.rules(kind))
+            .filter_map(|rule| Some((&*proxy.name, &rule.at, rule.action.facts().resolvers?)))
     })
 }
 

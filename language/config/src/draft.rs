@@ -1,5 +1,6 @@
 //! A proxy section while it is read, and a line of it.
 
+pub(crate) mod action;
 pub(crate) mod log_notes;
 pub(crate) mod order;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use weir_expr::{AclTable, EvaluationPoints, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
+use self::action::ActionTable;
 use self::log_notes::LogNotes;
 use self::order::RuleMemory;
 use crate::expressions::{Expressions, Notes, WrittenReference};
@@ -306,6 +308,8 @@ pub(crate) struct LineContext<'c> {
     pub(crate) draft: &'c mut Draft,
     /// Resources from outside.
     pub(crate) resources: Resources<'c>,
+    /// The actions that rules may use.
+    pub(crate) actions: &'c ActionTable,
     /// The line's place.
     pub(crate) at: &'c Location,
     /// Where warnings go. Errors are returned.
@@ -381,4 +385,4 @@ impl<'c> LineContext<'c> {
 }
 
 /// Longer captures than this are refused: each stream keeps room for them.
-pub(crate) const MAX_CAPTURE: u32 = 65_536;
+pub const MAX_CAPTURE: u32 = 65_536;

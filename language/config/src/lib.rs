@@ -3,7 +3,8 @@
 //! Lines come from `weir-syntax`, expressions from `weir-expr`; this crate knows the keywords. Each keyword is a row
 //! (name, arguments, where it makes sense, help, example, the function that reads it) next to the code that it
 //! drives, and each row fills a field of the [`model`]. All faults of a file are collected as diagnostics with the
-//! exact words; a word that the language has and weir does not have yet is an error, never ignored.
+//! exact words; a word that the language has and weir does not have yet is an error, never ignored. The rows of actions
+//! and of fetches come from the crate that runs them.
 //!
 //! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved at
 //! start by other crates, and nothing here runs traffic. Begin with [`parse`], which gives a
@@ -15,6 +16,7 @@ pub mod bind;
 pub mod features;
 pub mod files;
 pub mod model;
+pub mod numbers;
 pub mod password;
 mod peers;
 pub mod proxy;
@@ -22,6 +24,7 @@ pub mod rows;
 pub mod rules;
 pub mod server;
 pub mod vocabulary;
+pub mod words;
 
 mod crt_store;
 mod discovery;
@@ -33,7 +36,6 @@ mod global;
 mod http_errors;
 mod log_forward;
 mod mailers;
-mod numbers;
 mod reply;
 mod resolvers;
 mod resources;
@@ -46,7 +48,6 @@ mod testing;
 mod tls_words;
 mod traces;
 mod userlist;
-mod words;
 mod world;
 
 pub use added::added_server;

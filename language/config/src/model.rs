@@ -1,6 +1,6 @@
 //! The typed model of a configuration: what the keywords mean, ready to use.
 //!
-//! Everything here is plain data without behaviour. The rows in [`crate::proxy`], [`crate::bind`], [`crate::server`]
+//! Everything here is plain data without behaviour, except actions: their arguments are of types of the crate that runs them. The rows in [`crate::proxy`], [`crate::bind`], [`crate::server`]
 //! and [`crate::rules`] fill it; `data` and `control` read it.
 
 mod action;
@@ -36,11 +36,7 @@ mod tls_global;
 mod tuning;
 mod userlist;
 
-pub use action::{
-    Action, BandwidthLimit, Capture, ConnectionSide, DelayOrExpression, DoResolve, Endpoint, HeaderEdit,
-    HeaderEditKind, NameMatch, Number, PatternEdit, PatternEditKind, Redirect, RedirectCookie, RedirectKind,
-    Service, SizeOrExpression, TimeoutName, UriNormalizer, UriPart, UriReplacement,
-};
+pub use action::{Action, ActionArguments, ActionFacts, Redirect, RedirectCookie, RedirectKind};
 pub use address::{
     Family, Host, IpNetwork, ListenAddress, ServerAddress, ServerPort, SocksProxy, Source, TransparentSource,
 };
@@ -87,7 +83,7 @@ pub use profiling::{Profiling, TaskProfiling};
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
-pub use references::AskedUserlists;
+pub use references::{AskedUserlists, Visit};
 pub use reply::{
     ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, Reply, ReplyContent,
     ReplyHeader,
@@ -101,7 +97,7 @@ pub use server::{
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use status_codes::StatusCodes;
-pub use table::{Change, CounterChange, StickKind, StickRule, StickTable, Track};
+pub use table::{StickKind, StickRule, StickTable, Track};
 pub use tls::{
     BindTls, CertificateFiles, CertificateLoad, CertificateSource, CertificateStore, CertificateUse,
     IgnoredErrors, ServerTls, TlsOptions, TlsVerify, TlsVersion,

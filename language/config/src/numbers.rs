@@ -22,7 +22,7 @@ where
 }
 
 /// The integer that `word` writes, in `range`.
-pub(crate) fn integer_in<T>(word: &Word, keyword: &str, range: RangeInclusive<T>) -> Parsed<T>
+pub fn integer_in<T>(word: &Word, keyword: &str, range: RangeInclusive<T>) -> Parsed<T>
 where
     T: FromStr + PartialOrd + std::fmt::Display + Copy,
 {
@@ -47,7 +47,7 @@ where
 }
 
 /// A number in decimal, hexadecimal (`0x`) or octal (`0`), as marks and types of service are written.
-pub(crate) fn prefixed_integer(text: &str) -> Option<u32> {
+pub fn prefixed_integer(text: &str) -> Option<u32> {
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return u32::from_str_radix(digits, 16).ok();
     }
@@ -61,7 +61,7 @@ pub(crate) fn prefixed_integer(text: &str) -> Option<u32> {
 }
 
 /// The delay that `word` writes, in milliseconds unless a unit says otherwise.
-pub(crate) fn delay_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parsed<Duration> {
+pub fn delay_of(words: &Words<'_>, word: &Word, keyword: &str) -> Parsed<Duration> {
     duration(words, word, keyword, TimeUnit::Milliseconds)
 }
 
@@ -87,6 +87,6 @@ fn duration(words: &Words<'_>, word: &Word, keyword: &str, unit: TimeUnit) -> Pa
 }
 
 /// The size that `word` writes, in bytes unless a unit says otherwise.
-pub(crate) fn size_of(word: &Word, keyword: &str) -> Parsed<u64> {
+pub fn size_of(word: &Word, keyword: &str) -> Parsed<u64> {
     parse_size(word.text()).map_err(|error| fault(word.span(), error.describe(keyword, word.text())))
 }

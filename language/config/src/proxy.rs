@@ -43,6 +43,7 @@ pub(crate) use logging::read_log_target_words;
 pub use options::{OPTIONS, OptionKind, OptionReader};
 pub(crate) use tables::check_counters;
 
+use crate::draft::action::ActionTable;
 use crate::draft::{
     BACKENDS, ConditionList, DEFAULTS, Draft, Extras, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES,
     Pending, Refused, Section, Sections,
@@ -58,6 +59,7 @@ use crate::words::{Fault, Parsed, Words, fault, is_name_character, not_yet, sugg
 /// Reads the proxy sections of a configuration.
 pub struct ProxyParser<'r> {
     resources: Resources<'r>,
+    actions: &'r ActionTable,
     files: HashMap<FileId, Arc<str>>,
     defaults: Vec<DefaultsSection>,
     /// The `defaults` section that proxies without `from` take: the last one.
@@ -124,9 +126,10 @@ impl<'r> ProxyParser<'r> {
     pub const SECTIONS: [&'static str; 4] = ["defaults", "frontend", "listen", "backend"];
 
     /// Nothing read yet.
-    pub fn new(resources: Resources<'r>) -> Self {
+    pub fn new(resources: Resources<'r>, actions: &'r ActionTable) -> Self {
         ProxyParser {
             resources,
+            actions,
             files: HashMap::new(),
             defaults: Vec::new(),
             implicit_defaults: None,
@@ -174,7 +177,8 @@ impl<'r> ProxyParser<'r> {
             diagnostics.push(Diagnostic::alert(line.keyword().span(), message).layout(Layout::ParsingTight));
             return;
         };
-        let mut context = LineContext { draft, resources: self.resources, at: &at, diagnostics };
+        let mut context =
+            LineContext { draft, resources: self.resources, actions: self.actions, at: &at, diagnostics };
         let read = read_line(&mut context, line);
         draft.notes.get_mut().warnings.drain(..).for_each(|warning| diagnostics.push(warning));
         if let Err(fault) = read {

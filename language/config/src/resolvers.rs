@@ -431,31 +431,6 @@ mod tests {
     }
 
     #[test]
-    fn rules_ask_sections_that_exist() {
-        let head = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n mode http\n";
-        let known = "resolvers r\n nameserver a 192.0.2.1:53\n";
-        let text = format!(
-            "{head}{known}backend b\n tcp-request content do-resolve(txn.a,r,ipv6) str(a)\n http-request do-resolve(txn.a,r) str(a)\n \
-             http-request do-resolve(txn.a,r,ipv4) str(a) if TRUE\n"
-        );
-        assert_eq!(parse_text(&text).messages, [""; 0]);
-        check(
-            &format!("{head}backend b\n http-request do-resolve(txn.a,zz) str(a)\n"),
-            &["[test.cfg:7] : Proxy 'b': Can't find resolvers section 'zz' for do-resolve action."],
-        );
-        for wrong in
-            ["do-resolve", "do-resolve(txn.a)", "do-resolve(txn.a,r,ipv5)", "do-resolve(txn.a,r,ipv4,ipv6)"]
-        {
-            let read = parse_text(&format!("{head}{known}backend b\n http-request {wrong} src\n"));
-            assert!(
-                read.messages[0].contains(&format!("Can't parse '{wrong}'. Expects")),
-                "{:?}",
-                read.messages
-            );
-        }
-    }
-
-    #[test]
     fn servers_name_sections_that_exist() {
         let text = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nresolvers r\n nameserver a 192.0.2.1:53\nbackend b\n server s a.test:80 resolvers r init-addr none resolve-prefer \
                     ipv4 resolve-net 10.0.0.0/8,192.0.2.1 resolve-opts allow-dup-ip,ignore-weight\n server t a.test:80\n";

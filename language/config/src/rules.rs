@@ -1,73 +1,46 @@
 //! Rules: an action with its arguments, then `if` or `unless` and a condition.
 //!
-//! The actions are rows in the files below; each says in which rulesets it may stand. This file has what all rules share:
-//! finding the row, the condition, the order of rulesets, and unreachable rules.
+//! The actions are rows that come from outside, each with the rulesets where it may stand and the function that reads it
+//! ([`ActionReader`]). This file has what all rules share: finding the row, the condition, the order of rulesets, and
+//! unreachable rules.
 
-mod answers;
-mod connection;
-mod headers;
-mod process;
-mod tables;
-mod uri;
-mod values;
+mod context;
+mod redirect;
 
 use std::time::Duration;
 
 use weir_expr::{EvaluationPoint, EvaluationPoints};
 use weir_syntax::{Layout, Span, Word};
 
-pub(crate) use answers::read_redirect;
-pub(crate) use tables::read_table_name;
+pub use crate::draft::MAX_CAPTURE;
+pub use crate::draft::action::{ActionContext, ActionReader, ActionTable, ReadAction, RulesetSet};
+pub(crate) use context::read_table_name;
+pub(crate) use redirect::read_redirect;
 
 use crate::draft::order::Step;
 use crate::draft::{ConditionList, LineContext, Section};
-use crate::model::{Action, ProxySection, Rule, RulesetKind};
+use crate::model::{ProxySection, Rule, RulesetKind};
 use crate::numbers::delay_of;
-use crate::rows::{Handler, Row, Table};
+use crate::rows::{Handler, Row};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
 
-/// Reads an action, in the rulesets where it may stand.
-#[derive(Clone, Copy, Debug)]
-pub struct ActionReader {
-    /// Where it may stand.
-    pub rulesets: RulesetSet,
-    #[allow(private_interfaces)]
-    pub(crate) read: fn(&mut ActionContext<'_, '_>, &mut Words<'_>) -> Parsed<Action>,
-}
-
-/// A set of rulesets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RulesetSet(u8);
-
-impl RulesetSet {
-    /// From the kinds.
-    pub const fn of(kinds: &[RulesetKind]) -> RulesetSet {
-        let mut bits = 0;
-        let mut index = 0;
-        while index < kinds.len() {
-            bits |= 1 << kinds[index] as u8;
-            index += 1;
-        }
-        RulesetSet(bits)
-    }
-
-    /// Whether the kind is in the set.
-    pub const fn contains(self, kind: RulesetKind) -> bool {
-        self.0 & (1 << kind as u8) != 0
-    }
-}
-
 /// The sets in which actions stand.
-pub(crate) mod sets {
+pub mod sets {
     use super::RulesetSet;
     use crate::model::RulesetKind::*;
 
+    /// All rulesets of `tcp-request` and `tcp-response`.
     pub const TCP: RulesetSet =
         RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, TcpResponseContent]);
+    /// `tcp-request connection`.
     pub const CONNECTION: RulesetSet = RulesetSet::of(&[TcpRequestConnection]);
+    /// `tcp-request content`.
     pub const TCP_CONTENT: RulesetSet = RulesetSet::of(&[TcpRequestContent]);
+    /// `tcp-response content`.
     pub const TCP_RESPONSE: RulesetSet = RulesetSet::of(&[TcpResponseContent]);
+    /// All.
     pub const EVERY: RulesetSet = RulesetSet::of(&super::RulesetKind::ALL);
+    /// All except `http-after-response`.
     pub const ALL_BUT_AFTER: RulesetSet = RulesetSet::of(&[
         TcpRequestConnection,
         TcpRequestSession,
@@ -76,6 +49,7 @@ pub(crate) mod sets {
         HttpRequest,
         HttpResponse,
     ]);
+    /// Those of TCP, and `http-request`.
     pub const TCP_AND_REQUEST: RulesetSet = RulesetSet::of(&[
         TcpRequestConnection,
         TcpRequestSession,
@@ -83,6 +57,7 @@ pub(crate) mod sets {
         TcpResponseContent,
         HttpRequest,
     ]);
+    /// Those of requests, and `http-response`.
     pub const TRACKING: RulesetSet = RulesetSet::of(&[
         TcpRequestConnection,
         TcpRequestSession,
@@ -90,11 +65,15 @@ pub(crate) mod sets {
         HttpRequest,
         HttpResponse,
     ]);
+    /// Those of requests.
     pub const REQUESTS: RulesetSet =
         RulesetSet::of(&[TcpRequestConnection, TcpRequestSession, TcpRequestContent, HttpRequest]);
+    /// Those of the contents of requests.
     pub const CONTENT_REQUESTS: RulesetSet = RulesetSet::of(&[TcpRequestContent, HttpRequest]);
+    /// Those of contents, except `http-after-response`.
     pub const CONTENT: RulesetSet =
         RulesetSet::of(&[TcpRequestContent, TcpResponseContent, HttpRequest, HttpResponse]);
+    /// Those of contents.
     pub const CONTENT_AND_AFTER: RulesetSet = RulesetSet::of(&[
         TcpRequestContent,
         TcpResponseContent,
@@ -102,69 +81,29 @@ pub(crate) mod sets {
         HttpResponse,
         HttpAfterResponse,
     ]);
+    /// Those of contents, except `tcp-response content`.
     pub const CAPTURES: RulesetSet =
         RulesetSet::of(&[TcpRequestContent, HttpRequest, HttpResponse, HttpAfterResponse]);
+    /// Those of HTTP messages.
     pub const HTTP: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse, HttpAfterResponse]);
+    /// `http-request`.
     pub const HTTP_REQUEST: RulesetSet = RulesetSet::of(&[HttpRequest]);
+    /// `http-request` and `http-response`.
     pub const HTTP_MESSAGES: RulesetSet = RulesetSet::of(&[HttpRequest, HttpResponse]);
+    /// `http-response` and `http-after-response`.
     pub const HTTP_RESPONSES: RulesetSet = RulesetSet::of(&[HttpResponse, HttpAfterResponse]);
 }
 
-/// Every action.
-pub static ACTIONS: Table<ActionReader> = Table::new(&[
-    answers::ACTIONS,
-    headers::ACTIONS,
-    uri::ACTIONS,
-    values::ACTIONS,
-    connection::ACTIONS,
-    process::ACTIONS,
-    tables::ACTIONS,
-    NOT_YET,
-]);
-
-/// An action that is understood.
-pub(crate) const fn action(
+/// An action that is understood: `read` takes the words after its name.
+pub const fn action(
     name: &'static str,
     arguments: &'static str,
     example: &'static str,
     help: &'static str,
     rulesets: RulesetSet,
-    read: fn(&mut ActionContext<'_, '_>, &mut Words<'_>) -> Parsed<Action>,
+    read: ReadAction,
 ) -> Row<ActionReader> {
     Row::ready(name, arguments, example, help, ActionReader { rulesets, read })
-}
-
-const NOT_YET: &[Row<ActionReader>] = &[
-    Row::not_yet("add-headers-bin", "<expr> [ prefix <str> ]", "add headers from a binary list"),
-    Row::not_yet("attach-srv", "<srv> [name <expr>]", "make the connection one to a server"),
-    Row::not_yet("cache-store", "<name>", "store the response in a cache"),
-    Row::not_yet("cache-use", "<name> [no-early-hints]", "answer from a cache"),
-    Row::not_yet("del-headers-bin", "<expr> [ -m <meth> ]", "remove headers of a binary list"),
-    Row::not_yet("dgram-drop", "", "drop a QUIC packet"),
-    Row::not_yet("expect-netscaler-cip", "layer4", "expect a NetScaler client address header"),
-    Row::not_yet("send-retry", "", "answer a QUIC packet with a Retry"),
-    Row::not_yet("send-spoe-group", "<engine-name> <group-name>", "ask an agent"),
-    Row::not_yet("set-headers-bin", "<expr> [ prefix <str> ]", "set headers from a binary list"),
-    Row::removed("block", "use 'deny' instead."),
-];
-
-/// An action while it is read.
-pub(crate) struct ActionContext<'a, 'c> {
-    /// The line.
-    pub line: &'a mut LineContext<'c>,
-    /// The ruleset.
-    pub kind: RulesetKind,
-    /// Where its expressions stand.
-    pub points: EvaluationPoints,
-    /// The action's own word, for `set-var(...)` and similar actions.
-    pub word: &'a Word,
-}
-
-impl ActionContext<'_, '_> {
-    /// The text in parentheses after the action's name.
-    pub fn parenthesized(&self) -> Option<&str> {
-        self.word.text().split_once('(')?.1.strip_suffix(')')
-    }
 }
 
 /// Where the expressions of a ruleset stand, in a section of that kind.
@@ -253,7 +192,7 @@ fn add_rule(context: &mut LineContext<'_>, kind: RulesetKind, rule: Rule, span: 
     if context.draft.proxy.rules.get(kind).len() >= MAX_RULES {
         return Err(fault(span, format!("more than {MAX_RULES} '{}' rules", kind.keyword())));
     }
-    let ends = rule.condition.is_none() && rule.action.is_final();
+    let ends = rule.condition.is_none() && rule.action.facts().is_final;
     if kind.is_http() && context.draft.rule_memory.ended & (1 << kind as u8) != 0 {
         let message = format!(
             "previous '{}' action is final and has no condition attached, further entries are NOOP.",
@@ -276,12 +215,12 @@ fn find_action<'l>(
             true => format!(
                 "'{}' expects an action{}, but got '' (missing argument).",
                 kind.keyword(),
-                known(kind)
+                known(context.actions, kind)
             ),
             false => format!(
                 "'{}' expects an action{} in proxy '{}' (got '').",
                 kind.keyword(),
-                known(kind),
+                known(context.actions, kind),
                 context.name()
             ),
         };
@@ -293,15 +232,15 @@ fn find_action<'l>(
     }
     // There are as many track-sc as the process has stick counters.
     let name = if name.starts_with("track-sc") { "track-sc0" } else { name };
-    match ACTIONS.find(name) {
+    match context.actions.find(name) {
         Some(row) => Ok((row, word)),
         None => Err(unknown_action(context, word, kind)),
     }
 }
 
 /// The actions of a ruleset, for a message.
-fn known(kind: RulesetKind) -> String {
-    let names = ACTIONS.rows().filter(|row| stands_in(row, kind)).map(|row| format!("'{}'", row.name));
+fn known(actions: &ActionTable, kind: RulesetKind) -> String {
+    let names = actions.rows().filter(|row| stands_in(row, kind)).map(|row| format!("'{}'", row.name));
     format!(" ({})", names.collect::<Vec<_>>().join(", "))
 }
 
@@ -311,9 +250,10 @@ fn stands_in(row: &Row<ActionReader>, kind: RulesetKind) -> bool {
 
 fn unknown_action(context: &LineContext<'_>, word: &Word, kind: RulesetKind) -> Fault {
     let name = word.text().split('(').next().unwrap_or_default();
-    let names = ACTIONS.rows().filter(|row| stands_in(row, kind)).map(|row| row.name);
+    let names = context.actions.rows().filter(|row| stands_in(row, kind)).map(|row| row.name);
     let nearest = weir_syntax::did_you_mean(name, names);
-    let mut message = format!("'{}' expects an action{}, but got '{word}'", kind.keyword(), known(kind));
+    let mut message =
+        format!("'{}' expects an action{}, but got '{word}'", kind.keyword(), known(context.actions, kind));
     if !kind.is_http() {
         message = format!("{message} in proxy '{}'", context.name());
     }

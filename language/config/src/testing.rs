@@ -1,5 +1,7 @@
 //! Helpers for the tests of the proxy sections: a few fetches, a few files, and a driver for the proxy sections alone.
 
+pub(crate) mod actions;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -93,7 +95,7 @@ pub(crate) fn read(text: &str) -> Outcome {
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut diagnostics = Diagnostics::new();
     let mut reader = Reader::new(&sources);
-    let mut parser = ProxyParser::new(resources);
+    let mut parser = ProxyParser::new(resources, &actions::ACTIONS);
     let global_logs = [Arc::new(LogTarget {
         at: None,
         address: LogAddress::Descriptor(1),

@@ -17,7 +17,7 @@ use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
 use crate::resolvers::RESOLVERS_KEYWORDS;
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row, Table};
-use crate::rules::ACTIONS;
+use crate::rules::ActionTable;
 use crate::sections::SECTIONS;
 use crate::server::SERVER_OPTIONS;
 use crate::traces::TRACES_KEYWORDS;
@@ -169,7 +169,7 @@ impl WordPlace {
 }
 
 /// Every word that the language has, by place and name.
-pub fn words() -> BTreeSet<ConfigWord> {
+pub fn words(actions: &ActionTable) -> BTreeSet<ConfigWord> {
     let mut words = BTreeSet::new();
     add(&mut words, WordPlace::Section, SECTIONS.rows());
     add(&mut words, WordPlace::Global, GLOBAL_KEYWORDS.rows());
@@ -177,7 +177,7 @@ pub fn words() -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Option, OPTIONS.rows());
     add(&mut words, WordPlace::Bind, BIND_OPTIONS.rows());
     add(&mut words, WordPlace::Server, SERVER_OPTIONS.rows());
-    add(&mut words, WordPlace::Action, ACTIONS.rows());
+    add(&mut words, WordPlace::Action, actions.rows());
     add(&mut words, WordPlace::Filter, FILTERS.rows());
     add(&mut words, WordPlace::Userlist, USERLIST_KEYWORDS.rows());
     add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
@@ -194,8 +194,8 @@ pub fn words() -> BTreeSet<ConfigWord> {
 }
 
 /// The words that the language has and weir does not have yet.
-pub fn not_yet() -> impl Iterator<Item = ConfigWord> {
-    words().into_iter().filter(|word| word.state == WordState::NotYet)
+pub fn not_yet(actions: &ActionTable) -> impl Iterator<Item = ConfigWord> + use<> {
+    words(actions).into_iter().filter(|word| word.state == WordState::NotYet)
 }
 
 fn add<F: 'static>(
@@ -220,7 +220,7 @@ fn add<F: 'static>(
 }
 
 /// Where a word may be written: sections, rules or lines.
-pub fn written_in(word: &ConfigWord) -> Vec<&'static str> {
+pub fn written_in(actions: &ActionTable, word: &ConfigWord) -> Vec<&'static str> {
     match word.place {
         WordPlace::Section => vec!["at the top of a file"],
         WordPlace::Proxy => {
@@ -230,7 +230,7 @@ pub fn written_in(word: &ConfigWord) -> Vec<&'static str> {
             ready(&OPTIONS, word.name).map_or(Vec::new(), |reader| section_names(reader.sections))
         }
         WordPlace::Action => {
-            let rulesets = ready(&ACTIONS, word.name).map(|reader| reader.rulesets);
+            let rulesets = ready(actions, word.name).map(|reader| reader.rulesets);
             let kinds =
                 RulesetKind::ALL.into_iter().filter(|kind| rulesets.is_some_and(|set| set.contains(*kind)));
             kinds.map(RulesetKind::keyword).collect()
@@ -253,7 +253,7 @@ pub fn written_in(word: &ConfigWord) -> Vec<&'static str> {
     }
 }
 
-fn ready<F: Copy>(table: &'static Table<F>, name: &str) -> Option<F> {
+fn ready<F: Copy>(table: &Table<F>, name: &str) -> Option<F> {
     match table.find(name)?.handler {
         Handler::Ready(reader) => Some(reader),
         _ => None,
@@ -280,7 +280,7 @@ pub fn filter_dump() -> String {
 }
 
 /// The output of `-dKcfg`: the implemented words, in HAProxy's layout.
-pub fn dump() -> String {
+pub fn dump(actions: &ActionTable) -> String {
     let mut text = String::from("# List of registered configuration keywords:\n");
     section(&mut text, "global", first_words(GLOBAL_KEYWORDS.rows()));
     section(&mut text, "listen", first_words(PROXY_KEYWORDS.rows()));
@@ -295,7 +295,7 @@ pub fn dump() -> String {
         let _ = writeln!(text, "\toption {} [{} ]", row.name, sides(reader.sections, reader.http_only));
     }
     for kind in RulesetKind::ALL {
-        for row in sorted(ACTIONS.rows()) {
+        for row in sorted(actions.rows()) {
             let Handler::Ready(reader) = &row.handler else { continue };
             if reader.rulesets.contains(kind) {
                 let star = if row.arguments.starts_with('(') { "*" } else { "" };
@@ -356,20 +356,21 @@ mod tests {
 
     use super::*;
     use crate::model::RetryOn;
+    use crate::testing::actions::ACTIONS;
 
     #[test]
     fn every_word_says_what_it_is_for() {
-        for word in words() {
+        for word in words(&ACTIONS) {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
-        assert!(not_yet().any(|word| word.name == "log-profile"));
+        assert!(not_yet(&ACTIONS).any(|word| word.name == "log-profile"));
     }
 
     /// The parser's own lists of arguments are complete in the values.
     #[test]
     fn values_are_all_that_the_parser_knows() {
         let values = |place, name| {
-            let words = words();
+            let words = words(&ACTIONS);
             let word = words.iter().find(|word| (word.place, word.name) == (place, name));
             word.map_or(&[][..], |word| word.values)
         };
@@ -389,20 +390,23 @@ mod tests {
 
     #[test]
     fn every_word_that_is_there_is_written_somewhere() {
-        for word in words().iter().filter(|word| word.state == WordState::Ready) {
-            assert!(!written_in(word).is_empty(), "{word:?}");
+        for word in words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready) {
+            assert!(!written_in(&ACTIONS, word).is_empty(), "{word:?}");
         }
         let of = |place, name| {
-            words().iter().find(|word| (word.place, word.name) == (place, name)).map(written_in)
+            words(&ACTIONS)
+                .iter()
+                .find(|word| (word.place, word.name) == (place, name))
+                .map(|word| written_in(&ACTIONS, word))
         };
         assert_eq!(of(WordPlace::Proxy, "use_backend"), Some(vec!["frontend", "listen"]));
-        assert_eq!(of(WordPlace::Action, "tarpit"), Some(vec!["http-request"]));
+        assert_eq!(of(WordPlace::Action, "deny"), Some(vec!["http-request", "http-response"]));
         assert_eq!(of(WordPlace::Option, "redispatch"), Some(vec!["defaults", "listen", "backend"]));
     }
 
     #[test]
     fn the_dump_has_the_layout_of_the_reference() {
-        let text = dump();
+        let text = dump(&ACTIONS);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["# List of registered configuration keywords:", "global"]);
         for line in [
@@ -414,7 +418,7 @@ mod tests {
             "\tserver <name> <addr> weight +1",
             "\toption tcp-smart-accept [ FE ]",
             "\toption http-buffer-request [ FE BE HTTP ]",
-            "\ttcp-request connection set-var*",
+            "\ttcp-request content set-var-fmt*",
             "\thttp-request deny",
             "userlist",
             "\tuser",

@@ -1,18 +1,19 @@
 //! Reading the words of a line from left to right.
 
-use weir_syntax::{Diagnostic, Layout, Line, Span, Word};
+use weir_syntax::{Diagnostic, Layout, Line};
+pub use weir_syntax::{Span, Word};
 
 use crate::model::Location;
 
 /// The error of a line. Boxed, because nearly every parser can return one and errors are rare.
-pub(crate) type Fault = Box<Diagnostic>;
+pub type Fault = Box<Diagnostic>;
 
 /// The result of a parser.
-pub(crate) type Parsed<T = ()> = Result<T, Fault>;
+pub type Parsed<T = ()> = Result<T, Fault>;
 
 /// The words of a line and how far they were read.
 #[derive(Clone, Debug)]
-pub(crate) struct Words<'l> {
+pub struct Words<'l> {
     line: &'l Line,
     next: usize,
 }
@@ -175,12 +176,12 @@ pub(crate) fn same_section(kind: &str, name: &Word, twin: &Location) -> Fault {
 }
 
 /// An error at `span`.
-pub(crate) fn fault(span: Span, message: impl Into<String>) -> Fault {
+pub fn fault(span: Span, message: impl Into<String>) -> Fault {
     Box::new(Diagnostic::alert(span, message))
 }
 
 /// The error for something that the language has and weir does not have yet.
-pub(crate) fn not_yet(span: Span, what: &str) -> Fault {
+pub fn not_yet(span: Span, what: &str) -> Fault {
     let text = format!("'{what}' is not implemented yet");
     Box::new(Diagnostic::alert(span, text.clone()).group(text))
 }

@@ -45,6 +45,7 @@ pub fn configuration(bytes: &[u8]) {
         sources: &sources,
         loader: &Files,
         registry: &REGISTRY,
+        actions: &weir_stream::actions::ACTIONS,
         patterns: &patterns,
         token_keys: &TokenKeys::new(),
         variables: &variables,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_config::vocabulary::{ConfigWord, WordPlace, WordState};
+use weir_stream::actions::ACTIONS;
 
 use super::Sort;
 use crate::explain::lines::{self, Expressions, Line};
@@ -452,7 +453,8 @@ const OTHER_COMMANDS: &[(&str, &str)] = &[
 fn examples_of_rows_are_accepted() {
     let mut refused = Vec::new();
     let mut tried = 0;
-    for word in weir_config::vocabulary::words().iter().filter(|word| word.state == WordState::Ready) {
+    for word in weir_config::vocabulary::words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready)
+    {
         let line = lines::of_word(word);
         let before = lines::BEFORE
             .iter()
@@ -527,7 +529,7 @@ fn examples_of_tables_are_accepted() {
 fn values_of_words_are_accepted() {
     let mut refused = Vec::new();
     let mut tried = 0;
-    for word in weir_config::vocabulary::words() {
+    for word in weir_config::vocabulary::words(&ACTIONS) {
         for (value, _) in word.values {
             let mut written = (*value).to_owned();
             for (name, example) in PLACEHOLDERS {
@@ -577,7 +579,8 @@ fn defaults_that_can_be_written_change_nothing() {
     use weir_config::vocabulary::DefaultValue;
     let mut faults = Vec::new();
     let mut tried = 0;
-    for word in weir_config::vocabulary::words().iter().filter(|word| word.state == WordState::Ready) {
+    for word in weir_config::vocabulary::words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready)
+    {
         let line = match word.default {
             Some(DefaultValue::Written(arguments)) => format!("{} {arguments}", word.name),
             Some(DefaultValue::Described("off")) if !CANNOT_BE_TAKEN_BACK.contains(&word.name) => {

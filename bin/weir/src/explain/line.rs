@@ -5,6 +5,7 @@ mod expressions;
 use std::fmt::Write;
 
 use weir_config::vocabulary::{self, ConfigWord, WordPlace};
+use weir_stream::actions::ACTIONS;
 use weir_syntax::{Line, SourceMap};
 
 use super::{Entry, entries};
@@ -27,7 +28,7 @@ pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     let book = Book {
         sources: &checked.sources,
         sections: &sections,
-        words: vocabulary::words().into_iter().collect(),
+        words: vocabulary::words(&ACTIONS).into_iter().collect(),
     };
     let mut text = book.about(section, line);
     let wrong = checked.findings.iter().filter(|finding| {
@@ -302,7 +303,7 @@ impl<'l> Book<'l> {
             "option" => self.word(WordPlace::Option, line, from + 1),
             _ => self.word(WordPlace::Proxy, line, from),
         };
-        word.is_some_and(|word| vocabulary::written_in(word).contains(&section))
+        word.is_some_and(|word| vocabulary::written_in(&ACTIONS, word).contains(&section))
     }
 
     /// The row whose words the line has from a position on, the longest.

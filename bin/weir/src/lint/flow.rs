@@ -16,7 +16,7 @@ pub fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
             let rules = proxy.rules(kind).map(|rule| Step {
                 at: &rule.at,
                 conditional: rule.condition.is_some(),
-                ends: rule.action.is_final(),
+                ends: rule.action.facts().is_final,
             });
             found.extend(unreached(subject, rules, kind.keyword()));
         }

@@ -1,6 +1,6 @@
 //! Redirections to HTTPS that a client on HTTPS gets again.
 
-use weir_config::model::{Action, Proxy, RulesetKind};
+use weir_config::model::{Proxy, RulesetKind};
 use weir_syntax::{Line, Word};
 
 use super::{Subject, finding_at};
@@ -14,7 +14,7 @@ pub fn endless(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for proxy in frontends {
         let rules = proxy.rules(RulesetKind::HttpRequest);
-        let rules = rules.filter(|rule| matches!(rule.action, Action::Redirect(_))).map(|rule| &rule.at);
+        let rules = rules.filter(|rule| rule.action.facts().redirects).map(|rule| &rule.at);
         let lines = rules.chain(proxy.redirects.iter().map(|rule| &rule.at));
         for (at, line) in lines.filter_map(|at| Some((at, subject.line(at)?))) {
             if !leads_to_https(line) || tests_tls(subject, line) {

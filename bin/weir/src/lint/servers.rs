@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use weir_config::model::{
-    Action, BackendTarget, Bind, Chroot, CookieMode, Host, ListenAddress, Mode, Proxy, Rule, RulesetKind,
-    Server, ServerAddress, ServerPort,
+    BackendTarget, Bind, Chroot, CookieMode, Host, ListenAddress, Mode, Proxy, Rule, RulesetKind, Server,
+    ServerAddress, ServerPort,
 };
 
 use super::{Subject, finding_at};
@@ -44,11 +44,8 @@ fn targets(proxy: &Proxy) -> Vec<usize> {
 
 /// Whether a rule is an answer, or ends all requests. A conditional refusal leaves the others without an answer.
 fn answers_or_ends(rule: &Rule) -> bool {
-    let answers = matches!(
-        rule.action,
-        Action::Return(_) | Action::Redirect(_) | Action::UseService(_) | Action::Auth { .. }
-    );
-    answers || (rule.action.is_final() && rule.condition.is_none())
+    let facts = rule.action.facts();
+    facts.answers || (facts.is_final && rule.condition.is_none())
 }
 
 /// Whether a frontend chooses backends by a format.

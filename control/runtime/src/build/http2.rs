@@ -143,8 +143,9 @@ mod tests {
     #[test]
     fn defaults_are_what_the_manual_tells() {
         use weir_config::vocabulary::{DefaultValue, WordPlace, words};
+        use weir_stream::actions::ACTIONS;
         let mut looked_at = 0;
-        for word in words().iter().filter(|word| word.place == WordPlace::Global) {
+        for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global) {
             let Some(DefaultValue::Described(text)) = word.default else { continue };
             let Some(told) = text.split('`').nth(1).filter(|_| word.name.starts_with("tune.h2.")) else {
                 continue;
@@ -153,7 +154,7 @@ mod tests {
                 assert_eq!(made(&[(word.name, told)]), made(&[]), "{} {told}", word.name);
                 looked_at += 1;
             } else if told.starts_with("tune.h2.") {
-                let other = words().iter().find(|other| other.name == told).expect("a word").name;
+                let other = words(&ACTIONS).iter().find(|other| other.name == told).expect("a word").name;
                 let both = made(&[(other, "77"), (word.name, "77")]);
                 assert_eq!(made(&[(other, "77")]), both, "{}: that of {told}", word.name);
                 assert_ne!(both, made(&[]), "{told}");

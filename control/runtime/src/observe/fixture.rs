@@ -188,6 +188,7 @@ pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
         sources: &sources,
         loader: &Files,
         registry: &record.registry,
+        actions: &weir_stream::actions::ACTIONS,
         patterns: &record.patterns,
         token_keys: &record.token_keys,
         variables: &record.variable_names,

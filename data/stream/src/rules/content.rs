@@ -10,7 +10,8 @@ use weir_mux::{Flow, Message};
 use weir_net::{Received, Sent};
 use weir_sched::Tick;
 
-use super::{ActionResult, RulesetResult, Settled};
+use super::{RulesetResult, key};
+use crate::actions::{ActionResult, Verdict};
 use crate::clock;
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};
@@ -19,7 +20,6 @@ use crate::ending::{By, During};
 use crate::errors::Direction;
 use crate::passwords;
 use crate::stream::phases::InspectionPhase;
-use crate::stream::rule_state::{RuleKey, RuleList};
 use crate::stream::{Phase, ProxySide, StreamError};
 
 impl InspectionPhase {
@@ -61,17 +61,19 @@ impl InspectionPhase {
                             PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
                                 .await?;
                         }
-                        let done = self.stream.act(&rule.action, kind, &proxy);
-                        if matches!(done, ActionResult::NeedsMore) && !self.stream.rules.inspection_over {
+                        let at = position as u32;
+                        let verdict = match self.stream.act(&rule.action, key(side, kind, at), kind, &proxy) {
+                            ActionResult::Done(verdict) => verdict,
+                            ActionResult::Await(wait) => {
+                                first = position + 1;
+                                wait.await?
+                            }
+                        };
+                        if matches!(verdict, Verdict::NeedsMore) && !self.stream.rules.inspection_over {
                             self.await_more(deadline).await?;
                             continue 'pass;
                         }
-                        first = if done.takes_time() { position + 1 } else { first };
-                        let key = RuleKey { side, list: RuleList::Of(kind), position: position as u32 };
-                        let verdict = match self.stream.settle_action(done, key, kind, &proxy) {
-                            Settled::Now(verdict) => verdict,
-                            Settled::Later(wait) => wait.await?,
-                        };
+                        let verdict = self.stream.settle_action(verdict, key(side, kind, at), kind, &proxy);
                         match verdict {
                             None => {}
                             Some(RulesetResult::Stop(stop)) => return Err(stop),
@@ -248,7 +250,7 @@ impl InspectionPhase {
 
     /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is available. What
     /// passes a tunnel is no body (RFC 9110, 9.3.6), and its server may say nothing before the client does.
-    pub(super) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
+    pub(crate) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         if self.stream.response.size == BodySize::Tunnel {
             return Ok(());
         }
@@ -360,14 +362,16 @@ impl InspectionPhase {
                             PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
                                 .await?;
                         }
-                        let done = self.stream.act(&rule.action, kind, &backend);
-                        first = if done.takes_time() { position + 1 } else { first };
-                        let side = ProxySide::Backend;
-                        let key = RuleKey { side, list: RuleList::Of(kind), position: position as u32 };
-                        let verdict = match self.stream.settle_action(done, key, kind, &backend) {
-                            Settled::Now(verdict) => verdict,
-                            Settled::Later(wait) => wait.await?,
+                        let (side, at) = (ProxySide::Backend, position as u32);
+                        let verdict = match self.stream.act(&rule.action, key(side, kind, at), kind, &backend)
+                        {
+                            ActionResult::Done(verdict) => verdict,
+                            ActionResult::Await(wait) => {
+                                first = position + 1;
+                                wait.await?
+                            }
                         };
+                        let verdict = self.stream.settle_action(verdict, key(side, kind, at), kind, &backend);
                         match verdict {
                             None => {}
                             Some(RulesetResult::Stop(stop)) => return Err(stop),

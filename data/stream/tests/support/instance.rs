@@ -118,6 +118,7 @@ fn read(text: &str) -> model::Config {
         sources: &sources,
         loader: &NoFiles,
         registry: &registry,
+        actions: &weir_stream::actions::ACTIONS,
         patterns: &patterns,
         token_keys: &TokenKeys::new(),
         variables: &variables,

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use weir_expr::{Condition, Location, LogFormat};
 
-use super::action::{Action, UriNormalizer};
 use super::address::Source;
 use super::balance::{
     Balance, CookiePersistence, HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex,
@@ -264,7 +263,7 @@ impl Proxy {
 
     /// Whether a rule may have a connection go on in HTTP.
     pub fn switches_to_http(&self) -> bool {
-        self.rules(RulesetKind::TcpRequestContent).any(|rule| matches!(rule.action, Action::SwitchMode(_)))
+        self.rules(RulesetKind::TcpRequestContent).any(|rule| rule.action.facts().switches_to_http)
     }
 
     /// The rules of one kind in the order in which they run: those of the `defaults` section first.
@@ -276,10 +275,7 @@ impl Proxy {
     /// Whether a rule handles a fragment in a request's target. Clients must not send one (RFC 9112,
     /// 3.2), and without such a rule it is refused.
     pub fn takes_fragments(&self) -> bool {
-        self.rules(RulesetKind::HttpRequest).any(|rule| {
-            let normalizers = [UriNormalizer::FragmentEncode, UriNormalizer::FragmentStrip];
-            matches!(rule.action, Action::NormalizeUri(normalizer) if normalizers.contains(&normalizer))
-        })
+        self.rules(RulesetKind::HttpRequest).any(|rule| rule.action.facts().takes_fragments)
     }
 
     /// `tcp-request inspect-delay`, its own or the inherited one.

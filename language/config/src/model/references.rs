@@ -1,10 +1,8 @@
 //! Every reference from an expression to an object of the configuration, to be resolved when all objects are known.
 
-use weir_expr::{ArgKind, Condition, Expr, LogFormat, Reference};
+use weir_expr::{ArgKind, Condition, Reference};
 
-use super::action::{
-    Action, DelayOrExpression, HeaderEditKind, Number, PatternEditKind, Redirect, SizeOrExpression,
-};
+use super::action::{Action, Redirect};
 use super::balance::{BackendTarget, BalanceArgument, ServerTarget};
 use super::filter::FilterKind;
 use super::log::LogLine;
@@ -12,10 +10,9 @@ use super::proxy::{Proxy, Settings};
 use super::reply::{ErrorReply, Reply, ReplyContent};
 use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
-use super::table::Change;
 
 /// The function that is called with each reference.
-pub(crate) type Visit<'v> = &'v mut dyn FnMut(&Reference);
+pub type Visit<'v> = &'v mut dyn FnMut(&Reference);
 
 /// The lists of users that a proxy's expressions ask, by when they are evaluated. A password may be costly to verify: expressions that cannot
 /// wait for it are evaluated afterwards. Conditions of rules can wait, and are not included. A list is its position in the
@@ -178,7 +175,8 @@ impl Rule {
 }
 
 impl Reply {
-    fn visit_references(&self, visit: Visit<'_>) {
+    /// Visits the references of its formats.
+    pub fn visit_references(&self, visit: Visit<'_>) {
         if let ReplyContent::Format(format) = &self.content {
             format.visit_references(visit);
         }
@@ -187,7 +185,8 @@ impl Reply {
 }
 
 impl Redirect {
-    fn visit_references(&self, visit: Visit<'_>) {
+    /// Visits the references of its formats.
+    pub fn visit_references(&self, visit: Visit<'_>) {
         self.value.visit_references(visit);
         self.cookie.iter().for_each(|cookie| cookie.format.visit_references(visit));
     }
@@ -197,84 +196,5 @@ impl Action {
     /// The lists of users that its expressions ask.
     pub fn asked_userlists(&self) -> Box<[u32]> {
         userlists(|visit| self.visit_references(visit))
-    }
-
-    fn visit_references(&self, visit: Visit<'_>) {
-        match self {
-            Action::Deny(reply) | Action::Tarpit(reply) | Action::Return(reply) => {
-                reply.visit_references(visit);
-            }
-            Action::Redirect(redirect) => redirect.visit_references(visit),
-            Action::Header(edit) => match &edit.edit {
-                HeaderEditKind::Add(format) | HeaderEditKind::Set(format) => format.visit_references(visit),
-                HeaderEditKind::ReplaceField { replacement, .. }
-                | HeaderEditKind::ReplaceValue { replacement, .. } => replacement.visit_references(visit),
-                HeaderEditKind::Delete(_) => {}
-            },
-            Action::EarlyHint { value, .. }
-            | Action::SetMethod(value)
-            | Action::SetUri { value, .. }
-            | Action::SetVariableFormat { value, .. } => LogFormat::visit_references(value, visit),
-            Action::ReplaceUri(replacement) => replacement.replacement.visit_references(visit),
-            Action::SetBandwidthLimit(limit) => {
-                if let Some(SizeOrExpression::Expression(value)) = &limit.limit {
-                    value.visit_references(visit);
-                }
-                if let Some(DelayOrExpression::Expression(value)) = &limit.period {
-                    value.visit_references(visit);
-                }
-            }
-            Action::SetEndpoint { value, .. }
-            | Action::SetVariable { value, .. }
-            | Action::SetPriorityClass(value)
-            | Action::SetPriorityOffset(value)
-            | Action::SetTos { value: Number::Expression(value), .. }
-            | Action::SetMark { value: Number::Expression(value), .. }
-            | Action::SetTimeout { value: DelayOrExpression::Expression(value), .. }
-            | Action::SetRetries(Number::Expression(value))
-            | Action::Pause(DelayOrExpression::Expression(value)) => Expr::visit_references(value, visit),
-            Action::Pattern(edit) => {
-                edit.key.visit_references(visit);
-                if let PatternEditKind::SetMap { value } = &edit.edit {
-                    value.visit_references(visit);
-                }
-            }
-            Action::Capture(capture) => capture.value.visit_references(visit),
-            Action::DoResolve(asks) => asks.name.visit_references(visit),
-            Action::Track(track) => {
-                track.key.visit_references(visit);
-                visit(&track.table);
-            }
-            Action::ChangeCounter(change) => {
-                if let Change::Add(Number::Expression(value)) | Change::Set(Number::Expression(value)) =
-                    &change.change
-                {
-                    value.visit_references(visit);
-                }
-            }
-            Action::SetTos { value: Number::Fixed(_), .. }
-            | Action::SetMark { value: Number::Fixed(_), .. }
-            | Action::SetTimeout { value: DelayOrExpression::Fixed(_), .. }
-            | Action::SetRetries(Number::Fixed(_))
-            | Action::Pause(DelayOrExpression::Fixed(_))
-            | Action::Accept
-            | Action::Close
-            | Action::Reject
-            | Action::SwitchMode(_)
-            | Action::SilentDrop { .. }
-            | Action::Auth { .. }
-            | Action::NormalizeUri(_)
-            | Action::SetStatus { .. }
-            | Action::UnsetVariable(_)
-            | Action::SetLogLevel(_)
-            | Action::SetNice(_)
-            | Action::DisableL7Retry
-            | Action::WaitForBody { .. }
-            | Action::WaitForHandshake
-            | Action::StrictMode(_)
-            | Action::DoLog
-            | Action::ExpectProxy
-            | Action::UseService(_) => {}
-        }
     }
 }

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_expr::table::{DataType, Declaration};
+use weir_expr::table::Declaration;
 use weir_expr::{Condition, Expr, Location, Reference};
-
-use super::action::Number;
 
 /// A `stick-table` line, or a `table` line of a `peers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,28 +31,6 @@ pub struct Track {
     pub key: Arc<Expr>,
     /// The table; without a name that of the proxy.
     pub table: Reference,
-}
-
-/// `sc-inc-gpc`, `sc-add-gpc`, `sc-set-gpt` and their older forms.
-#[derive(Clone, Debug)]
-pub struct CounterChange {
-    /// Which counter tracks the entry.
-    pub counter: u8,
-    /// Which of its data changes.
-    pub data: DataType,
-    /// Which element of an array.
-    pub element: u16,
-    /// How it changes.
-    pub change: Change,
-}
-
-/// How data of a tracked entry changes.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// Add this value.
-    Add(Number),
-    /// Set this value.
-    Set(Number),
 }
 
 /// A `stick` line: keeps clients at servers by a table.

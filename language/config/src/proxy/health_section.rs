@@ -8,6 +8,7 @@ use super::checks;
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::options::OptionKind;
 use super::{BindContext, LineContext, ProxyReader};
+use crate::draft::action::ActionTable;
 use crate::draft::{Draft, Section};
 use crate::model::{HealthCheck, Location, Proxy, ProxySection};
 use crate::resources::Resources;
@@ -58,6 +59,7 @@ impl HealthcheckReader {
         line: &Line,
         at: &Location,
         resources: Resources<'_>,
+        actions: &ActionTable,
         diagnostics: &mut Diagnostics,
     ) {
         let word = line.keyword();
@@ -68,7 +70,7 @@ impl HealthcheckReader {
             return;
         };
         let Handler::Ready(reader) = row.handler else { return };
-        let mut context = LineContext { draft: &mut self.draft, resources, at, diagnostics };
+        let mut context = LineContext { draft: &mut self.draft, resources, actions, at, diagnostics };
         match (reader.read)(&mut context, &mut Words::new(line, count)) {
             Ok(()) => self.has_type |= row.name == "type",
             Err(fault) => diagnostics.push(*fault),

@@ -7,7 +7,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout};
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
 use crate::model::{
-    Action, BandwidthFilter, FilterKind, Mode, Proxy, Rule, RulesetKind, SharedBandwidth, StickTable, Track,
+    BandwidthFilter, FilterKind, Mode, Proxy, Rule, RulesetKind, SharedBandwidth, StickTable, Track,
 };
 
 impl ProxyParser<'_> {
@@ -35,7 +35,7 @@ impl ProxyParser<'_> {
             let proxy = &finished.proxy;
             for kind in RulesetKind::ALL {
                 for rule in proxy.rules(kind) {
-                    let Action::Track(track) = &rule.action else { continue };
+                    let Some(track) = rule.action.facts().track else { continue };
                     if kind == RulesetKind::TcpRequestContent && proxy.is_frontend() {
                         warn_of_contents(finished, rule, track, diagnostics);
                     }
@@ -192,11 +192,7 @@ fn check_table(
 pub(crate) fn check_counters(proxies: &[Proxy], counters: u8, diagnostics: &mut Diagnostics) {
     for proxy in proxies {
         for rule in RulesetKind::ALL.iter().flat_map(|kind| proxy.rules(*kind)) {
-            let counter = match &rule.action {
-                Action::Track(track) => track.counter,
-                Action::ChangeCounter(change) => change.counter,
-                _ => continue,
-            };
+            let Some(counter) = rule.action.facts().counter else { continue };
             if counter >= counters {
                 let message = format!(
                     "parsing [{}] : {} '{}' : counter {counter} is beyond 'tune.stick-counters' ({counters}).",

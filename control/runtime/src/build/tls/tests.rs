@@ -1,6 +1,7 @@
 //! What holds where nothing is written, beside what the manual tells.
 
 use weir_config::vocabulary::{DefaultValue, WordPlace, words};
+use weir_stream::actions::ACTIONS;
 
 use super::*;
 
@@ -9,7 +10,7 @@ use super::*;
 fn defaults_are_what_the_manual_tells() {
     let updates = model::OcspUpdates::default();
     let tls = model::GlobalTls::default();
-    let words = words();
+    let words = words(&ACTIONS);
     for (name, value) in [
         ("tune.ssl.cachesize", tls.sessions.into()),
         ("tune.ssl.ssl-ctx-cache-size", tls.generated_certificates.into()),

@@ -1,6 +1,7 @@
 //! The checks at the end: names, modes, missing settings, unreachable rules.
 
 use crate::model::*;
+use crate::testing::actions::Deny;
 use crate::testing::{check, check_text};
 
 #[test]
@@ -283,7 +284,7 @@ fn error_messages_of_a_proxy() {
     let Some(ErrorReply::Message(message)) = proxy.settings.errors.get(503) else { panic!("a message") };
     assert_eq!(&*message.path, "p", "the later line wins");
     assert!(matches!(proxy.settings.errors.get(404), Some(ErrorReply::Redirect { status: 303, .. })));
-    let Action::Deny(reply) = &proxy.rules.http_request[0].action else { panic!("deny") };
+    let Deny(reply) = proxy.rules.http_request[0].action.arguments().expect("deny");
     let ReplyContent::Section(section) = &reply.content else { panic!("a section") };
     assert!(section.message.get().is_some());
     assert_eq!(reply.status, 503);
@@ -326,42 +327,6 @@ fn rules_that_another_kind_of_check_ignores_are_warned_of() {
     ignored("option tcp-check", "http-check expect status 200", &http.replace("httpchk", "tcp-check"));
     ignored("balance roundrobin", "http-check expect status 200", " without 'option httpchk'");
     ignored("balance roundrobin", "tcp-check connect", " without 'option tcp-check'");
-}
-
-#[test]
-fn entries_are_removed_from_lists_of_either_kind() {
-    let lists = "acl a src -f virt@list ;; http-request set-header a %[src,map(virt@map)]";
-    check(
-        "listen l",
-        &format!(
-            "{lists} ;; http-request del-map(virt@list) %[src] ;; http-request del-acl(virt@map) %[src]"
-        ),
-        &[],
-    );
-    check(
-        "listen l",
-        &format!("{lists} ;; http-request add-acl(virt@map) %[src]"),
-        &[
-            "A parsing [t.cfg:11] : error detected in proxy 'l' while parsing 'http-request add-acl(virt@map)' rule : The file \"virt@map\" is already used as two column file...",
-        ],
-    );
-}
-
-#[test]
-fn names_that_no_field_has_are_warned_of() {
-    let warned = |rule: &str, name: &str, odd: char| {
-        let expected =
-            format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{odd}'.");
-        check("listen l", rule, &[&expected]);
-    };
-    warned("http-request set-header 'x y' z", "x y", ' ');
-    warned("http-request add-header x:y z", "x:y", ':');
-    warned("http-response set-header x%[src] z", "x%[src]", '[');
-    warned("http-after-response add-header a{}b z", "a{}b", '{');
-    warned("http-request early-hint 'l k' z", "l k", ' ');
-    // No field with these names is written; those of the next line are valid.
-    check("listen l", "http-request del-header 'x y' ;; http-request replace-header 'x y' a b", &[]);
-    check("listen l", "http-request set-header \"X-a!#%&'*+-.^_`|~9\" z ;; http-request set-header é z", &[]);
 }
 
 #[test]
@@ -471,11 +436,6 @@ fn userlists_outside_of_conditions_are_found() {
         ("http-request deny unless { http_auth(users) }", none),
         ("acl known http_auth(users) ;; http-request deny unless known", none),
         ("http-request set-header a %[http_auth(users)]", (false, false, true)),
-        ("http-request set-var(txn.a) http_auth(users)", (false, false, true)),
-        (
-            "http-request return status 200 content-type text/plain lf-string %[http_auth(users)]",
-            (false, false, true),
-        ),
         ("http-response set-header a %[http_auth(users)]", (false, false, true)),
         ("use_backend other if { http_auth(users) }", (false, true, false)),
         ("acl known http_auth(users) ;; use_backend other if known", (false, true, false)),

@@ -211,36 +211,12 @@ fn faults_have_the_words_of_the_reference() {
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : status code '418' not handled by default with 'default-errorfiles' argument: error messages have the statuses 200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503, 504; with 'content-type', 'string' or 'hdr' a reply has any.",
         ),
         (
-            "http-request tarpit deny_status 418 if TRUE",
-            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request tarpit' rule : status code '418' not handled by default...",
-        ),
-        (
             "http-response deny deny_status 418 if TRUE",
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-response deny' rule : status code '418' not handled by default...",
         ),
         (
             "http-request deny deny_status 418 errorfiles pages",
             "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request deny' rule : status code '418' not handled by default with 'errorfiles' argument...",
-        ),
-        (
-            "http-request return status 200 string a",
-            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request return' rule : a content type must be defined when non-empty payload is configured.",
-        ),
-        (
-            "http-request return content-type a string a file b",
-            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request return' rule : unexpected 'file' argument, 'string' already defined.",
-        ),
-        (
-            "http-request set-header a",
-            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request set-header' rule : expects exactly 2 arguments.",
-        ),
-        (
-            "http-request capture path id 100",
-            "Proxy 'l': unable to find capture id '100' referenced by a capture rule.",
-        ),
-        (
-            "http-request set-log-level foo",
-            "parsing [t.cfg:9] : error detected in proxy 'l' while parsing 'http-request set-log-level' rule : expects exactly 1 argument (log level name or 'silent').",
         ),
         (
             "tcp-request session accept foo",
@@ -401,15 +377,4 @@ fn words_in_the_wrong_section() {
         &["A parsing [t.cfg:2] : 'bind' not allowed in 'defaults' section."],
     );
     check_text("foo\n", &["A parsing [t.cfg:1]: unknown keyword 'foo' out of section."]);
-}
-
-#[test]
-fn responses_are_redirected_to_locations_only() {
-    check(
-        "backend b",
-        "http-response redirect location /x ;; http-response redirect prefix /x ;; http-request redirect prefix /x",
-        &[
-            "A parsing [t.cfg:9] : error detected in backend 'b' while parsing 'http-response redirect' rule : a response can only be redirected to a 'location'.",
-        ],
-    );
 }

@@ -1,4 +1,4 @@
-//! `filter`, `filter-sequence` and `set-bandwidth-limit` (manual, 4.2, 4.4 and 9).
+//! `filter` and `filter-sequence` (manual, 4.2 and 9).
 
 use std::time::Duration;
 
@@ -121,11 +121,7 @@ fn wrong_filters_are_refused() {
 fn streams_of_one_key_may_share_a_limit() {
     let stored = "stick-table type ip size 10 store bytes_out_rate(2s)";
     let shared = "filter bwlim-out a limit 1k key src min-size 7";
-    let outcome = check(
-        "listen l",
-        &format!("{stored} ;; {shared} table l ;; http-request set-bandwidth-limit a"),
-        &[],
-    );
+    let outcome = check("listen l", &format!("{stored} ;; {shared} table l"), &[]);
     let FilterKind::Bandwidth(limit) = &outcome.proxies[1].filters[0].kind else { panic!() };
     assert_eq!((limit.limit, limit.min_size, limit.shared.is_some()), (1024, 7, true));
     refuse(&[shared], "proxy 'l' has no stick-table");
@@ -133,10 +129,6 @@ fn streams_of_one_key_may_share_a_limit() {
     refuse(
         &["stick-table type ip size 10 store bytes_in_rate(2s)", shared],
         "bwlim filter 'a' needs 'bytes_out_rate' in stick-table 'l'",
-    );
-    refuse(
-        &[stored, shared, "http-request set-bandwidth-limit a limit 2k"],
-        "the shared bwlim filter 'a' can have no limit or period of its own",
     );
 }
 
@@ -151,33 +143,5 @@ fn filters_that_are_not_there_yet_say_so() {
     refuse(
         &["filter trace", "filter trace", "filter-sequence response trace"],
         "without filter 'trace' is not implemented yet",
-    );
-}
-
-#[test]
-fn a_rule_enables_a_filter_of_its_own_proxy() {
-    let outcome = check(
-        "listen l",
-        &format!("http-request set-bandwidth-limit a limit 2k period path,mul(2) if TRUE ;; {A}"),
-        &[],
-    );
-    let Action::SetBandwidthLimit(set) = &outcome.proxies[1].rules.http_request[0].action else { panic!() };
-    assert_eq!(&*set.filter, "a");
-    assert!(matches!(set.limit, Some(SizeOrExpression::Fixed(2048))));
-    assert!(matches!(set.period, Some(DelayOrExpression::Expression(_))));
-    let rule = |rest: &str, want: &str| {
-        refuse(&[A, &format!("tcp-request content set-bandwidth-limit{rest}")], want)
-    };
-    rule("", "missing bwlim filter name.");
-    rule(" c", "Proxy 'l': unable to find bwlim filter 'c' referenced by set-bandwidth-limit rule.");
-    rule(" a limit", "'limit': invalid size value or unknown fetch method ''.");
-    rule(" a limit nosuch", "'limit': invalid size value or unknown fetch method 'nosuch'.");
-    rule(" a limit 1x", "'limit': invalid size value or unknown fetch method '1x'.");
-    rule(" a period x", "'period': invalid time value or unknown fetch method 'x'.");
-    rule(" a foo", "'foo'");
-    refuse(&[A, "tcp-request session set-bandwidth-limit a"], "but got 'set-bandwidth-limit'");
-    refuse(
-        &["backend x", A, "backend y", "tcp-request content set-bandwidth-limit a"],
-        "unable to find bwlim filter 'a'",
     );
 }

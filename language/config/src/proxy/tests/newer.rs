@@ -75,52 +75,6 @@ fn or_has_no_case() {
     );
 }
 
-/// Manual, 4.4, "switch-mode". The texts are those of HAProxy 3.2, behind its words for where they are.
-#[test]
-fn a_frontend_may_switch_to_http() {
-    let refused = |what: &str| {
-        format!(
-            "A parsing [t.cfg:9] : error detected in frontend 'f' while parsing 'tcp-request content switch-mode' rule : {what}"
-        )
-    };
-    for (arguments, what) in [
-        ("", "expects a mode as argument."),
-        (" tcp", "expects a valid mode (got 'tcp')."),
-        (" http proto", "'proto' expects a protocol as argument."),
-        (" http proto h3", "'proto' expects a valid MUX protocol, if specified (got 'h3')"),
-        (" http proto none", "MUX protocol 'none' is not compatible with the selected mode."),
-    ] {
-        check("frontend f", &format!("tcp-request content switch-mode{arguments}"), &[&refused(what)]);
-    }
-    check(
-        "backend b",
-        "tcp-request content switch-mode http",
-        &[
-            "A parsing [t.cfg:8] : error detected in backend 'b' while parsing 'tcp-request content switch-mode' rule : not allowed because backend 'b' has no frontend capability",
-        ],
-    );
-    // Words of HTTP may stand beside it.
-    for protocol in ["", " proto h1", " proto h2"] {
-        let switch = format!("tcp-request content switch-mode http{protocol} if TRUE");
-        check(
-            "frontend f",
-            &format!("mode tcp ;; {switch} ;; http-request deny ;; redirect location /"),
-            &[],
-        );
-    }
-}
-
-#[test]
-fn header_names_are_tokens() {
-    let warning = |name: &str, character: char| {
-        format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{character}'.")
-    };
-    check("frontend f", "http-request set-header \"a b\" x", &[&warning("a b", ' ')]);
-    check("frontend f", "http-request add-header a: x", &[&warning("a:", ':')]);
-    check("frontend f", "http-after-response set-header a(b x", &[&warning("a(b", '(')]);
-    check("frontend f", "http-request set-header a!$%&*+-.^_`|~9\\#\\' x", &[]);
-}
-
 #[test]
 fn a_host_that_is_a_wrong_address_is_no_name() {
     let refused =
@@ -136,40 +90,6 @@ fn a_host_that_is_a_wrong_address_is_no_name() {
     let outcome = check("frontend f", "bind 127.1:80", &[]);
     let bind = outcome.proxies.last().unwrap().binds.last().unwrap();
     assert!(format!("{:?}", bind.addresses).contains("127.0.0.1"), "{:?}", bind.addresses);
-}
-
-/// Manual, 4.4, "set-timeout".
-#[test]
-fn a_timeout_of_a_side_that_is_not_there_cannot_be_set() {
-    let refused = |subject: &str, name: &str, side: &str| {
-        // A backend has no "bind" before the line.
-        let line = if subject == "backend" { 8 } else { 9 };
-        format!(
-            "A parsing [t.cfg:{line}] : error detected in {subject} '{name}' while parsing 'http-request set-timeout' rule : \
-             '{name}' has no {side} capability."
-        )
-    };
-    check("frontend f", "http-request set-timeout server 5s", &[&refused("frontend", "f", "backend")]);
-    check("frontend f", "http-request set-timeout queue 5s", &[&refused("frontend", "f", "backend")]);
-    check("backend b", "http-request set-timeout client 5s", &[&refused("backend", "b", "frontend")]);
-    check("frontend f", "http-request set-timeout client 5s", &[]);
-    check("backend b", "http-request set-timeout tunnel 5s", &[]);
-    check("listen l", "http-request set-timeout server 5s ;; http-request set-timeout client 5s", &[]);
-    check(
-        "frontend f",
-        "http-request set-retries 3",
-        &[
-            "A parsing [t.cfg:9] : error detected in frontend 'f' while parsing 'http-request set-retries' rule : 'set-retries' only available in backend or listen section.",
-        ],
-    );
-    check(
-        "defaults e",
-        "http-request set-retries 3",
-        &[
-            "A parsing [t.cfg:8] : error detected in defaults 'e' while parsing 'http-request set-retries' rule : 'set-retries' is not allowed in 'defaults' sections.",
-        ],
-    );
-    check("backend b", "tcp-request content set-retries 2 ;; http-request set-retries 3", &[]);
 }
 
 #[test]

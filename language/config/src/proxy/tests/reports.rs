@@ -69,11 +69,6 @@ fn what_was_refused_is_known_by_its_name() {
             "A parsing [t.cfg:12] : error detected while parsing an 'http-request deny' condition : no such ACL : 'b'.",
         ],
     );
-    check(
-        "listen l",
-        "capture request header a len x ;; http-request capture path id 0",
-        &["A parsing [t.cfg:9] : 'len' expects an integer argument, which 'x' is not."],
-    );
     check_text(
         "frontend f\n timeout client 1s\n bind :1\n default_backend b/c\nbackend b/c\n",
         &["A parsing [t.cfg:5] : character '/' is not permitted in 'backend' name 'b/c'."],

@@ -8,8 +8,8 @@ use crate::model::*;
 use crate::proxy::options::OPTIONS;
 use crate::proxy::{FILTERS, PROXY_KEYWORDS};
 use crate::rows::{Handler, Row, Table};
-use crate::rules::ACTIONS;
 use crate::server::SERVER_OPTIONS;
+use crate::testing::actions::ACTIONS;
 use crate::testing::{check, read};
 
 /// Checks that a line is read without any message.
@@ -89,32 +89,6 @@ fn every_keyword_is_read_with_its_example() {
         };
         check_quiet(section, &format!("server s 127.0.0.1:80 {}{space}{}", row.name, row.example));
     }
-    for row in ACTIONS.rows() {
-        let Handler::Ready(reader) = row.handler else { continue };
-        for kind in RulesetKind::ALL.into_iter().filter(|kind| reader.rulesets.contains(*kind)) {
-            let space = if row.arguments.starts_with('(') { "" } else { " " };
-            let filter = "filter bwlim-in a default-limit 1k default-period 1s\n ";
-            let before = match row.name {
-                "set-bandwidth-limit" => filter,
-                name if name.starts_with("track-sc") => "stick-table type ipv4 size 1\n ",
-                _ => "",
-            };
-            // Tracking what no content says belongs to the session.
-            let is_early = row.name.starts_with("track-sc") && kind == RulesetKind::TcpRequestContent;
-            let condition = if is_early { " if { path / }" } else { "" };
-            let line = format!("{before}{} {}{space}{}{condition}", kind.keyword(), row.name, row.example);
-            let is_valid = match row.name {
-                // A slot of the response cannot be made by a rule.
-                "capture" => matches!(kind, RulesetKind::HttpRequest | RulesetKind::TcpRequestContent),
-                // The only service there is speaks HTTP.
-                "use-service" => kind == RulesetKind::HttpRequest,
-                _ => true,
-            };
-            if is_valid {
-                check_quiet("listen l", &line);
-            }
-        }
-    }
 }
 
 #[test]
@@ -131,7 +105,6 @@ fn every_word_says_what_it_is_for() {
     check(&OPTIONS);
     check(&BIND_OPTIONS);
     check(&SERVER_OPTIONS);
-    check(&ACTIONS);
     check(&FILTERS);
 }
 

@@ -1,6 +1,6 @@
 //! `stick-table`, `stick`, and rules that track.
 
-use crate::testing::{check, read};
+use crate::testing::read;
 
 /// Checks the message for these lines, without its prefix; none for valid ones.
 #[track_caller]
@@ -122,97 +122,4 @@ fn what_is_written_on_is_written_on_once() {
 fn who_counts_together_has_peers() {
     const TABLE: &str = "stick-table type ipv4 size 1 store gpc0 aggregate";
     said(&[TABLE], Some("stick-table 'l': 'aggregate' needs 'peers': nobody else counts here."));
-}
-
-#[test]
-fn rules_need_a_table_whose_keys_fit() {
-    const TABLE: &str = "stick-table type ipv4 size 1";
-    said(
-        &["http-request track-sc0 src"],
-        Some("proxy 'l' has no stick-table, and an expression or a rule in it names no other."),
-    );
-    said(
-        &["stick on src table none"],
-        Some("unable to find table 'none' referenced by an expression in proxy 'l'."),
-    );
-    said(
-        &[TABLE, "http-request track-sc0 always_true"],
-        Some(
-            "stick-table 'l' used in 'track-sc0' rule has keys of type 'ip', which 'bool' values cannot become.",
-        ),
-    );
-    // References to a table whose own line is refused are not reported.
-    let refused =
-        "stick-table: unknown type 'ipp': it is one of 'ip', 'ipv4', 'ipv6', 'integer', 'string', 'binary'.";
-    for name in ["", " table l"] {
-        let rule = format!("http-request track-sc0 src{name}");
-        said(&["stick-table type ipp size 1", &rule], Some(refused));
-    }
-    said(&["http-request track-sc3 src table l", TABLE], None);
-    said(&[TABLE, "http-request track-sc0 src", "stick on src"], None);
-    said(&[TABLE, "http-request track-sc src"], None);
-    said(&[TABLE, "http-request deny if { src,table_conn_cur gt 1 }"], None);
-}
-
-#[test]
-fn actions_name_counters_and_elements() {
-    for action in
-        ["sc-inc-gpc(1,2)", "sc-inc-gpc0(0)", "sc-inc-gpc1(2)", "sc-add-gpc(0,1) 5", "sc-set-gpt0(0) 1"]
-    {
-        check("listen l", &format!("http-response {action}"), &[]);
-    }
-    // Without a number it is the first counter's.
-    for action in ["sc-inc-gpc0", "sc-inc-gpc1()", "sc-set-gpt0 1"] {
-        check("listen l", &format!("tcp-request connection {action}"), &[]);
-    }
-    for action in ["sc-inc-gpc0(", "sc-inc-gpc0(1", "sc-inc-gpc1(0)x", "sc-set-gpt0(-1) 1"] {
-        let word = action.split(' ').next().unwrap_or_default();
-        said(
-            &[&format!("http-request {action}")],
-            Some(&format!("'{word}' expects a counter's number in parentheses.")),
-        );
-    }
-    check("listen l", "http-request sc-set-gpt(1,0) rand", &[]);
-    said(
-        &["http-request sc-inc-gpc(100,0)"],
-        Some("'sc-inc-gpc(100,0)' expects an index between 0 and 99 and a counter's number in parentheses."),
-    );
-    said(
-        &["http-request sc-inc-gpc0(x)"],
-        Some("'sc-inc-gpc0(x)' expects a counter's number in parentheses."),
-    );
-}
-
-#[test]
-fn content_rules_that_track_wait_for_what_they_use() {
-    let warned = |proxy: &str, rule: &str| {
-        let text = format!(
-            "{proxy}\n stick-table type string size 1\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n \
-             tcp-request content track-sc0 {rule}\n"
-        );
-        let messages = read(&text).messages;
-        let of =
-            |what: &str| messages.iter().any(|message| message.starts_with('W') && message.contains(what));
-        (
-            of("not depending on request contents for an HTTP frontend"),
-            of("without any 'tcp-request inspect-delay'"),
-        )
-    };
-    const HTTP: &str = "listen l\n bind :1\n mode http";
-    const TCP: &str = "listen l\n bind :1\n mode tcp";
-    const WAITS: &str = "\n tcp-request inspect-delay 1s";
-    for rule in ["src", "src if TRUE", "var(txn.x)", "src if { src 1.2.3.4 }"] {
-        assert_eq!(warned(HTTP, rule), (true, false), "{rule}");
-        assert_eq!(warned(TCP, rule), (false, false), "{rule}");
-    }
-    for rule in ["src if { req.len gt 0 }", "src if { path / }"] {
-        assert_eq!(warned(HTTP, rule), (false, false), "{rule}");
-    }
-    for rule in ["req.hdr(x)", "req.len", "src,lower if { path / }"] {
-        let needs = !rule.starts_with("src");
-        assert_eq!(warned(HTTP, rule), (false, needs), "{rule}");
-        assert_eq!(warned(TCP, rule), (false, needs), "{rule}");
-        assert_eq!(warned(&format!("{HTTP}{WAITS}"), rule), (false, false), "{rule}");
-    }
-    assert_eq!(warned("backend b\n mode http", "src"), (false, false));
 }

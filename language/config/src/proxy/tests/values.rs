@@ -23,7 +23,7 @@ fn values_arrive_in_the_model() {
         "cookie SRV insert indirect nocache maxidle 30m ;; retry-on conn-failure 503 ;; option redispatch 2 ;; \
          hash-type consistent ;; source 10.0.0.1:1000-2000 interface eth0 ;; option splice-auto ;; http-reuse always ;; \
          server s 10.0.0.2:+80 weight 0 backup source 10.0.0.3 send-proxy-v2 proxy-v2-options crc32c minconn 5 ;; \
-         capture request header Host len 10 ;; http-request capture src len 20 ;; option http-server-close ;; \
+         capture request header Host len 10 ;; option http-server-close ;; \
          redirect prefix /a%20b code 301 drop-query set-cookie a=1 if TRUE",
         &[],
     );
@@ -43,9 +43,7 @@ fn values_arrive_in_the_model() {
     assert_eq!((server.settings.weight, server.settings.backup, server.settings.maxconn), (0, true, 5));
     assert_eq!(server.settings.send_proxy, Some(SendProxy::V2));
     assert!(server.settings.proxy_v2.as_ref().unwrap().crc32c);
-    assert_eq!(proxy.captures.request.len(), 2);
-    let Action::Capture(capture) = &proxy.rules.http_request[0].action else { panic!("capture") };
-    assert_eq!(capture.slot, 1);
+    assert_eq!(proxy.captures.request.len(), 1);
     let redirect = &proxy.redirects[0].redirect;
     assert_eq!(redirect.value.constant(), Some(&b"/a%20b"[..]));
     assert_eq!((redirect.status, redirect.drop_query), (301, true));

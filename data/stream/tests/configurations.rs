@@ -1,15 +1,20 @@
-//! The parser of whole configurations as a fuzz target, replayed over a corpus, over the words of the language in random
-//! order, and over random bytes.
+//! The parser of whole configurations, with the actions and fetches of this crate, as a fuzz target: replayed over a corpus,
+//! over the words of the language in random order, and over random bytes.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use weir_config::vocabulary::{self, WordPlace};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
+use weir_stream::actions::ACTIONS;
+use weir_stream::fetch;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(fetch::declarations()));
 
 /// Every file is a small response.
 struct Files;
@@ -35,7 +40,8 @@ pub fn fuzz_configuration(data: &[u8]) {
         let inputs = Inputs {
             sources: &sources,
             loader: &Files,
-            registry: &Registry::new([]),
+            registry: &REGISTRY,
+            actions: &ACTIONS,
             patterns: &PatternStore::new(),
             token_keys: &TokenKeys::new(),
             variables: &VariableNames::new(),
@@ -51,7 +57,7 @@ pub fn fuzz_configuration(data: &[u8]) {
 
 #[test]
 fn the_corpus_replays() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations/corpus");
     let mut seen = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let data = fs::read(entry.unwrap().path()).unwrap();
@@ -67,8 +73,14 @@ fn the_corpus_replays() {
 /// Words of a kind, with something that may follow each.
 fn words(place: WordPlace) -> impl Strategy<Value = String> {
     let names: Vec<&'static str> =
-        vocabulary::words().iter().filter(|word| word.place == place).map(|word| word.name).collect();
+        vocabulary::words(&ACTIONS).iter().filter(|word| word.place == place).map(|word| word.name).collect();
     proptest::sample::select(names).prop_map(str::to_owned)
+}
+
+/// A word of the example of an action.
+fn example() -> impl Strategy<Value = String> {
+    let examples: Vec<&'static str> = ACTIONS.rows().flat_map(|row| row.example.split(' ')).collect();
+    proptest::sample::select(examples).prop_map(str::to_owned)
 }
 
 fn argument() -> impl Strategy<Value = String> {
@@ -83,6 +95,7 @@ fn argument() -> impl Strategy<Value = String> {
         1 => words(WordPlace::Bind),
         1 => words(WordPlace::Server),
         1 => words(WordPlace::Action),
+        2 => example(),
         1 => "[ -~]{0,12}",
     ]
 }

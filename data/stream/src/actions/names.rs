@@ -1,0 +1,129 @@
+//! `do-resolve`: a rule resolves a name, and the next rule waits for the address.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::model::{ActionFacts, Visit};
+use weir_config::rules::{ActionContext, action, sets};
+use weir_config::words::{Parsed, Words, fault};
+use weir_containers::PooledFuture;
+use weir_expr::{Context as _, Expr, SetCondition, Value, VariableId};
+
+use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
+use crate::deadlines::{Waits, While};
+use crate::drive::Step;
+use crate::ending::{By, During};
+use crate::instance::names::{Asked, Asking};
+use crate::stream::{Phase, Stream, StreamError};
+
+pub(super) const ROWS: &[Row] = &[action(
+    "do-resolve",
+    "(<var>,<resolvers>[,ipv4|ipv6]) <expr>",
+    "(txn.a,dns) str(a.test)",
+    "ask name servers for the address of a name",
+    sets::CONTENT_REQUESTS,
+    |context, words| Ok(DoResolve::read(context, words)?.into_action()),
+)];
+
+/// `do-resolve(<var>,<resolvers>[,ipv4|ipv6]) <expr>`.
+#[derive(Debug)]
+struct DoResolve {
+    /// The variable for the address.
+    variable: VariableId,
+    /// The section with the name servers.
+    section: Arc<str>,
+    /// Whether IPv4 addresses are queried first.
+    prefers_ipv4: bool,
+    /// The name.
+    name: Arc<Expr>,
+}
+
+impl DoResolve {
+    fn read(context: &ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Self> {
+        let complain = || {
+            let message = format!(
+                "Can't parse '{}'. Expects 'do-resolve(<varname>,<resolvers>[,<options>]) <expr>'. Available options are 'ipv4' and 'ipv6'.",
+                context.word
+            );
+            fault(context.word.span(), message)
+        };
+        let arguments = context.parenthesized().ok_or_else(complain)?;
+        let mut parts = arguments.split(',').map(str::trim);
+        let (Some(variable), Some(section)) = (parts.next(), parts.next().filter(|name| !name.is_empty()))
+        else {
+            return Err(complain());
+        };
+        let prefers_ipv4 = match parts.next() {
+            Some("ipv4") => true,
+            Some("ipv6") | None => false,
+            Some(_) => return Err(complain()),
+        };
+        if parts.next().is_some() {
+            return Err(complain());
+        }
+        let variable = context.variable(variable)?;
+        let name = context.expression(words)?;
+        Ok(DoResolve { variable, section: section.into(), prefers_ipv4, name })
+    }
+}
+
+impl StreamAction for DoResolve {
+    /// Sends the question; the variable is only set when there is an address (manual, "do-resolve").
+    #[cold]
+    fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
+        let Some(name) = stream.evaluate_string(&self.name) else { return ActionResult::NEXT };
+        let Some(names) = stream.frontend.instance().names.get() else { return ActionResult::NEXT };
+        match names.ask(&self.section, &name, self.prefers_ipv4) {
+            Asked::Known(Some(address)) => set_address(stream, self.variable, address),
+            Asked::Known(None) => {}
+            Asked::Later(asking) => {
+                return ActionResult::Await(PooledFuture::new(async move {
+                    if let Some(address) = await_address(stream, asking).await? {
+                        set_address(stream, self.variable, address);
+                    }
+                    Ok(Verdict::Next)
+                }));
+            }
+        }
+        ActionResult::NEXT
+    }
+
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.name.visit_references(visit);
+    }
+
+    fn facts(&self) -> ActionFacts<'_> {
+        ActionFacts { resolvers: Some(&self.section), ..ActionFacts::NONE }
+    }
+}
+
+fn set_address(stream: &mut Stream, variable: VariableId, address: IpAddr) {
+    let value = match address {
+        IpAddr::V4(address) => Value::Ipv4(address),
+        IpAddr::V6(address) => Value::Ipv6(address),
+    };
+    // A variable without room is not set.
+    stream.set_variable(variable, value, SetCondition::ALWAYS);
+}
+
+fn await_address(
+    stream: &mut Stream,
+    asking: Box<dyn Asking>,
+) -> impl Future<Output = Phase<Option<IpAddr>>> {
+    stream.hold_little();
+    let limit = Duration::from_millis(asking.limit_ms());
+    stream.drive(
+        While::pause(limit, weir_sched::now()),
+        move |stream, _| {
+            if stream.client.is_broken() {
+                return Err(StreamError::close(By::Client, During::Request));
+            }
+            Ok(match asking.poll() {
+                Some(found) => Step::Done(found),
+                None => Step::Wait(Waits::ONCE),
+            })
+        },
+        |_, _, _| Ok(None),
+    )
+}

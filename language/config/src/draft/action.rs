@@ -1,0 +1,66 @@
+//! The declaration of an action, and an action while it is read.
+//!
+//! The rows come from outside, as those of fetches do: this crate reads rules and asks a row's reader for its arguments.
+
+use weir_expr::EvaluationPoints;
+use weir_syntax::Word;
+
+use super::LineContext;
+use crate::model::{Action, RulesetKind};
+use crate::rows::Table;
+use crate::words::{Parsed, Words};
+
+/// All actions, in the order in which messages list them.
+pub type ActionTable = Table<ActionReader>;
+
+/// Reads the arguments of an action up to the condition or the end of the line.
+pub type ReadAction = fn(&mut ActionContext<'_, '_>, &mut Words<'_>) -> Parsed<Action>;
+
+/// Reads an action, in the rulesets where it may stand.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionReader {
+    /// Where it may stand.
+    pub rulesets: RulesetSet,
+    /// The function that reads it.
+    pub read: ReadAction,
+}
+
+/// A set of rulesets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulesetSet(u8);
+
+impl RulesetSet {
+    /// From the kinds.
+    pub const fn of(kinds: &[RulesetKind]) -> RulesetSet {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < kinds.len() {
+            bits |= 1 << kinds[index] as u8;
+            index += 1;
+        }
+        RulesetSet(bits)
+    }
+
+    /// Whether the kind is in the set.
+    pub const fn contains(self, kind: RulesetKind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+}
+
+/// An action while it is read.
+pub struct ActionContext<'a, 'c> {
+    /// The line.
+    pub(crate) line: &'a mut LineContext<'c>,
+    /// The ruleset.
+    pub kind: RulesetKind,
+    /// Where its expressions stand.
+    pub(crate) points: EvaluationPoints,
+    /// The action's own word, for `set-var(...)` and similar actions.
+    pub word: &'a Word,
+}
+
+impl std::fmt::Debug for ActionContext<'_, '_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "ActionContext({} at {})", self.word, self.line.at)
+    }
+}

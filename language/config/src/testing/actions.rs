@@ -1,0 +1,77 @@
+//! A few actions for tests of what all rules share. The rows of the language are in the crate that runs them.
+
+use weir_expr::{FormatOptions, LogFormat};
+
+use crate::model::{Action, ActionArguments, ActionFacts, Redirect, Reply, RulesetKind, Visit};
+use crate::rows::Row;
+use crate::rules::{ActionTable, action, sets};
+
+pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
+    action("accept", "", "", "go on", sets::TCP, |_, _| Ok(Action::new(Accept))),
+    action("allow", "", "", "go on", sets::HTTP, |_, _| Ok(Action::new(Accept))),
+    action("close", "", "", "close", sets::TCP_RESPONSE, |_, _| Ok(Action::new(Accept))),
+    action("reject", "", "", "close", sets::TCP_AND_REQUEST, |_, _| Ok(Action::new(Accept))),
+    action("deny", "[reply]", "deny_status 429", "refuse", sets::HTTP_MESSAGES, |context, words| {
+        let status = if context.kind == RulesetKind::HttpRequest { 403 } else { 502 };
+        Ok(Action::new(Deny(context.refusal(words, status)?)))
+    }),
+    action("redirect", "<to>", "location /", "redirect", sets::HTTP_MESSAGES, |context, words| {
+        Ok(Action::new(context.redirect(words)?))
+    }),
+    action("set-header", "<name> <fmt>", "a b", "set a header", sets::HTTP, |context, words| {
+        let expects = "expects exactly 2 arguments.";
+        words.expect(expects)?;
+        let value = words.expect(expects)?;
+        Ok(Action::new(context.format(value, FormatOptions::HTTP)?))
+    }),
+    action("set-var-fmt", "(<name>) <fmt>", "(txn.a) b", "set a variable", sets::EVERY, |context, words| {
+        let value = words.expect("expects exactly 1 argument <format>.")?;
+        Ok(Action::new(context.format(value, FormatOptions::PLAIN)?))
+    }),
+    Row::not_yet("later", "", "a word that is not implemented yet"),
+]]);
+
+#[derive(Debug)]
+struct Accept;
+
+impl ActionArguments for Accept {
+    fn facts(&self) -> ActionFacts<'_> {
+        ActionFacts { is_final: true, ..ActionFacts::NONE }
+    }
+
+    fn visit_references(&self, _: Visit<'_>) {}
+}
+
+/// `deny`.
+#[derive(Debug)]
+pub(crate) struct Deny(pub Reply);
+
+impl ActionArguments for Deny {
+    fn facts(&self) -> ActionFacts<'_> {
+        ActionFacts { is_final: true, ..ActionFacts::NONE }
+    }
+
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.0.visit_references(visit);
+    }
+}
+
+impl ActionArguments for Redirect {
+    fn facts(&self) -> ActionFacts<'_> {
+        ActionFacts { is_final: !self.ignore_empty, redirects: true, ..ActionFacts::NONE }
+    }
+
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.visit_references(visit);
+    }
+}
+
+impl ActionArguments for LogFormat {
+    fn facts(&self) -> ActionFacts<'_> {
+        ActionFacts::NONE
+    }
+
+    fn visit_references(&self, visit: Visit<'_>) {
+        self.visit_references(visit);
+    }
+}
