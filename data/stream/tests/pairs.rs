@@ -455,7 +455,7 @@ fn check_uploads(server: Protocol, mode: &'static str, failures: usize, uploads:
                 assert_eq!(trailers.is_some(), is_whole, "{case}: {} bytes", payload.len());
                 if is_whole {
                     assert_eq!(payload.len(), upload.length, "{case}");
-                    // HTTP/1 has no trailers behind a length.
+                    // In HTTP/1 nothing follows a body with a length.
                     let go_on = server == Protocol::Http2 || !upload.announced;
                     let sent = if upload.end == UploadEnd::Trailers && go_on { TRAILERS } else { "" };
                     assert_eq!(trailers.as_deref(), Some(sent), "{case}");
