@@ -1006,11 +1006,11 @@ def a_worker_that_computes_without_end_is_named_and_ends_the_process(binary, fol
         threads = ask(path, "show threads")
         assert re.search(r"^> Thread \d : act=1 ", threads, re.M), threads
         assert re.search(r"^ +1/\d +loops=\d+ ctxsw=\d+ stuck=1 ", threads, re.M), threads
-        assert threads.count("curr_task=cli session@control/runtime/src/cli_server.rs:") == 2, threads
+        assert threads.count("curr_task=cli session@control/process/src/cli_server.rs:") == 2, threads
         status = program.status(20)
         said = program.process.communicate()[0]
     assert status == -6, (status, said)
-    work = r"in 'cli session@control/runtime/src/cli_server.rs:\d+', woken at \S+\.rs:\d+ and has given nobody else a turn for"
+    work = r"in 'cli session@control/process/src/cli_server.rs:\d+', woken at \S+\.rs:\d+ and has given nobody else a turn for"
     # A moment is long enough to be warned about only on a machine that has the time.
     assert 1 <= len(re.findall(r"\[WARNING\] .*Thread \d computes " + work, said)) <= 2, said
     assert re.search(r"\[ALERT\] .*Thread \d computes " + work + r" 1\d{3} ms.*the process ends", said), said

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use weir_runtime::start::Former;
+use weir_process::start::Former;
 
 /// The parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,19 +6,16 @@ use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::Arc;
 
+use weir_assemble::{Parsed, Resolver, SystemResolver};
 use weir_config::features::FEATURES;
 use weir_config::files::{file_list, load_sources};
 use weir_config::model::{Bind, Config, Location, TlsVerify};
-use weir_config::{Discovery, Inputs, Outcome};
-use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
-use weir_runtime::build::{self, Resolver, SystemResolver};
-use weir_runtime::files::SystemFiles;
-use weir_runtime::messages::Messages;
-use weir_runtime::start::Prepared;
-use weir_stream::actions::ACTIONS;
-use weir_stream::fetch::FETCHES;
+use weir_config::{Discovery, Outcome};
+use weir_expr::Loader;
+use weir_observe::files::SystemFiles;
+use weir_observe::messages::Messages;
+use weir_process::start::Prepared;
 use weir_syntax::{
     Diagnostics, Environment, FileKind, Files, FolderEntry, Line, Pseudo, Reader, Severity, SharedFiles,
     SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
@@ -124,11 +121,11 @@ pub fn load(
     if is_shown_to_people(arguments) {
         messages.show_lines_of(sources.clone(), is_colored());
     }
-    let Parsed { outcome, registry, patterns, token_keys, variables } = parse(sources, environment);
+    let Parsed { outcome, registry, patterns, token_keys, variable_names } = parse(sources, environment);
     let Outcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
     show(&diagnostics, sources, arguments, messages);
-    let states = build::SavedStates::read(&config);
+    let states = weir_assemble::SavedStates::read(&config);
     if diagnostics.has_alerts() {
         if arguments.check {
             // What the other lines name is looked up too, so that one run tells all.
@@ -144,7 +141,7 @@ pub fn load(
         messages.alert("config : Fatal errors found in configuration.");
         return ReadOutcome::Refused;
     }
-    states.tell(messages);
+    states.tell(|text| messages.announce(text), |text| messages.warning(text));
     let strict = config.global.zero_warning;
     if arguments.check || strict {
         let mut found = looked_up(&config, &states, arguments);
@@ -175,7 +172,7 @@ pub fn load(
         environment: environment.iter().map(pair).collect(),
         patterns,
         token_keys,
-        variable_names: variables,
+        variable_names,
         registry,
     }))
 }
@@ -188,40 +185,20 @@ pub fn understood(sources: &SourceMap) -> Option<Config> {
     (!diagnostics.has_alerts()).then_some(config)
 }
 
-/// A configuration that was read, and what its expressions use.
-struct Parsed {
-    outcome: Outcome,
-    registry: Arc<Registry>,
-    patterns: Arc<PatternStore>,
-    token_keys: TokenKeys,
-    variables: Arc<VariableNames>,
-}
-
 fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
-    let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
-    let (patterns, variables) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
-    let token_keys = TokenKeys::new();
-    let names = feature_names();
-    let inputs = Inputs {
-        sources,
-        loader: &Disk { again: false },
-        registry: &registry,
-        actions: &ACTIONS,
-        patterns: &patterns,
-        token_keys: &token_keys,
-        variables: &variables,
-        conditions: &features(&names),
-    };
-    let outcome = weir_config::parse(inputs, environment);
-    Parsed { outcome, registry, patterns, token_keys, variables }
+    Parsed::read(sources, &Disk { again: false }, &features(&feature_names()), environment)
 }
 
 /// What is wrong with the files of `ssl` lines and with names of hosts, users and groups: no parser sees it.
-fn looked_up(config: &Config, states: &build::SavedStates, arguments: &Arguments) -> Vec<(Severity, String)> {
+fn looked_up(
+    config: &Config,
+    states: &weir_assemble::SavedStates,
+    arguments: &Arguments,
+) -> Vec<(Severity, String)> {
     let resolver = SystemResolver { ipv4_only: arguments.ipv4_only };
-    let build::Verified { faults, notices } =
-        build::verify(config, states, &resolver, arguments.ignore_unresolved);
-    let checked = build::TlsBuilder::check(config, SharedFiles::new(SystemFiles));
+    let weir_assemble::Verified { faults, notices } =
+        weir_assemble::verify(config, states, &resolver, arguments.ignore_unresolved);
+    let checked = weir_assemble::TlsBuilder::check(config, SharedFiles::new(SystemFiles));
     let warnings = checked.warnings.into_iter().map(|warning| {
         let is_notice = warning.is_borne && config.global.zero_warning;
         (if is_notice { Severity::Notice } else { Severity::Warning }, warning.text)
@@ -281,7 +258,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
         config.global.tls.server_verify.get_or_insert(TlsVerify::None);
     }
     if let Some(wanted) = &arguments.traces {
-        config.traces.splice(0..0, weir_runtime::traces::of_command_line(wanted));
+        config.traces.splice(0..0, weir_assemble::traces::of_command_line(wanted));
     }
     config
 }
@@ -382,7 +359,7 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Super
         of_a_master(master.reached).for_each(|(name, value)| environment.set(name, value));
         environment.set("HAPROXY_CLI", &master.channel);
     }
-    let version = format!("3.5.0-weir{}", weir_runtime::VERSION);
+    let version = format!("3.5.0-weir{}", weir_observe::VERSION);
     environment.set("HAPROXY_STARTUP_VERSION", &version);
     environment.set("HAPROXY_BRANCH", "3.5");
     environment.set("HAPROXY_CFGFILES", file_list(sources));

@@ -1,7 +1,7 @@
 //! weir: reads the command line and becomes a worker, or a master that starts one.
 //!
 //! `main` parses the command line, reads the configuration and serves it. The
-//! options are rows in `arguments`; everything after that is in `weir-runtime`.
+//! options are rows in `arguments`; everything after that is in `weir-process`.
 //!
 //! It refuses to know what serving means: no socket, no proxy, no message. Begin with `arguments.rs` (the options),
 //! then `configuration.rs` (reading and checking the files).
@@ -25,10 +25,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt;
 
-use weir_runtime::messages::{Messages, Verbosity};
-use weir_runtime::process::die_of;
-use weir_runtime::start::{self, End, Invocation};
-use weir_runtime::worker::WorkerLink;
+use weir_observe::messages::{Messages, Verbosity};
+use weir_process::process::die_of;
+use weir_process::start::{self, End, Invocation};
+use weir_process::worker::WorkerLink;
 
 use weir_syntax::SourceMap;
 

@@ -5,7 +5,7 @@
 //! (`ok`, `warning`, `error`), the result of HAProxy 3.2 and the reason if it differs, and the beginning of
 //! the first message.
 
-use weir_runtime::messages::{Messages, Verbosity};
+use weir_observe::messages::{Messages, Verbosity};
 use weir_syntax::SourceMap;
 
 use crate::arguments::Arguments;

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStringExt;
 
 use weir_master::notify::Supervisor;
 use weir_master::{Carried, FirstStart, Setup, Side, cli, launch};
-use weir_runtime::messages::{Messages, Verbosity};
-use weir_runtime::process::{Background, PidFile, Precedence};
-use weir_runtime::start::{Former, Invocation};
+use weir_observe::messages::{Messages, Verbosity};
+use weir_process::process::{Background, PidFile, Precedence};
+use weir_process::start::{Former, Invocation};
 use weir_syntax::SourceMap;
 use weir_sys::{process as system, signal};
 
@@ -48,7 +48,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
     if carried.is_none() {
         // A background shell, nohup or a test runner may have ignored or blocked signals: a master that ignores SIGCHLD never learns
         // that children ended. A reload keeps its mask, since signals may be pending.
-        for listened in [signal::SIGCHLD].iter().chain(&weir_runtime::lifecycle::SIGNALS) {
+        for listened in [signal::SIGCHLD].iter().chain(&weir_process::lifecycle::SIGNALS) {
             let _ = signal::restore_default(*listened);
         }
         let _ = signal::unblock_all();

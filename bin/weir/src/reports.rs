@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use weir_config::model::{Config, Global};
-use weir_runtime::messages::Messages;
-use weir_runtime::{core_dump, start};
+use weir_observe::messages::Messages;
+use weir_process::{core_dump, start};
 use weir_syntax::Line;
 
 use crate::arguments::{Arguments, Dump};

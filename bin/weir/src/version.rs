@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use weir_config::features::FEATURES;
-use weir_runtime::{LANGUAGE, VERSION};
+use weir_observe::{LANGUAGE, VERSION};
 use weir_sys::users;
 use weir_tls::library;
 

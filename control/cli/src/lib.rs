@@ -2,7 +2,7 @@
 //!
 //! A [`Session`] is one conversation. It takes bytes and returns bytes, so it can be used behind a unix socket, a TCP
 //! port or in a test; it never touches a descriptor, a clock or a thread. Commands are rows ([`command::Command`]): name,
-//! syntax, level, help, function. They act on live objects through the traits in [`target`], which `control/runtime`
+//! syntax, level, help, function. They act on live objects through the traits in [`target`], which `control/observe`
 //! implements; all wording and syntax is here.
 //!
 //! Long answers are written a bounded piece at a time ([`Session::run`]), so a dump of thousands of servers neither holds a

@@ -1,4 +1,4 @@
-//! The live objects, as an interface for commands. `control/runtime` implements these traits; tests have a toy implementation.
+//! The live objects, as an interface for commands. `control/observe` implements these traits; tests have a toy implementation.
 //!
 //! Objects are identified by small keys that the target creates and checks at each use: between two commands, or two
 //! pieces of a long answer, any object may be added or removed. Views are plain structs, filled from the live object.

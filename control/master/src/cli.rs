@@ -15,6 +15,7 @@ mod words;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use weir_assemble::traces::TracedSession;
 use weir_cli::command::{MASTER, SERVING, WORKER};
 use weir_cli::line::Line;
 use weir_cli::session::{LINE_TOO_LONG, PAYLOAD_TOO_LONG};
@@ -22,9 +23,8 @@ use weir_cli::{
     Level, Mode, PERMISSION_DENIED, Session, SessionModes, Severity, SeverityOutput, find_command, switch,
 };
 use weir_net::{Connection, Received};
-use weir_runtime::cli_server;
-use weir_runtime::observe::record::LONGEST_PAYLOAD;
-use weir_runtime::traces::Conversation;
+use weir_observe::record::LONGEST_PAYLOAD;
+use weir_process::cli_server;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
 
 use crate::master::{How, Loading, Master};
@@ -99,7 +99,7 @@ struct Payload {
 /// without a prompt, as HAProxy's does.
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
     let address = client.address.clone();
-    let _told = Conversation::begin(&address);
+    let _told = TracedSession::begin(&address);
     let modes = SessionModes {
         level: client.level,
         severity_output: client.severity_output,
@@ -276,7 +276,7 @@ impl Talk {
     async fn look_at_itself(&mut self, spoken: &[String], payload: Option<Vec<u8>>) -> Option<Flow> {
         let live = self.master.look();
         let mut session = Session::of_command(self.modes.clone(), spoken.to_vec(), payload);
-        cli_server::answer(live, false, &mut session, &mut self.connection, || {}).await?;
+        cli_server::answer(live, None, &mut session, &mut self.connection, || {}).await?;
         self.modes = SessionModes { mode: self.modes.mode, ..session.into_modes() };
         self.prompt().await
     }

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use weir_runtime::messages::Messages;
-use weir_runtime::process::{Background, PidFile, wait_for_byte};
-use weir_runtime::worker::WorkerLink;
+use weir_observe::messages::Messages;
+use weir_process::process::{Background, PidFile, wait_for_byte};
+use weir_process::worker::WorkerLink;
 use weir_sys::process::{self, Fork};
 use weir_sys::signal::{self, Signal, SignalReader};
 use weir_sys::{child, socket};

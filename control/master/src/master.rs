@@ -16,9 +16,9 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use weir_net::{Connection, Permit};
-use weir_runtime::messages::Messages;
-use weir_runtime::observe::{Live, MasterView};
-use weir_runtime::process::PidFile;
+use weir_observe::messages::Messages;
+use weir_observe::{Live, MasterView};
+use weir_process::process::PidFile;
 use weir_sched::{Class, Descriptor, Kind, Signals, Tick, wait};
 use weir_sys::child::{self, Exit};
 use weir_sys::signal::{self, Signal, SignalReader};

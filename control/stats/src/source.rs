@@ -6,7 +6,7 @@ use crate::fields::{Field, Kind};
 use crate::info::InfoRow;
 use crate::row::{Health, Row};
 
-/// The live objects, as an interface that `control/runtime` implements.
+/// The live objects, as an interface that `control/observe` implements.
 ///
 /// ```text
 /// cursor 0 ── visit_rows ──► row, row, row, enough: cursor 3 ── visit_rows ──► row, row, end

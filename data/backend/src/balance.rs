@@ -136,7 +136,7 @@ static ROWS: &[&AlgorithmRow] = &[
 /// The row of a configured algorithm.
 ///
 /// # Panics
-/// If no row has the word. The language knows the same words: a test of `weir-runtime` compares both.
+/// If no row has the word. The language knows the same words: a test of `weir-assemble` compares both.
 fn row(algorithm: Algorithm) -> &'static AlgorithmRow {
     let has_word = |row: &&&AlgorithmRow| row.decl.words.contains(&algorithm.word());
     ROWS.iter().find(has_word).expect("each word of the language is one of a row")

@@ -72,7 +72,7 @@ pub enum LogTransport {
 #[derive(Default)]
 struct Usable {
     exits: Box<[Exit]>,
-    /// What the backend counts; none before the farm is attached.
+    /// The counters of the backend; none before the farm is attached.
     figures: Option<Arc<BackendFigures>>,
 }
 

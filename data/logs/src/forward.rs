@@ -40,7 +40,7 @@ pub struct Forward {
     /// Its address; none while nothing is to be sent to it.
     address: Published<Option<Address>>,
     /// How it is connected to.
-    pub line: Line,
+    pub line: ForwardLine,
     /// TLS settings of its connections, if they use TLS.
     pub tls: OnceLock<LinkTls>,
     /// Whether messages wait to be sent to it.
@@ -51,9 +51,9 @@ pub struct Forward {
     sender: OnceLock<TaskKey>,
 }
 
-/// How a log server is connected to, and how messages are told apart there.
+/// The settings of connections to a log server, and the framing of messages.
 #[derive(Debug, Default)]
-pub struct Line {
+pub struct ForwardLine {
     /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
     /// The source of connections.
@@ -72,7 +72,7 @@ pub struct Line {
 
 impl Forward {
     /// A forward to this server.
-    pub fn new(sink: Arc<Sink>, server: Arc<str>, address: Option<Address>, line: Line) -> Self {
+    pub fn new(sink: Arc<Sink>, server: Arc<str>, address: Option<Address>, line: ForwardLine) -> Self {
         Forward {
             sink,
             server,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The crate refuses to know the format of syslog (`weir-syslog`), how loggers write lines (`weir-events`), and the configuration of
-//! servers: a connection is described by a [`Line`](forward::Line). Begin with [`relay::Relay`] and [`forward::Forward`].
+//! servers: a connection is described by a [`ForwardLine`](forward::ForwardLine). Begin with [`relay::Relay`] and [`forward::Forward`].
 
 pub mod farm;
 pub mod forward;

@@ -63,14 +63,30 @@ pub struct Instance {
     pub process_variables: RwLock<VariableStore>,
     /// Bytes of the variables of all sessions, counted when there is a limit for the process.
     pub variable_bytes: Arc<AtomicUsize>,
-    /// Serves the statistics page and the Prometheus exporter.
-    pub statistics: Box<dyn Statistics>,
     /// Refused messages, for `show errors`.
     pub refused: crate::errors::Refused,
-    /// Called with changes of servers because of traffic. Set once, before anything is served.
-    pub news: std::sync::OnceLock<NewsListener>,
-    /// Resolves names for rules. Set once, before anything is served.
-    pub names: std::sync::OnceLock<Box<dyn names::Names>>,
+    /// What streams call in crates above.
+    pub hooks: Hooks,
+}
+
+/// What streams call in crates above. An instance without them serves all the same.
+#[derive(Default)]
+pub struct Hooks {
+    /// Serves the statistics page and the Prometheus exporter.
+    pub statistics: Option<Box<dyn Statistics>>,
+    /// Called with changes of servers because of traffic.
+    pub news: Option<NewsListener>,
+    /// Resolves names for rules.
+    pub names: Option<Box<dyn names::Names>>,
+}
+
+impl Instance {
+    /// The same instance with these hooks.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Hooks) -> Instance {
+        self.hooks = hooks;
+        self
+    }
 }
 
 /// Called with changes of servers.
@@ -307,8 +323,8 @@ pub struct Listener {
     pub name: Box<str>,
     /// Its identifier.
     pub id: u32,
-    /// The address, as bound.
-    pub address: std::sync::OnceLock<weir_sys::Address>,
+    /// The address, as bound; none before.
+    pub address: Option<weir_sys::Address>,
     /// Its counters.
     pub figures: ListenerFigures,
     /// The limit of its connections.
@@ -321,7 +337,7 @@ impl Listener {
     /// The destination of every connection to it, if the address is not a wildcard.
     #[inline]
     pub fn only_address(&self) -> Option<&weir_sys::Address> {
-        self.address.get().filter(|address| address.ip().is_none_or(|ip| !ip.is_unspecified()))
+        self.address.as_ref().filter(|address| address.ip().is_none_or(|ip| !ip.is_unspecified()))
     }
 }
 

@@ -80,7 +80,7 @@ impl ServerPhase {
         let took_ms = began.map_or(0, |began| self.stream.elapsed().ms().saturating_sub(began.ms()));
         let seen = Seen { observation, worker: weir_sched::worker_index(), took_ms };
         let news = backend.observe(lease.server(), seen, weir_sched::now().as_ms());
-        if let (Some(news), Some(listener)) = (news, self.stream.frontend.instance().news.get()) {
+        if let (Some(news), Some(listener)) = (news, &self.stream.frontend.instance().hooks.news) {
             listener(news);
         }
     }

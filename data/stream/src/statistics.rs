@@ -42,13 +42,12 @@ impl ReplyPhase {
             admin,
             sender: sender::of_request(head, raw, self.stream.client.tls().is_some()),
         };
-        let page = self
-            .stream
-            .frontend
-            .instance()
-            .statistics
-            .page(self.stream.frontend.instance().shared(), &request);
-        self.prepare_statistics(page);
+        let instance = self.stream.frontend.instance();
+        let page = instance.hooks.statistics.as_ref().map(|made| made.page(instance.shared(), &request));
+        match page {
+            Some(page) => self.prepare_statistics(page),
+            None => self.prepare_error(503),
+        }
         Err(self.served(&proxy))
     }
 
@@ -60,11 +59,9 @@ impl ReplyPhase {
         let raw = self.stream.request.message.bytes();
         let query = head.query(raw).unwrap_or_default();
         let accept = head.lines(raw, b"accept").next().unwrap_or_default();
-        match self.stream.frontend.instance().statistics.metrics(
-            self.stream.frontend.instance().shared(),
-            query,
-            accept,
-        ) {
+        let instance = self.stream.frontend.instance();
+        let statistics = instance.hooks.statistics.as_ref();
+        match statistics.and_then(|made| made.metrics(instance.shared(), query, accept)) {
             Some(page) => self.prepare_statistics(page),
             None => self.prepare_error(400),
         }

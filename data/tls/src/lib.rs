@@ -4,7 +4,7 @@
 //! that of a server. Both are published: a session takes the newest when it begins. Sessions themselves are engines of
 //! `proto/tls-session`, which is passed on here, so that users of TLS import one crate.
 //!
-//! The crate refuses to know sockets, tasks and timeouts (`data/net` has those), and the language (`control/runtime` makes
+//! The crate refuses to know sockets, tasks and timeouts (`data/net` has those), and the language (`data/assemble` makes
 //! [`Settings`] from a configuration). Begin with `listener.rs`, then `settings.rs`.
 
 pub mod certificate;
@@ -24,6 +24,7 @@ pub mod settings;
 mod signatures;
 pub mod ticket_keys;
 pub mod upstream;
+pub mod views;
 
 pub use certificate::{Certificate, CertificatePaths, Loader, Parts, cannot_open};
 pub use entry::{Entry, Part};

@@ -18,7 +18,6 @@ const LARGEST: &[(&str, usize)] = &[
     ("weir-expr", 8),
     ("weir-master", 4),
     ("weir-memory", 2),
-    ("weir-runtime", 3),
     ("weir-sched", 5),
     ("weir-sync", 2),
     ("weir-sys", 2),

@@ -189,9 +189,9 @@ struct Words {
     begun: &'static str,
 }
 
-impl TlsFileKind {
-    fn words(self) -> Words {
-        match self {
+impl Words {
+    fn of(kind: TlsFileKind) -> Words {
+        match kind {
             Certificate => Words {
                 keyword: "cert",
                 noun: "certificate",
@@ -232,7 +232,7 @@ fn because(refusal: TlsRefusal, name: &str, verb: &str) -> String {
 }
 
 fn expects(verb: &str, kind: TlsFileKind, what: &str) -> Outcome {
-    Outcome::error(format!("'{verb} ssl {}' expects {what}\n", kind.words().keyword))
+    Outcome::error(format!("'{verb} ssl {}' expects {what}\n", Words::of(kind).keyword))
 }
 
 fn new(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
@@ -242,14 +242,16 @@ fn new(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) 
     }
     match context.target.new_tls_file(kind, name) {
         Ok(()) if kind == Certificate => Outcome::info(format!("New empty certificate store '{name}'!\n")),
-        Ok(()) => Outcome::info(format!("New {} created '{name}'!\n", kind.words().noun)),
-        Err(refusal) => Outcome::error(format!("{} {}", kind.words().title, because(refusal, name, "make"))),
+        Ok(()) => Outcome::info(format!("New {} created '{name}'!\n", Words::of(kind).noun)),
+        Err(refusal) => {
+            Outcome::error(format!("{} {}", Words::of(kind).title, because(refusal, name, "make")))
+        }
     }
 }
 
 fn set(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind, add: bool) -> Outcome {
     let name = arguments.word(0);
-    let words = kind.words();
+    let words = Words::of(kind);
     let verb = if add { "add" } else { "set" };
     let Some(payload) = arguments.payload.filter(|payload| !payload.is_empty() && !name.is_empty()) else {
         return expects(verb, kind, &format!("a filename and {}", words.payload));
@@ -294,7 +296,7 @@ fn abort(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind
 
 fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind) -> Outcome {
     let name = arguments.word(0);
-    let words = kind.words();
+    let words = Words::of(kind);
     if name.is_empty() {
         return expects("del", kind, &format!("a {} name", words.noun));
     }
@@ -336,7 +338,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
     let Some(view) = context.target.tls_file(kind, name, pending) else {
         return Outcome::error(match kind {
             Certificate => NO_CERTIFICATE.to_owned(),
-            _ => format!("Can't display the {} : Not found!\n", kind.words().noun),
+            _ => format!("Can't display the {} : Not found!\n", Words::of(kind).noun),
         });
     };
     if index.is_some_and(|index| index == 0 || index > view.parts.len()) {

@@ -1,127 +1,9 @@
-//! What TLS is made of, as commands see and change it: files that are held in memory, and the lists that name certificates.
+//! What TLS is made of, as commands see and change it.
 
-/// A kind of file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsFileKind {
-    /// A certificate with its key.
-    Certificate,
-    /// Certificates of authorities.
-    Authorities,
-    /// Lists of what those revoked.
-    Revocations,
-}
-
-/// A file, in a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFileName {
-    /// What it is called.
-    pub name: String,
-    /// How many certificates or lists it holds.
-    pub count: usize,
-}
-
-/// A file and what it holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFileView {
-    /// It is used.
-    pub used: bool,
-    /// The files and settings of a certificate, one a line.
-    pub origin: String,
-    /// Each certificate or list in words, several lines each.
-    pub parts: Vec<String>,
-    /// Those above a certificate, in words.
-    pub chain: String,
-}
-
-/// Why a file was not changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TlsRefusal {
-    /// There is one of that name.
-    Exists,
-    /// There is none of that name.
-    Unknown,
-    /// It is used.
-    Used,
-    /// Another file is being changed.
-    Other(String),
-    /// None is being changed.
-    Idle,
-    /// What it shall hold cannot be used, for this reason.
-    Unfit(String),
-}
-
-/// Why a line of a list was not added or deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListRefusal {
-    /// There is no such list.
-    UnknownList,
-    /// There is no such certificate.
-    UnknownCertificate,
-    /// The certificate is there and not in the list.
-    NotListed,
-    /// The certificate holds nothing yet.
-    Empty,
-    /// It stands in these lines.
-    Several(Vec<usize>),
-    /// It stands in these lines and not in that one.
-    WrongLine(Vec<usize>),
-    /// Its certificate is the default one of the `bind` lines here, `file:line` each.
-    Default(Vec<String>),
-    /// The line cannot be used, for this reason.
-    Unfit(String),
-}
-
-/// A line of a list of certificates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListLine {
-    /// Its number.
-    pub number: usize,
-    /// The certificate.
-    pub certificate: String,
-    /// What it is used with, without brackets.
-    pub options: String,
-    /// Names that it is for, and behind `!` names that it is not for.
-    pub filters: Vec<String>,
-}
-
-/// A name that certificates are chosen by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServedName {
-    /// The frontend, and where its line stands.
-    pub place: String,
-    /// The name; `*` for those that nobody else serves.
-    pub name: String,
-    /// Names that a wildcard is kept from.
-    pub except: Vec<String>,
-    /// The kind of its key.
-    pub algorithm: &'static str,
-    /// The certificate.
-    pub certificate: String,
-    /// From when it is good.
-    pub not_before: String,
-    /// Until when.
-    pub not_after: String,
-}
-
-/// An OCSP response, in a listing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OcspEntry {
-    /// What it is called: which certificate it is about, in hexadecimal digits.
-    pub key: String,
-    /// A certificate that it is about.
-    pub path: String,
-    /// What the key says, in words, several lines.
-    pub id: String,
-}
-
-/// An OCSP response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OcspView {
-    /// What it says, several lines.
-    pub text: String,
-    /// As it came.
-    pub base64: String,
-}
+pub use weir_tls::views::{
+    ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
+    TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
+};
 
 /// An OCSP response that is renewed by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,35 +30,6 @@ pub struct OcspUpdate {
 pub trait Later {
     /// The answer, once.
     fn take(&mut self) -> Option<String>;
-}
-
-/// Why an OCSP response was not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OcspRefusal {
-    /// It is not base64.
-    NotBase64,
-    /// It cannot be shown, for this reason.
-    Unfit(String),
-}
-
-/// A file of keys for session tickets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TicketKeyFile {
-    /// Its name.
-    pub file: String,
-    /// Its keys in base64, the oldest first.
-    pub secrets: Vec<String>,
-}
-
-/// Why a key for tickets was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TicketKeyRefusal {
-    /// There is no such file.
-    UnknownFile,
-    /// The key is not base64.
-    NotBase64,
-    /// The key is not as long as the others.
-    WrongSize,
 }
 
 /// What commands ask about TLS and change of it. A file is changed in two steps: `set` says what it shall hold, `commit` has it used,

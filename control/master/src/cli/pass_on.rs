@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use weir_cli::{Level, Severity, SeverityOutput};
 use weir_net::{Connection, Received};
-use weir_runtime::handover::knock;
+use weir_process::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
 use super::{Flow, Payload, Talk, patience};

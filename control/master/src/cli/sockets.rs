@@ -12,9 +12,9 @@ use weir_net::{
     Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, PlacedSocket, Placement,
     listener,
 };
-use weir_runtime::listening::open_apart;
-use weir_runtime::messages::Messages;
-use weir_runtime::observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
+use weir_observe::messages::Messages;
+use weir_observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
+use weir_process::listening::open_apart;
 use weir_sched::{Class, Descriptor, Kind, Tick};
 use weir_sys::{Address, Errno, process};
 

@@ -37,16 +37,16 @@ fn a_message_that_left_in_part_is_sent_again() {
 }
 
 /// These settings, and the timeouts of all tests.
-fn line(line: Line) -> Line {
+fn line(line: ForwardLine) -> ForwardLine {
     let (connect_timeout, server_timeout) = (Some(Duration::from_secs(5)), Some(Duration::from_secs(5)));
-    Line { connect_timeout, server_timeout, ..line }
+    ForwardLine { connect_timeout, server_timeout, ..line }
 }
 
 fn forward(address: SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
     let ring = Ring::in_memory(size, 6);
     let sink = Sink::ring("r", "r", LogFormat::Raw, 1024, Arc::clone(&ring));
     let address = Some(Address::Inet(address));
-    (ring, Arc::new(Forward::new(Arc::new(sink), "s".into(), address, line(Line::default()))))
+    (ring, Arc::new(Forward::new(Arc::new(sink), "s".into(), address, line(ForwardLine::default()))))
 }
 
 /// Messages written before, while and after the server is up arrive in order; after a disconnect the server is
@@ -116,7 +116,7 @@ fn weir_sched_stop(_: &Ring) {
 }
 
 /// The bytes sent on one connection, and its source address, with these settings of the server's line.
-fn said_with(settings: Line) -> (std::net::IpAddr, Vec<u8>) {
+fn said_with(settings: ForwardLine) -> (std::net::IpAddr, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
     let forward = with_line(&forward, settings);
@@ -146,7 +146,7 @@ fn said_with(settings: Line) -> (std::net::IpAddr, Vec<u8>) {
 }
 
 /// The same server with these settings.
-fn with_line(forward: &Forward, settings: Line) -> Arc<Forward> {
+fn with_line(forward: &Forward, settings: ForwardLine) -> Arc<Forward> {
     let (sink, server) = (Arc::clone(&forward.sink), Arc::clone(&forward.server));
     Arc::new(Forward::new(sink, server, forward.address().as_ref().clone(), line(settings)))
 }
@@ -155,10 +155,10 @@ fn with_line(forward: &Forward, settings: Line) -> Arc<Forward> {
 fn connections_begin_and_come_from_where_the_line_says() {
     let source = OwnedSource { address: SourceAddress::Ip([127, 0, 0, 2].into()), interface: None };
     let header = (*b"PROXY UNKNOWN\r\n").into();
-    let (from, said) = said_with(Line { header, source, ..Line::default() });
+    let (from, said) = said_with(ForwardLine { header, source, ..ForwardLine::default() });
     assert_eq!(from, std::net::IpAddr::from([127, 0, 0, 2]));
     assert_eq!(said, b"PROXY UNKNOWN\r\nmessage");
-    let (_, said) = said_with(Line { framing: Framing::OctetCount, ..Line::default() });
+    let (_, said) = said_with(ForwardLine { framing: Framing::OctetCount, ..ForwardLine::default() });
     assert_eq!(said, b"7 message");
 }
 
@@ -168,7 +168,8 @@ fn messages_reach_a_server_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = proxy.local_addr().expect("an address");
     let (ring, forward) = forward("192.0.2.1:514".parse().expect("an address"), 65_536);
-    let settings = Line { socks4: Some(at), header: (*b"PROXY UNKNOWN\r\n").into(), ..Line::default() };
+    let settings =
+        ForwardLine { socks4: Some(at), header: (*b"PROXY UNKNOWN\r\n").into(), ..ForwardLine::default() };
     let forward = with_line(&forward, settings);
     ring.write(0, &[b"message"]);
     let done = Arc::new(AtomicBool::new(false));

@@ -73,7 +73,7 @@ impl StreamAction for DoResolve {
     #[cold]
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let Some(name) = stream.evaluate_string(&self.name) else { return ActionResult::NEXT };
-        let Some(names) = stream.frontend.instance().names.get() else { return ActionResult::NEXT };
+        let Some(names) = &stream.frontend.instance().hooks.names else { return ActionResult::NEXT };
         match names.ask(&self.section, &name, self.prefers_ipv4) {
             Asked::Known(Some(address)) => set_address(stream, self.variable, address),
             Asked::Known(None) => {}

@@ -7,7 +7,7 @@ use weir_mux::Service;
 
 use super::Instance;
 
-/// Makes the statistics page and the output for Prometheus. Implemented by a crate above, and set in [`Instance::statistics`].
+/// Makes the statistics page and the output for Prometheus. Implemented by a crate above, and set in [`Hooks::statistics`](super::Hooks::statistics).
 pub trait Statistics: Send + Sync {
     /// The answer to a request for the page.
     fn page(&self, instance: &Arc<Instance>, request: &PageRequest<'_>) -> Page;

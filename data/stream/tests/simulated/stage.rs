@@ -74,7 +74,12 @@ impl Stage {
         let mut addresses = BTreeMap::new();
         let text = substitute(text, &mut addresses);
         let log = Arc::new(Lines::default());
-        let instance = local(&instance::build(&text, 1, &sink(&log)));
+        let mut instance = instance::build(&text, 1, &sink(&log));
+        let listeners = instance.proxies.iter_mut().flat_map(|proxy| &mut proxy.listeners);
+        for (port, listener) in (80..).zip(listeners) {
+            listener.address = Some(Address::from((Ipv4Addr::LOCALHOST, port)));
+        }
+        let instance = local(&Arc::new(instance));
         let limits = BufferLimits {
             size: instance.limits.buffer_size,
             most: None,
@@ -348,10 +353,9 @@ fn listen(network: &SimulatedNetwork, instance: &LocalInstance) -> Vec<(String, 
     let mut addresses = Vec::new();
     for proxy in &instance.proxies {
         for (at, listener) in (0..).zip(&proxy.listeners) {
-            let address = Address::from((Ipv4Addr::LOCALHOST, 80 + addresses.len() as u16));
+            let address = listener.address.clone().expect("it has one");
             let socket = network.listener(&address).expect("each has its own");
             weir_stream::accept::prepare_listener(proxy, &socket);
-            let _ = listener.address.set(address.clone());
             let handler = weir_stream::listener_handler::ListenerHandler {
                 frontend: ProxyRef::at(instance, proxy.index).expect("it is there"),
                 listener: at,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
 use weir_sched::{Class, Descriptor, Kind, Received, current, now, simulate, spawn, wait};
-use weir_stream::instance::{LocalInstance, Proxy, ProxyRef, local};
+use weir_stream::instance::{Instance, LocalInstance, Proxy, ProxyRef, local};
 use weir_sys::{Address, AddressFamily, process, socket};
 
 pub use peer::Peer;
@@ -81,9 +81,10 @@ impl World {
         let mut origins = BTreeMap::new();
         let text = substitute(text, &mut origins, &mut held);
         let (near, log) = instance::log_pair();
-        let instance = local(&instance::build(&text, 1, &instance::raw_sink(&near)));
-        let all = 0..instance.proxies.len();
-        let listeners = all.filter_map(|at| ProxyRef::at(&instance, at)).flat_map(listen).collect();
+        let mut instance = instance::build(&text, 1, &instance::raw_sink(&near));
+        let sockets = open(&mut instance);
+        let instance = local(&Arc::new(instance));
+        let listeners = sockets.into_iter().map(|socket| listen(&instance, socket)).collect();
         prepare_worker(&instance, 0);
         let log = Some(Descriptor::register(log).expect("a descriptor"));
         held.push(near);
@@ -308,25 +309,42 @@ fn prepare_worker(instance: &LocalInstance, worker: usize) {
     weir_stream::server::idle::start_keeper(Rc::clone(instance));
 }
 
-fn listen(proxy: ProxyRef) -> Vec<(String, Address)> {
-    static ACCEPT: Kind = Kind::new("accept");
-    let mut addresses = Vec::new();
-    for (at, listener) in (0..).zip(&proxy.listeners) {
-        let (socket, address) = listening(1024);
-        weir_stream::accept::prepare_listener(&proxy, &socket);
-        let _ = listener.address.set(address.clone());
-        let handler = weir_stream::listener_handler::ListenerHandler {
-            frontend: proxy.clone(),
-            listener: at,
-            workers: Arc::new([0]),
-            spread: weir_stream::listener_handler::Spread::Keep,
-        };
-        let descriptor = Descriptor::register(socket).expect("a descriptor");
-        let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, handler, 64));
-        proxy.acceptors.lock().expect("nobody panics with it").push(task);
-        addresses.push((proxy.name().to_owned(), address));
+/// A listening socket of an instance.
+struct OpenSocket {
+    proxy: usize,
+    listener: usize,
+    socket: OwnedFd,
+    address: Address,
+}
+
+/// Opens a socket for each listener, which gets its address.
+fn open(instance: &mut Instance) -> Vec<OpenSocket> {
+    let mut sockets = Vec::new();
+    for (at, proxy) in instance.proxies.iter_mut().enumerate() {
+        for listener in 0..proxy.listeners.len() {
+            let (socket, address) = listening(1024);
+            weir_stream::accept::prepare_listener(proxy, &socket);
+            proxy.listeners[listener].address = Some(address.clone());
+            sockets.push(OpenSocket { proxy: at, listener, socket, address });
+        }
     }
-    addresses
+    sockets
+}
+
+/// Accepts from a socket; the name of its proxy, and its address.
+fn listen(instance: &LocalInstance, open: OpenSocket) -> (String, Address) {
+    static ACCEPT: Kind = Kind::new("accept");
+    let proxy = ProxyRef::at(instance, open.proxy).expect("it is there");
+    let handler = weir_stream::listener_handler::ListenerHandler {
+        frontend: proxy.clone(),
+        listener: open.listener as u32,
+        workers: Arc::new([0]),
+        spread: weir_stream::listener_handler::Spread::Keep,
+    };
+    let descriptor = Descriptor::register(open.socket).expect("a descriptor");
+    let task = spawn(&ACCEPT, Class::Urgent, weir_net::listener::accept(descriptor, handler, 64));
+    proxy.acceptors.lock().expect("nobody panics with it").push(task);
+    (proxy.name().to_owned(), open.address)
 }
 
 /// A socket with a port of its own that does not listen.

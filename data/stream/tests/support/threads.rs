@@ -36,13 +36,15 @@ impl Running {
             LogSink::open(LogTarget::new(LogAddress::Socket(to), facility), &weir_events::Sinks::default())
                 .expect("a socket");
         let text = with_origins(text, answer);
-        let instance = instance::build(&text, workers, &Arc::new(sink));
+        let mut instance = instance::build(&text, workers, &Arc::new(sink));
         let (socket, address) = listening(1024);
-        let frontend = instance.proxies.iter().find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
+        let mut proxies = instance.proxies.iter_mut();
+        let frontend = proxies.find(|proxy| !proxy.listeners.is_empty()).expect("a frontend");
         weir_stream::accept::prepare_listener(frontend, &socket);
-        let _ = frontend.listeners[0].address.set(address.clone());
-        let all: Arc<[usize]> = (0..workers).collect();
+        frontend.listeners[0].address = Some(address.clone());
         let position = frontend.index;
+        let instance = Arc::new(instance);
+        let all: Arc<[usize]> = (0..workers).collect();
         let shared = Arc::clone(&instance);
         let socket: Mutex<OwnedFd> = Mutex::new(socket);
         let init = move |worker| {

@@ -1,6 +1,6 @@
 //! Addresses as a configuration can name them: to listen on, to connect to, to connect from.
 //!
-//! Names are kept as names: this crate never resolves anything. `control/runtime` does at start.
+//! Names are kept as names: this crate never resolves anything. `data/assemble` does at start.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -48,4 +48,9 @@ impl Peers {
     pub fn has_local(&self) -> bool {
         self.peers.iter().any(|peer| peer.name == self.local)
     }
+
+    /// Whether the section shares tables: it is enabled, with a local peer and its address.
+    pub fn is_shared(&self) -> bool {
+        !self.disabled && self.has_local() && self.bind.is_some()
+    }
 }

@@ -1,0 +1,284 @@
+//! Adding and removing servers at run time: `add server`, `del server`.
+
+use std::sync::Arc;
+
+use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
+use weir_cli::target::{BackendKey, ServerKey};
+use weir_config::Resources;
+use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
+use weir_stream::instance::{AddedServer, Instance, KnownServer, Proxy};
+use weir_syntax::NoFiles;
+
+use super::{LiveTarget, notices, now_ms, on_every_worker};
+
+impl LiveTarget {
+    /// Adds a server, in maintenance.
+    pub(super) fn add(&self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String> {
+        let gone = || "No such backend.".to_owned();
+        let proxy = self.proxy_of(backend.0).ok_or_else(gone)?;
+        let backend = proxy.backend.as_ref().ok_or_else(gone)?;
+        if backend.is_static() {
+            return Err(STATIC.to_owned());
+        }
+        let record = &self.live.record;
+        let resources = Resources {
+            registry: &record.registry,
+            patterns: &record.patterns,
+            token_keys: &record.token_keys,
+            variables: &record.variable_names,
+            loader: &NoFiles,
+        };
+        let words = with_variables(words, &record.environment);
+        let mut said = weir_config::added_server(resources, name, &words)?;
+        check(proxy, &said)?;
+        if let Some(name) = said
+            .settings
+            .check
+            .section
+            .as_ref()
+            .filter(|name| !record.check_means.sections.contains_key(*name))
+        {
+            return Err(format!("'healthcheck' : unable to find healthcheck section '{name}'."));
+        }
+        if said.settings.check.section.is_none()
+            && let Some(lack) = proxy.config.settings.checks.lack_of_port(&said)
+        {
+            return Err(format!("config: {} '{}': {lack}", proxy.config.section.name(), proxy.config.name));
+        }
+        if backend.servers().len() >= MAX_SERVERS {
+            return Err(format!("more than {MAX_SERVERS} servers in one backend"));
+        }
+        let leader = self.leader(proxy, &said)?;
+        let tls = match record.tls() {
+            Some(live) => live.add_server(&proxy.config, &said)?,
+            None => None,
+        };
+        let settings = weir_assemble::added_server(&said, record.shares_idle);
+        let server = backend.add(settings, now_ms()).inspect_err(|_| {
+            // The TLS settings of the failed server are dropped.
+            if let (Some(live), Some(tls)) = (record.tls(), &tls) {
+                live.forget_server(tls);
+            }
+        });
+        let server = server.map_err(|error| match error {
+            AddError::StaticAlgorithm => STATIC.to_owned(),
+            AddError::NameTaken => "Already exists a server with the same name in backend.".to_owned(),
+            AddError::IdentifierTaken(owner) => {
+                let place = proxy.known_server(owner.key()).map(|known| known.at.to_string());
+                format!(
+                    "'id' : custom id {} already used at {} ('server {}').",
+                    owner.id(),
+                    place.unwrap_or_default(),
+                    owner.name()
+                )
+            }
+        })?;
+        said.id = server.id();
+        let said = Arc::new(said);
+        let remembered = AddedServer { said: Arc::clone(&said), tls };
+        proxy.added_servers.insert(server.key(), remembered);
+        if let Some((of_leader, leader)) = leader {
+            let follower = Follower { backend: Arc::downgrade(backend), server: server.key() };
+            if !of_leader.add_follower(leader, follower) {
+                self.remove_from(proxy, &server)?;
+                return Err("the server to track was removed meanwhile.".to_owned());
+            }
+            notices::tell(&self.live, backend.catch_up(server.key(), now_ms()));
+        }
+        if let Some(checks) = record.checks.as_ref() {
+            let mut alone = weir_assemble::CheckParts::default();
+            weir_assemble::plans(
+                &self.live.instance,
+                proxy,
+                &said,
+                server.key(),
+                &record.check_means,
+                &mut alone,
+            )
+            .for_each(|plan| checks.add(plan));
+        }
+        Ok(())
+    }
+
+    /// The server that a new one tracks (`track`), if any.
+    fn leader(
+        &self,
+        proxy: &Proxy,
+        said: &model::Server,
+    ) -> Result<Option<(&Arc<Backend>, weir_backend::ServerKey)>, String> {
+        let Some(track) = &said.settings.check.track else { return Ok(None) };
+        let of_leader = match &track.backend {
+            None => self.live.instance.proxies.get(proxy.index),
+            Some(name) => self.live.instance.backend_by_name(name),
+        };
+        let found = of_leader.and_then(|of_leader| Some((of_leader, of_leader.backend.as_ref()?)));
+        let (of_leader, backend) = found.ok_or_else(|| {
+            let name = track.backend.as_deref().unwrap_or(proxy.name());
+            format!("unable to find required proxy '{name}' for tracking.")
+        })?;
+        let leader = backend
+            .server_by_name(&track.server)
+            .ok_or_else(|| format!("unable to find required server '{}' for tracking.", track.server))?;
+        let known = of_leader.known_server(leader.key());
+        if matches!(known, Some(KnownServer::Added(_))) {
+            // An operator who added a server can always remove it.
+            return Err(format!(
+                "unable to use {}/{} for tracking as it is a dynamic server.",
+                backend.name(),
+                leader.name()
+            ));
+        }
+        let follows = known.is_some_and(|known| known.settings.check.track.is_some());
+        if leader.health().is_none() && leader.agent().is_none() && !follows {
+            return Err(format!(
+                "unable to use {}/{} for tracking as it does not have any check nor agent enabled.",
+                backend.name(),
+                leader.name()
+            ));
+        }
+        if backend.leaders_of(leader.key()) >= LONGEST_CHAIN {
+            return Err(format!("more than {LONGEST_CHAIN} servers follow each other."));
+        }
+        Ok(Some((backend, leader.key())))
+    }
+
+    /// Removes a server that the configuration does not refer to and that is not in use.
+    pub(super) fn remove(&self, server: ServerKey) -> Result<(), String> {
+        let gone = || "No such server.".to_owned();
+        let (proxy, server) = self.server_of(server).ok_or_else(gone)?;
+        self.remove_from(proxy, &server)
+    }
+
+    fn remove_from(&self, proxy: &Proxy, server: &Server) -> Result<(), String> {
+        let gone = || "No such server.".to_owned();
+        let backend = proxy.backend.as_ref().ok_or_else(gone)?;
+        if proxy.known_server(server.key()).is_some_and(|known| known.is_referenced) {
+            return Err(REFERENCED.to_owned());
+        }
+        backend.remove(server.key(), now_ms()).map_err(|error| match error {
+            RemoveError::NoSuchServer => gone(),
+            RemoveError::NotInMaintenance => "Only servers in maintenance mode can be deleted.".to_owned(),
+            RemoveError::Followed => REFERENCED.to_owned(),
+            RemoveError::InUse => {
+                // Idle connections need not prevent the next attempt.
+                forget_connections(&self.live.instance, proxy, server);
+                "Server still has connections attached to it, cannot remove it.".to_owned()
+            }
+        })?;
+        if let (Some(live), Some(tls)) = (self.live.record.tls(), proxy.server_tls(server.key())) {
+            live.forget_server(&tls);
+        }
+        proxy.backend_figures.absorb_latencies(server.figures());
+        proxy.added_servers.remove(server.key());
+        Ok(())
+    }
+}
+
+/// Closes the idle connections to a server, on every worker.
+pub(super) fn forget_connections(instance: &Arc<Instance>, proxy: &Proxy, server: &Server) {
+    let (instance, proxy, server) = (Arc::clone(instance), proxy.index, server.key());
+    on_every_worker(move || weir_stream::server::idle::forget(&instance.proxies[proxy], server));
+}
+
+/// The words of a server line whose addresses may have variables, as in a configuration: quotes and variables of other words are text.
+fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
+    let is_address = |at: usize| {
+        at == 0 || matches!(words[at - 1].as_str(), "addr" | "agent-addr" | "source" | "usesrc" | "socks4")
+    };
+    let word = |(at, word): (usize, &String)| match is_address(at) {
+        true => expanded(word, environment),
+        false => word.clone(),
+    };
+    words.iter().enumerate().map(word).collect()
+}
+
+/// A text with the values of its variables, `$NAME` or `${NAME}`; one that is not set is nothing.
+fn expanded(text: &str, environment: &[String]) -> String {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let mut parts = text.split('$');
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let braced = part.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        let (name, rest) = braced.unwrap_or_else(|| {
+            part.split_at(part.find(|character| !is_name(character)).unwrap_or(part.len()))
+        });
+        if name.is_empty() || !name.chars().all(is_name) {
+            result.extend(['$']);
+            result.push_str(part);
+            continue;
+        }
+        let value = environment.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        result.push_str(value.unwrap_or_default());
+        result.push_str(rest);
+    }
+    result
+}
+
+/// Checks settings of a server that depend on its backend.
+fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
+    let usable = match (proxy.config.mode(), said.settings.protocol) {
+        (Mode::Tcp, Some(Protocol::H1 | Protocol::H2)) | (Mode::Http, Some(Protocol::None)) => false,
+        (Mode::Tcp | Mode::Http, _) => true,
+        (Mode::Log, _) => return Err("Servers of log backends cannot be added at run time.".to_owned()),
+    };
+    if !usable {
+        return Err("MUX protocol is not usable for server.".to_owned());
+    }
+    let checked = &said.settings.check;
+    let speaks = |protocol| proxy.config.settings.checks.can_speak(protocol);
+    if checked.enabled && checked.section.is_none() && checked.protocol.is_some_and(|it| !speaks(it)) {
+        return Err("'check-proto' : incompatible MUX protocol for the selected check type.".to_owned());
+    }
+    let source = said.settings.source.as_deref();
+    let is_name = |host: &Host| matches!(host, Host::Name { .. });
+    let names = source.is_some_and(|source| {
+        is_name(&source.host)
+            || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
+    });
+    let asked = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
+    for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", asked)] {
+        if host.is_some_and(is_name) {
+            return Err(format!("'{word}' : names are not looked up for a running process."));
+        }
+    }
+    if names {
+        return Err("'source' : names are not looked up for a running process.".to_owned());
+    }
+    Ok(())
+}
+
+/// The limit of a chain of servers that track each other, as in the configuration.
+const LONGEST_CHAIN: usize = 1023;
+const REFERENCED: &str =
+    "This server cannot be removed at runtime due to other configuration elements pointing to it.";
+const STATIC: &str = "Backend must use a dynamic load balancing to support dynamic servers.";
+
+/// The limit of servers in a backend, as in the configuration.
+const MAX_SERVERS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_variables_and_other_words_do_not() {
+        let environment = ["A=127.0.0.1", "PORT=80", "AB=no"].map(str::to_owned);
+        for (text, expected) in [
+            ("${A}:${PORT}", "127.0.0.1:80"),
+            ("$A:$PORT", "127.0.0.1:80"),
+            ("unix@/x/$A", "unix@/x/127.0.0.1"),
+            ("${NONE}:1", ":1"),
+            ("$:1", "$:1"),
+            ("${A", "${A"),
+            ("${A-x}", "${A-x}"),
+            ("[::1]:9", "[::1]:9"),
+        ] {
+            assert_eq!(expanded(text, &environment), expected);
+        }
+        let words = ["$A:1", "cookie", "$A", "source", "$A"].map(str::to_owned);
+        assert_eq!(
+            with_variables(&words, &environment),
+            ["127.0.0.1:1", "cookie", "$A", "source", "127.0.0.1"]
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! The process as seen by checks.
+
+use std::sync::Arc;
+
+use weir_backend::{Backend, News, Server};
+use weir_checks::{IdleConnection, ProcessView};
+use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_stream::instance::Instance;
+
+use super::WeakLive;
+
+/// The process, as its checks see it.
+pub struct CheckedProcess {
+    instance: Arc<Instance>,
+    live: WeakLive,
+}
+
+impl CheckedProcess {
+    /// The process with this instance and state.
+    pub fn new(instance: &Arc<Instance>, live: WeakLive) -> Self {
+        CheckedProcess { instance: Arc::clone(instance), live }
+    }
+}
+
+impl ProcessView for CheckedProcess {
+    fn news(&self, news: News) {
+        self.live.tell(news);
+    }
+
+    fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection> {
+        let proxy = self.instance.proxies.get(backend.settings().place)?;
+        let (connection, requests) = weir_stream::server::idle::take_for_check(proxy, server, key)?;
+        Some(IdleConnection { connection, requests })
+    }
+
+    fn keep_idle(&self, backend: &Backend, server: &Server, key: u64, idle: IdleConnection) {
+        if let Some(proxy) = self.instance.proxies.get(backend.settings().place) {
+            let connection = (idle.connection, idle.requests);
+            weir_stream::server::idle::keep_of_check(proxy, server, key, connection);
+        }
+    }
+
+    fn buffer_size(&self) -> usize {
+        self.instance.limits.buffer_size
+    }
+
+    fn node(&self) -> &str {
+        &self.instance.identity.node
+    }
+
+    fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str> {
+        weir_stream::fetch::FETCHES.get(usize::from(fetch.0)).map(|row| row.decl.name)
+    }
+
+    fn unique_id_format(&self, backend: &Backend) -> Option<Arc<LogFormat>> {
+        let proxy = self.instance.proxies.get(backend.settings().place)?;
+        proxy.config.settings.unique_id_format.clone()
+    }
+
+    fn facts(&self) -> ProcessFacts<'_> {
+        self.instance.facts()
+    }
+
+    fn time_zone(&self) -> &TimeZone {
+        &self.instance.identity.time_zone
+    }
+
+    fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
+        // A check has no frontend, so names are looked up in the first proxy.
+        let proxy = self.instance.proxies.first()?;
+        self.instance.lookup(proxy, lookup, name)
+    }
+
+    fn variable(&self, variable: VariableId) -> Option<Value<'static>> {
+        self.instance.variables().get(variable).map(Value::into_owned)
+    }
+
+    fn set_variable(&self, variable: VariableId, value: Value<'static>, condition: SetCondition) -> bool {
+        self.instance.variables_mut().set(variable, value, condition)
+    }
+
+    fn unset_variable(&self, variable: VariableId) -> bool {
+        self.instance.variables_mut().unset(variable)
+    }
+
+    fn variable_room(&self, own: usize) -> usize {
+        self.instance.variable_room_of_check(own)
+    }
+
+    fn charge_variables(&self, from: usize, to: usize) {
+        self.instance.charge_variables_of_check(from, to);
+    }
+}

@@ -1,0 +1,241 @@
+//! A live process for tests, built from a configuration, without sockets and traffic. The crate above includes this file too.
+#![allow(dead_code, reason = "each crate uses its part")]
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use weir_assemble::{
+    BuildError, BuiltInstance, Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates,
+};
+use weir_cli::{Level, SeverityOutput};
+use weir_cli::{Session, SessionSettings, Status};
+use weir_config::model::{Config, Global};
+use weir_counting::Counting;
+use weir_expr::{Loader, TimeZone};
+use weir_observe::files::SystemFiles;
+use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_syntax::{Environment, SharedFiles, SourceMap, StaticFeatures};
+
+use weir_observe::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
+
+/// Counts the allocations of each test.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The configuration of most tests: a frontend of two listeners, servers of several kinds, a TCP proxy, a page, patterns.
+pub(crate) const CONFIGURATION: &str = "
+global
+    stats socket /run/weir.sock level admin
+    node vm
+    description a box
+    set-var proc.foo str(bar)
+    set-var proc.five int(5)
+defaults
+    mode http
+    timeout client 5s
+    timeout server 5s
+    timeout connect 1s
+frontend fe
+    bind 127.0.0.1:18080 name main
+    bind 127.0.0.1:18081
+    option socket-stats
+    maxconn 100
+    acl blocked path /blocked
+    acl listed path -f a.lst
+    http-request deny if blocked
+    http-request deny if listed
+    http-request set-header x-m %[path,map(m.map,def)]
+    stats enable
+    stats uri /stats
+    stats admin if TRUE
+    default_backend be
+backend be
+    balance roundrobin
+    cookie SRV insert
+    server s1 127.0.0.1:18090 cookie c1 weight 10 maxconn 50
+    server s2 127.0.0.1:18091 weight 20 slowstart 20s maxqueue 5
+    server s3 127.0.0.1:18092 backup
+    server s4 127.0.0.1:18093 disabled
+    server s5 /tmp/unix.sock
+backend emp
+    balance leastconn
+backend bs
+    balance source
+    server t1 127.0.0.1:18090 weight 5
+    server t2 [::1]:18090
+listen tcp1
+    mode tcp
+    bind 127.0.0.1:18082
+    server x1 127.0.0.1:18090
+";
+
+struct Files;
+
+impl Loader for Files {}
+
+impl weir_syntax::Files for Files {
+    fn read(&self, path: &str, _: u64) -> io::Result<Vec<u8>> {
+        match path {
+            "a.lst" => Ok(b"/x\n/y\n".to_vec()),
+            "m.map" => Ok(b"/k1 v1\n/k2 v2\n".to_vec()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+struct NoNames;
+
+impl Resolver for NoNames {
+    fn addresses(&self, _: &str) -> Vec<IpAddr> {
+        Vec::new()
+    }
+}
+
+/// The process of a configuration.
+pub(crate) fn live(text: &str) -> Live {
+    try_live(text, &NoNames, false).expect("a configuration without names")
+}
+
+/// The process of a configuration with a resolver, or the errors of its start.
+pub(crate) fn try_live(
+    text: &str,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Result<Live, Vec<String>> {
+    let (record, config) = read(text)?;
+    let BuiltInstance { instance, tls, log_sinks } =
+        built(config, &record.events, resolver, ignore_unknown_names)?;
+    record.events.attach(&instance).map_err(said)?;
+    Ok(Live::new(|live| {
+        let hooks = Hooks { statistics: Some(Box::new(Page::new(live))), ..Hooks::default() };
+        let instance = instance.with_hooks(hooks);
+        let record = |_: &Arc<Instance>| ProcessRecord { tls: Some(tls), log_sinks, ..record };
+        (instance, record)
+    }))
+}
+
+/// Parses a configuration.
+pub(crate) fn config(text: &str) -> Result<Config, Vec<String>> {
+    read(text).map(|(_, config)| config)
+}
+
+fn said(errors: Vec<BuildError>) -> Vec<String> {
+    errors.into_iter().map(|error| error.message).collect()
+}
+
+fn built(
+    config: Config,
+    events: &Events,
+    resolver: &dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Result<BuiltInstance, Vec<String>> {
+    let options = options(events, resolver, ignore_unknown_names);
+    let (mut peers, mut name_servers) = (PeersPlan::default(), NameServersPlan::default());
+    weir_assemble::instance(config, options, &mut peers, &mut name_servers).map_err(said)
+}
+
+static NO_STATES: LazyLock<SavedStates> = LazyLock::new(SavedStates::default);
+
+/// The facts of a process of one worker.
+pub(crate) fn options<'o>(
+    events: &'o Events,
+    resolver: &'o dyn Resolver,
+    ignore_unknown_names: bool,
+) -> Options<'o> {
+    Options {
+        files: SharedFiles::new(SystemFiles),
+        workers: 1,
+        connections: 1000,
+        open_files: 2000,
+        pipes: 0,
+        frontend_connections: None,
+        events,
+        resolver,
+        states: &NO_STATES,
+        ignore_unknown_names,
+        identity: Identity {
+            hostname: "vm".to_owned(),
+            node: "vm".to_owned(),
+            process_id: 7,
+            started_us: 1_000_000,
+            time_zone: TimeZone::fixed(0, "UTC"),
+        },
+        warn: &|_| {},
+        notice: &|_| {},
+    }
+}
+
+/// The process of a configuration, and its global section.
+pub(crate) fn live_with_global(text: &str) -> (Live, Global) {
+    let (_, config) = read(text).expect("rings in memory");
+    (live(text), config.global)
+}
+
+/// A parsed configuration, and the record of its process.
+pub(crate) fn read(text: &str) -> Result<(ProcessRecord, Config), Vec<String>> {
+    let (mut record, config) = read_only(text);
+    record.events = weir_assemble::events(&config, &NoNames, false).map_err(said)?;
+    Ok((record, config))
+}
+
+/// A configuration without an instance.
+pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", text.as_bytes().to_vec());
+    let Parsed { outcome, registry, patterns, token_keys, variable_names } =
+        Parsed::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
+    let messages: Vec<_> =
+        outcome.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
+    assert!(messages.is_empty(), "{messages:?}");
+    let mut record =
+        ProcessRecord { registry, patterns, token_keys, variable_names, ..ProcessRecord::new(1) };
+    record.limits.connections = 1000;
+    record.description = outcome.config.global.description.as_deref().map(str::to_owned);
+    record.environment = vec!["HOME=/root".to_owned()];
+    (record, outcome.config)
+}
+
+/// The settings of a socket of level admin.
+pub(crate) fn settings() -> CliSettings {
+    CliSettings {
+        address: "unix@/run/cli".to_owned(),
+        level: Level::Admin,
+        severity_output: SeverityOutput::None,
+        timeout: Duration::from_secs(10),
+        connections: None,
+        longest_line: 16_384,
+        longest_payload: 131_072,
+        exposes_listeners: false,
+    }
+}
+
+/// The output for an administrator who sends this on one connection.
+pub(crate) fn ask(live: &Live, text: &str) -> String {
+    let mut target = LiveTarget::new(live, weir_sched::current());
+    let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
+    session.feed(text.as_bytes());
+    session.feed(b"\n");
+    session.end_of_input();
+    let mut out = Vec::new();
+    while session.run(&mut target, 0, usize::MAX, &mut out) != Status::Close {}
+    String::from_utf8(out).expect("answers are text")
+}
+
+/// Runs a test on a worker, with the process of a backend `farm` of so many servers.
+pub(crate) fn with_farm(servers: usize, test: impl FnOnce(Live) + 'static) {
+    let lines: String =
+        (1..=servers).map(|at| format!("    server s{at} 127.0.0.1:80 weight 10\n")).collect();
+    let text = format!(
+        "defaults\n    mode http\n    timeout connect 1s\n    timeout server 5s\nbackend farm\n{lines}"
+    );
+    let done = weir_sched::run(async move { test(live(&text)) }).expect("a worker");
+    assert!(done.is_some(), "the test ends");
+}
+
+/// Runs a test on a worker, with the process of [`CONFIGURATION`].
+pub(crate) fn with_live(test: impl FnOnce(Live) + 'static) {
+    let done = weir_sched::run(async move { test(live(CONFIGURATION)) }).expect("a worker");
+    assert!(done.is_some(), "the test ends");
+}

@@ -1,0 +1,189 @@
+//! The view of a process that serves nothing: a master, while its `mcli-debug-mode` is on.
+//!
+//! It has no proxies, no listeners of traffic and no configuration, so its [`Live`] is that of an empty one: commands find
+//! no server to change, and show the process's own state. It is created at the first use, and kept. Only counters that
+//! need it are kept from the beginning.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use weir_assemble::{BuiltInstance, NameServersPlan, Options, PeersPlan, SavedStates, SystemResolver};
+use weir_config::model::Config;
+use weir_net::{ConnectionLimit, Permit};
+use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_stream::worker::ProcessFigures;
+use weir_sync::CachePadded;
+use weir_syntax::SharedFiles;
+use weir_sys::{process as system, users};
+
+use super::record::{CliSocket, RecordedLimits};
+use super::{Live, Page, ProcessRecord, count_client, pulse, work_target};
+use crate::files::SystemFiles;
+use crate::messages::Messages;
+
+/// A process that serves nothing, and its counters. It has one worker.
+pub struct MasterView {
+    began_ns: u64,
+    began_wall_us: u64,
+    clients: Arc<ConnectionLimit>,
+    /// Moved into the instance when that is created.
+    figures: RefCell<Vec<Arc<CachePadded<ProcessFigures>>>>,
+    /// The time from the start until it was ready.
+    boot_ms: Cell<u32>,
+    live: OnceCell<Live>,
+}
+
+impl MasterView {
+    /// A process that begins now.
+    pub fn begin() -> Self {
+        MasterView {
+            began_ns: weir_sched::precise_ns(),
+            began_wall_us: weir_sched::wall_us(),
+            clients: Arc::default(),
+            figures: RefCell::new(vec![Arc::default()]),
+            boot_ms: Cell::new(0),
+            live: OnceCell::new(),
+        }
+    }
+
+    /// The process is ready now.
+    pub fn ready(&self) {
+        let boot_ms = weir_sched::precise_ns().saturating_sub(self.began_ns) / 1_000_000;
+        self.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
+    }
+
+    /// Counts an operator's connection, for the limit too as long as the permit lives.
+    pub fn meet(&self) -> Option<Permit> {
+        self.count(count_client);
+        Permit::enter(Arc::clone(&self.clients), u32::MAX)
+    }
+
+    /// Counts bytes sent to an operator.
+    pub fn sent(&self, bytes: usize) {
+        self.count(|figures| figures.bytes_out.add(bytes as u64));
+    }
+
+    fn count(&self, count: impl FnOnce(&ProcessFigures)) {
+        match self.live.get() {
+            Some(live) => live.instance.figures.first().map(|figures| count(figures)),
+            None => self.figures.borrow().first().map(|figures| count(figures)),
+        };
+    }
+
+    /// The state of the process, if it was created.
+    pub fn seen(&self) -> Option<Live> {
+        self.live.get().cloned()
+    }
+
+    /// The state of the process, with the sockets of its command line. Call it on its worker.
+    pub fn look(
+        &self,
+        messages: &'static Messages,
+        sockets: impl FnOnce() -> Vec<CliSocket>,
+        leaves: bool,
+    ) -> Live {
+        let live = self.live.get_or_init(|| {
+            let live = self.make(messages, sockets().into_iter().map(Arc::new).collect());
+            live.instance.stopping.store(leaves, SeqCst);
+            weir_memory::name_work_with(work_target::work_name);
+            pulse::start_late(live.clone(), self.began_ns);
+            live
+        });
+        live.clone()
+    }
+
+    fn make(&self, messages: &'static Messages, cli_sockets: Vec<Arc<CliSocket>>) -> Live {
+        let nothing = Config::default();
+        let resolver = SystemResolver::default();
+        let events =
+            weir_assemble::events(&nothing, &resolver, false).expect("without rings no ring has a fault");
+        let open_files = system::descriptor_limit().soft.unwrap_or(u64::MAX);
+        let open_files = u32::try_from(open_files).unwrap_or(u32::MAX);
+        let hostname = users::host_name();
+        let options = Options {
+            files: SharedFiles::default(),
+            workers: 1,
+            connections: 0,
+            open_files,
+            pipes: 0,
+            frontend_connections: None,
+            events: &events,
+            resolver: &resolver,
+            states: &SavedStates::default(),
+            ignore_unknown_names: false,
+            identity: Identity {
+                node: hostname.clone(),
+                hostname,
+                process_id: system::id(),
+                started_us: self.began_wall_us,
+                time_zone: weir_assemble::local_time_zone(&SystemFiles),
+            },
+            warn: &|_| {},
+            notice: &|_| {},
+        };
+        let (mut peers, mut name_servers) = (PeersPlan::default(), NameServersPlan::default());
+        let BuiltInstance { mut instance, tls, .. } =
+            weir_assemble::instance(nothing, options, &mut peers, &mut name_servers)
+                .expect("without proxies no proxy has a fault");
+        instance.figures = self.figures.take();
+        Live::new(|live| {
+            let hooks = Hooks { statistics: Some(Box::new(Page::new(live))), ..Hooks::default() };
+            let instance = instance.with_hooks(hooks);
+            let record = |_: &Arc<Instance>| ProcessRecord {
+                events,
+                tls: Some(tls),
+                messages: Some(messages),
+                limits: RecordedLimits { open_files, sockets: open_files, ..RecordedLimits::default() },
+                started_ms: self.began_ns / 1_000_000,
+                boot_ms: AtomicU32::new(self.boot_ms.get()),
+                cli_connections: Arc::clone(&self.clients),
+                cli_sockets,
+                ..ProcessRecord::new(1)
+            };
+            (instance, record)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::ask;
+    use super::*;
+
+    static MESSAGES: Messages = Messages::new();
+
+    #[track_caller]
+    fn check(live: &Live, command: &str, lines: &[&str]) {
+        let answer = ask(live, command);
+        for line in lines {
+            assert!(answer.lines().any(|known| known == *line), "{line} in {answer}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_serves_nothing_is_shown_as_it_is() {
+        let done = weir_sched::run(async {
+            let master_view = MasterView::begin();
+            let (first, second) = (master_view.meet(), master_view.meet());
+            master_view.sent(100);
+            drop(first);
+            assert!(master_view.seen().is_none());
+            let live = master_view.look(&MESSAGES, Vec::new, false);
+            master_view.sent(20);
+            let pid = format!("Pid: {}", system::id());
+            check(
+                &live,
+                "show info",
+                &[&pid, "Nbthread: 1", "CumConns: 2", "TotalBytesOut: 120", "Jobs: 1", "Maxconn: 0"],
+            );
+            check(&live, "show sess", &[""]);
+            check(&live, "set maxconn global 1", &["Value out of range."]);
+            check(&live, "disable server b/s", &["No such backend."]);
+            check(&live, "disable frontend f", &["No such frontend."]);
+            drop(second);
+            check(&live, "show info", &["Jobs: 0"]);
+        });
+        assert_eq!(done, Ok(Some(())));
+    }
+}

@@ -1,0 +1,125 @@
+//! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
+
+use weir_memory::shortage;
+use weir_mux::{Made, Service};
+use weir_resolvers::Figure;
+use weir_stats::prometheus::{NameServerFigures, ScrapeMemory, TableFigures};
+use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
+use weir_stream::instance::service::Page;
+
+use super::Live;
+
+impl MetricsSource for Live {
+    fn table(&self, position: usize) -> Option<TableFigures<'_>> {
+        let table = self.instance.tables.get(position)?;
+        let declaration = table.declaration();
+        Some(TableFigures {
+            name: &declaration.name,
+            key_type: declaration.key.name(),
+            size: declaration.size,
+            used: table.used(),
+            evicted: table.evicted(),
+            refused: table.refused(),
+        })
+    }
+
+    fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>> {
+        let sections = self.record.resolvers.as_ref()?.sections();
+        let servers = sections
+            .iter()
+            .flat_map(|section| section.name_servers.iter().map(move |server| (section, server)));
+        let (section, server) = servers.into_iter().nth(position)?;
+        Some(NameServerFigures {
+            section: &section.settings.name,
+            name: &server.name,
+            figures: Figure::ALL.map(|figure| server.figures.value(figure)),
+        })
+    }
+}
+
+/// The answer to a scrape with this query by a client that accepts this; none if the query is invalid.
+pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
+    let request = MetricsRequest::parse(query)?.accepting(accept);
+    let content_type = request.form.content_type();
+    let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request, &MEMORY) };
+    let body: Option<Box<dyn Service>> = Some(Box::new(scrape));
+    Some(Page { status: 200, content_type, policy: None, location: None, refresh: None, body })
+}
+
+/// Two scrapes of ten thousand servers, or one of twenty-five thousand, read each server once.
+static MEMORY: ScrapeMemory = ScrapeMemory::new(16 << 20, shortage::is_short);
+
+/// A scrape in progress.
+struct Scrape {
+    live: Live,
+    dump: MetricsDump,
+}
+
+impl Service for Scrape {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made {
+        let enough = out.len().saturating_add(enough);
+        match self.dump.advance(&self.live, enough, out) {
+            Progress::More => Made::More,
+            Progress::Done => Made::Last,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_backend::{BackendCounter, FrontendCounter, ServerCounter};
+
+    use super::super::fixture::with_live;
+    use super::*;
+
+    fn scrape(live: &Live, query: &str) -> String {
+        let page = live.instance.hooks.statistics.as_ref().expect("a page").metrics(
+            &live.instance,
+            query.as_bytes(),
+            b"",
+        );
+        let mut service = page.and_then(|page| page.body).expect("a scrape has a body");
+        let mut body = Vec::new();
+        while service.advance(100, &mut body) == Made::More {}
+        String::from_utf8(body).unwrap()
+    }
+
+    #[test]
+    fn counters_appear_under_their_names() {
+        with_live(|live| {
+            let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
+            fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
+            be.backend_figures.add(0, BackendCounter::BytesIn, 77);
+            let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
+            s2.figures().add(0, ServerCounter::Http2xx, 3);
+            let text = scrape(&live, "");
+            for line in [
+                "# TYPE haproxy_frontend_http_requests_total counter",
+                "haproxy_frontend_http_requests_total{proxy=\"fe\"} 5",
+                "haproxy_backend_bytes_in_total{proxy=\"be\"} 77",
+                "haproxy_server_http_responses_total{proxy=\"be\",server=\"s2\",code=\"2xx\"} 3",
+            ] {
+                assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_query_leaves_the_others_out() {
+        with_live(|live| {
+            let text = scrape(&live, "scope=server&metrics=haproxy_server_weight");
+            assert!(text.starts_with("# HELP haproxy_server_weight "), "{text}");
+            assert!(text.lines().skip(2).all(|line| line.starts_with("haproxy_server_weight{")), "{text}");
+            assert_eq!(scrape(&live, "scope="), "");
+            assert!(
+                live.instance
+                    .hooks
+                    .statistics
+                    .as_ref()
+                    .expect("a page")
+                    .metrics(&live.instance, b"scope=x", b"")
+                    .is_none()
+            );
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! Changes of servers and frontends by an operator, and the resulting log lines.
+//!
+//! The runtime API and the form of the statistics page both use these functions, so that a change is always made
+//! and logged in the same way. Log processors for HAProxy look for these texts.
+
+use std::collections::VecDeque;
+
+use weir_backend::{
+    BatchEnd, Change, ChangeError, EjectionEnd, Followers, News, Passage, Reason, Server, Urgency,
+};
+use weir_events::Level;
+use weir_sched::{Class, Kind, Tick};
+use weir_stream::ending::By;
+use weir_stream::instance::{Proxy, ProxyState};
+use weir_stream::log::announce;
+
+use super::{Live, mail, now_ms, session_target};
+
+/// Changes a server for an operator, and logs the result.
+pub(super) fn change_server(
+    live: &Live,
+    proxy: &Proxy,
+    server: &Server,
+    change: Change,
+) -> Result<(), ChangeError> {
+    let Some(backend) = &proxy.backend else { return Err(ChangeError::NoSuchServer) };
+    let news = backend.change_for(server.key(), change, Reason::Operator, now_ms())?;
+    tell(live, news);
+    Ok(())
+}
+
+/// Logs the result of a change, and has followed what is to be done later.
+pub(super) fn tell(live: &Live, news: News) {
+    for notice in &news.notices {
+        let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
+        let level = match notice.urgency {
+            Urgency::Emergency => Level::Emergency,
+            Urgency::Alert => Level::Alert,
+            Urgency::Notice => Level::Notice,
+        };
+        say(live, proxy, level, &notice.text);
+        if let Some(level) = notice.mail {
+            mail::send(live, proxy, level, &notice.text);
+        }
+    }
+    for passage in &news.passages {
+        let Some(proxy) = live.instance.proxies.get(passage.proxy) else { continue };
+        end_sessions(proxy, passage);
+    }
+    for end in &news.ejections {
+        weir_sched::spawn(&EJECTION_END, Class::Normal, end_ejections(live.clone(), *end));
+    }
+    for end in &news.batches {
+        weir_sched::spawn(&BATCH_END, Class::Normal, settle(live.clone(), *end));
+    }
+    if !news.later.is_empty() {
+        weir_sched::spawn(&FOLLOWERS, Class::Normal, tell_followers(live.clone(), news.later));
+    }
+}
+
+/// Has servers follow others that changed, a portion at a time.
+async fn tell_followers(live: Live, later: Vec<Followers>) {
+    let mut later = VecDeque::from(later);
+    while let Some(followers) = later.pop_front() {
+        weir_sched::yield_now().await;
+        let mut news = followers.go_on(now_ms());
+        // Those that follow a follower come before its leader's next one.
+        for followers in std::mem::take(&mut news.later).into_iter().rev() {
+            later.push_front(followers);
+        }
+        tell(&live, news);
+    }
+}
+
+/// Ends ejections at their time.
+async fn end_ejections(live: Live, end: EjectionEnd) {
+    weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
+    let proxy = live.instance.proxies.get(end.proxy);
+    if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
+        tell(&live, backend.end_ejections(now_ms()));
+    }
+}
+
+/// Has a watched farm follow its changes.
+async fn settle(live: Live, end: BatchEnd) {
+    weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
+    let proxy = live.instance.proxies.get(end.proxy);
+    if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
+        backend.settle();
+    }
+}
+
+static FOLLOWERS: Kind = Kind::new("servers that follow others");
+
+static BATCH_END: Kind = Kind::new("batch of server changes");
+
+static EJECTION_END: Kind = Kind::new("ejection end");
+
+/// Ends the sessions of a server that goes down or comes up, as its line says (manual, "on-marked-down" and
+/// "on-marked-up").
+fn end_sessions(proxy: &Proxy, passage: &Passage) {
+    let Some(known) = proxy.known_server(passage.server.key()) else { return };
+    let said = &known.settings.check;
+    if !passage.is_up && said.shuts_down_sessions {
+        session_target::shutdown_on_server(proxy.index, passage.server.key(), By::Down);
+    }
+    let returns = passage.is_up
+        && said.shuts_down_backups
+        && !passage.server.settings().backup
+        && passage.server.effective_weight(now_ms()) > 0;
+    if returns && let Some(backend) = &proxy.backend {
+        for server in backend.servers().iter().filter(|server| server.settings().backup) {
+            session_target::shutdown_on_server(proxy.index, server.key(), By::Up);
+        }
+    }
+}
+
+/// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
+pub(super) fn change_frontend_state(live: &Live, proxy: &Proxy, state: ProxyState) -> bool {
+    let Some(frontends) = &live.record.frontends else {
+        // There are no listening sockets yet.
+        proxy.set_state(state);
+        return true;
+    };
+    let name = proxy.name();
+    match state {
+        ProxyState::Stopped => frontends.stop(proxy),
+        ProxyState::Paused => {
+            frontends.pause(proxy);
+            say(live, proxy, Level::Warning, &format!("Paused frontend {name}."));
+        }
+        ProxyState::Open => {
+            if !frontends.resume(proxy) {
+                return false;
+            }
+            say(live, proxy, Level::Warning, &format!("Resumed frontend {name}."));
+        }
+    }
+    true
+}
+
+/// Writes to the proxy's logs, and to standard error.
+fn say(live: &Live, proxy: &Proxy, level: Level, text: &str) {
+    announce(proxy, level, text.as_bytes());
+    if let Some(messages) = live.record.messages {
+        match level {
+            Level::Emergency => messages.alert(text),
+            _ => messages.warning(text),
+        }
+    }
+}

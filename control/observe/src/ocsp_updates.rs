@@ -1,0 +1,538 @@
+//! OCSP responses that are renewed while the process runs (manual, "ocsp-update").
+//!
+//! ```text
+//!   the keeper: sleeps until one is due ──► a task asks the responder ──► believed? ──► shown, logged, due again
+//!       ▲  certificates changed                      │ at most a few at once                   │ no: logged, due after the least delay
+//!       └────────────────────────────────────────────┴─────────────────────────────────────────┘
+//! ```
+//! A slow responder delays the others only when [`MOST_AT_ONCE`] of them are slow. What is asked for by an operator is asked at once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_cli::target::{Later, OcspUpdate};
+use weir_client::{Client, Failure, Outcome, Request, Url};
+use weir_events::Level;
+use weir_expr::{WallTime, time};
+use weir_resolvers::Resolvers;
+use weir_sched::{Class, Kind, TaskKey, Tick, caught, now, wait};
+use weir_tls::LiveUpstream;
+use weir_tls::ocsp::Response;
+
+use super::Live;
+use weir_assemble::{ClientPlan, LiveTls, RenewalFault, Subject};
+
+/// All responses that are renewed, and what comes of it.
+#[derive(Debug)]
+pub struct OcspUpdates {
+    /// Who asks.
+    pub client: Client,
+    delays: Delays,
+    proxy: Option<SocketAddr>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By what the runtime API calls the response.
+    entries: BTreeMap<String, Entry>,
+    /// How many are being asked for.
+    under_way: usize,
+    /// Who waits for the next one to be due.
+    keeper: Option<TaskKey>,
+    /// Certificates changed since the keeper looked.
+    is_stale: bool,
+}
+
+impl State {
+    /// Those that are due now and may be asked for, and when the next one will be.
+    fn take_due(&mut self, at: u64) -> (Vec<Subject>, Option<u64>) {
+        let mut waiting: Vec<(u64, String)> = self
+            .entries
+            .values()
+            .filter(|entry| !entry.is_under_way)
+            .map(|entry| (entry.due, entry.subject.key.clone()))
+            .collect();
+        waiting.sort_unstable();
+        let mut begun = Vec::new();
+        for (due, key) in waiting {
+            // Whoever ends wakes the keeper.
+            let is_full = self.under_way >= MOST_AT_ONCE;
+            if due > at || is_full {
+                return (begun, (!is_full).then_some(due));
+            }
+            self.under_way += 1;
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.is_under_way = true;
+                begun.push(entry.subject.clone());
+            }
+        }
+        (begun, None)
+    }
+}
+
+/// How long it takes from one update of a response to the next, in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Delays {
+    least: u64,
+    most: u64,
+}
+
+impl Delays {
+    /// When a response is asked for again that there is since `at`: before it ends, not too soon, and not too late.
+    fn after(&self, good_until: Option<u64>, at: u64) -> u64 {
+        let (soonest, latest) = (at.saturating_add(self.least), at.saturating_add(self.most));
+        let ends = good_until.map_or(soonest, |ends| ends.saturating_sub(MARGIN));
+        ends.clamp(soonest, latest.max(soonest))
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    subject: Subject,
+    /// When it is asked for next, in seconds since 1970.
+    due: u64,
+    is_under_way: bool,
+    /// When it was renewed last.
+    renewed: Option<u64>,
+    successes: u64,
+    failures: u64,
+    last: UpdateResult,
+}
+
+/// What came of an update, in the manual's numbers and words, and more of it where there is more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct UpdateResult {
+    code: u8,
+    detail: Option<String>,
+}
+
+impl UpdateResult {
+    fn of(code: u8, detail: impl Into<Option<String>>) -> Self {
+        UpdateResult { code, detail: detail.into() }
+    }
+
+    fn text(&self) -> String {
+        let words = VERDICTS.get(usize::from(self.code)).copied().unwrap_or_default();
+        match &self.detail {
+            Some(detail) => format!("{words} ({})", detail.trim_end_matches('.')),
+            None => words.to_owned(),
+        }
+    }
+}
+
+/// The manual's words, at the place of their number.
+const VERDICTS: [&str; 6] = [
+    "Unknown",
+    "Update successful",
+    "HTTP error",
+    "Missing \"ocsp-response\" header",
+    "OCSP response check failure",
+    "Error during insertion",
+];
+const SUCCESSFUL: u8 = 1;
+const HTTP_ERROR: u8 = 2;
+const NO_RESPONSE: u8 = 3;
+const NOT_BELIEVED: u8 = 4;
+const NOT_SHOWN: u8 = 5;
+
+impl OcspUpdates {
+    /// Nothing is renewed before somebody starts it.
+    pub fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
+        OcspUpdates {
+            client: plan.client(tls, resolvers),
+            delays: Delays { least: plan.updates.least_delay.into(), most: plan.updates.most_delay.into() },
+            proxy: plan.proxy,
+            // `align` reads the certificates.
+            state: Mutex::new(State { is_stale: true, ..State::default() }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Certificates changed: the keeper looks at them again.
+    fn note_change(&self) {
+        let mut state = self.state();
+        state.is_stale = true;
+        let keeper = state.keeper;
+        drop(state);
+        keeper.into_iter().for_each(weir_sched::wake);
+    }
+
+    /// Takes over which responses are renewed; those that are known keep what is known of them.
+    fn align(&self, tls: &LiveTls, at: u64) {
+        if !std::mem::take(&mut self.state().is_stale) {
+            return;
+        }
+        let renewed = tls.renewed();
+        let mut state = self.state();
+        let mut former = std::mem::take(&mut state.entries);
+        for subject in renewed {
+            let entry = match former.remove(&subject.key) {
+                // An operator gave it another response: that is good for a while.
+                Some(known) if known.subject.good_until != subject.good_until && !known.is_under_way => {
+                    Entry { due: self.delays.after(subject.good_until, at), subject, ..known }
+                }
+                Some(known) => Entry { subject, ..known },
+                None => Entry {
+                    due: subject.good_until.map_or(at, |_| self.delays.after(subject.good_until, at)),
+                    subject,
+                    is_under_way: false,
+                    renewed: None,
+                    successes: 0,
+                    failures: 0,
+                    last: UpdateResult::default(),
+                },
+            };
+            state.entries.insert(entry.subject.key.clone(), entry);
+        }
+    }
+
+    /// Notes what came of an update: how many of this response failed, and how many did not.
+    fn conclude(
+        &self,
+        subject: &Subject,
+        verdict: &UpdateResult,
+        good_until: Option<u64>,
+        at: u64,
+    ) -> (u64, u64) {
+        let due = self.delays.after(good_until, at);
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(&subject.key) else {
+            let is_good = verdict.code == SUCCESSFUL;
+            return (u64::from(!is_good), u64::from(is_good));
+        };
+        if verdict.code == SUCCESSFUL {
+            entry.successes += 1;
+            entry.renewed = Some(at);
+            entry.due = due;
+            entry.subject.good_until = good_until;
+        } else {
+            entry.failures += 1;
+            entry.due = at.saturating_add(self.delays.least);
+        }
+        entry.last = verdict.clone();
+        (entry.failures, entry.successes)
+    }
+
+    /// What the keeper began is over.
+    fn end(&self, key: &str) {
+        let mut state = self.state();
+        state.under_way = state.under_way.saturating_sub(1);
+        if let Some(entry) = state.entries.get_mut(key) {
+            entry.is_under_way = false;
+        }
+        let keeper = state.keeper;
+        drop(state);
+        keeper.into_iter().for_each(weir_sched::wake);
+    }
+
+    /// The rows of `show ssl ocsp-updates`, those that are due first at the beginning. They are there before the keeper runs.
+    pub(super) fn list(&self, tls: &LiveTls) -> Vec<OcspUpdate> {
+        self.align(tls, seconds());
+        let state = self.state();
+        let mut listed: Vec<&Entry> = state.entries.values().collect();
+        listed.sort_by_key(|entry| entry.due);
+        let view = |entry: &Entry| OcspUpdate {
+            key: entry.subject.key.clone(),
+            path: entry.subject.path.to_string(),
+            due: entry.due,
+            renewed: entry.renewed,
+            successes: entry.successes,
+            failures: entry.failures,
+            code: entry.last.code,
+            text: entry.last.text(),
+        };
+        listed.into_iter().map(view).collect()
+    }
+
+    /// Asks the responder.
+    async fn ask(&self, subject: &Subject) -> Result<(Exchange, Outcome), UpdateResult> {
+        let unfit = |why: &str| UpdateResult::of(HTTP_ERROR, why.to_owned());
+        let responder = subject.responder.as_deref().unwrap_or_default();
+        let mut url = Url::parse(responder).map_err(unfit)?;
+        let (mut method, mut body) = ("GET", Vec::new());
+        let in_path = subject.id.question_in_path();
+        // A question that is short is in the URL, where caches see it (RFC 5019, 5).
+        if responder.len() + 1 + in_path.len() <= LONGEST_GET {
+            url = url.below(&in_path);
+        } else {
+            (method, body) = ("POST", subject.id.question());
+        }
+        let proxy = self.proxy.filter(|_| !url.is_secure);
+        let request =
+            Request { method, url: &url, proxy, content_type: "application/ocsp-request", body: &body };
+        let began_us = weir_sched::wall_us();
+        let outcome = self.client.ask(&request).await;
+        Ok((Exchange { method, url, began_us }, outcome))
+    }
+}
+
+/// A request that was made.
+struct Exchange {
+    method: &'static str,
+    url: Url,
+    began_us: u64,
+}
+
+/// The response that an answer carries.
+fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
+    let answer = match &outcome.answer {
+        Ok(answer) => answer,
+        Err(failure) => {
+            return Err(UpdateResult::of(HTTP_ERROR, failure.to_string()));
+        }
+    };
+    let status = answer.head.head.status();
+    if status != 200 {
+        return Err(UpdateResult::of(HTTP_ERROR, format!("status {status}")));
+    }
+    let kind = answer.field(b"content-type").unwrap_or_default();
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if !kind.eq_ignore_ascii_case(b"application/ocsp-response") {
+        return Err(UpdateResult::of(NO_RESPONSE, None));
+    }
+    Ok(&answer.body)
+}
+
+/// Starts what renews the responses, on the current worker.
+pub fn start(live: &Live) {
+    let (Some(updates), Some(tls)) = (&live.record.ocsp_updates, &live.record.tls) else { return };
+    let watching = Arc::clone(updates);
+    tls.watch(move || watching.note_change());
+    weir_sched::spawn(&KEEPER, Class::Bulk, keep(live.clone(), Arc::clone(updates), Arc::clone(tls)));
+}
+
+async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
+    updates.state().keeper = Some(weir_sched::current());
+    loop {
+        let at = seconds();
+        updates.align(&tls, at);
+        let (due, next) = updates.state().take_due(at);
+        for subject in due {
+            let (live, updates, tls) = (live.clone(), Arc::clone(&updates), Arc::clone(&tls));
+            weir_sched::spawn(&UPDATE, Class::Bulk, async move {
+                let _ = caught(renew(live, &updates, &tls, &subject)).await;
+                updates.end(&subject.key);
+            });
+        }
+        let sleep_ms = next.map(|next| next.saturating_sub(seconds()).max(1).saturating_mul(1000));
+        wait(sleep_ms.map_or(Tick::NEVER, |ms| now().after(ms))).await;
+    }
+}
+
+/// Renews one response; what is shown from then on, or why it is not.
+async fn renew(
+    live: Live,
+    updates: &OcspUpdates,
+    tls: &LiveTls,
+    subject: &Subject,
+) -> Result<Response, String> {
+    let renewed = match updates.ask(subject).await {
+        Ok((exchange, outcome)) => {
+            log_exchange(&live, &exchange, &outcome);
+            response_of(&outcome).and_then(|der| {
+                tls.renew(subject, der).map_err(|fault| match fault {
+                    RenewalFault::NotBelieved(why) => UpdateResult::of(NOT_BELIEVED, why.to_owned()),
+                    RenewalFault::NotShown(why) => UpdateResult::of(NOT_SHOWN, why),
+                })
+            })
+        }
+        Err(verdict) => Err(verdict),
+    };
+    let verdict = renewed.as_ref().err().cloned().unwrap_or(UpdateResult::of(SUCCESSFUL, None));
+    let good_until = renewed.as_ref().ok().map(Response::good_until);
+    let (failures, successes) = updates.conclude(subject, &verdict, good_until, seconds());
+    let (code, text) = (verdict.code, verdict.text());
+    let line = format!("<OCSP-UPDATE> {} {code} \"{text}\" {failures} {successes}", subject.path);
+    log(&live, Level::Notice, &line);
+    renewed.map_err(|verdict| verdict.text())
+}
+
+/// What an operator waits for.
+struct Update(Arc<Mutex<Option<String>>>);
+
+impl Later for Update {
+    fn take(&mut self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Renews a response because an operator asked for it.
+///
+/// # Errors
+/// Why it cannot be asked for.
+pub(super) fn update_now(live: &Live, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
+    let none = || "there are no certificates".to_owned();
+    let tls = live.record.tls.clone().ok_or_else(none)?;
+    let updates = live.record.ocsp_updates.clone().ok_or_else(none)?;
+    let subject = tls.subject(path)?;
+    let live = live.clone();
+    Ok(in_background(task, async move {
+        match caught(renew(live, &updates, &tls, &subject)).await {
+            Ok(Ok(response)) => response.describe(),
+            Ok(Err(why)) => format!("Can't update the OCSP response of '{}': {why}.\n", subject.path),
+            Err(_) => "The update itself failed.\n".to_owned(),
+        }
+    }))
+}
+
+/// Has a task work on an answer, and the operator's task woken once it is there.
+pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 'static) -> Box<dyn Later> {
+    let place = Arc::new(Mutex::new(None));
+    let answer = Arc::clone(&place);
+    weir_sched::spawn(&UPDATE, Class::Bulk, async move {
+        let text = work.await;
+        *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        weir_sched::wake(task);
+    });
+    Box::new(Update(place))
+}
+
+/// Sends a request because an operator asked for it (manual, "httpclient"); the answer as it came.
+///
+/// # Errors
+/// Why it cannot be sent.
+pub(super) fn request_now(
+    live: &Live,
+    method: &str,
+    url: &str,
+    task: TaskKey,
+) -> Result<Box<dyn Later>, String> {
+    let updates = live.record.ocsp_updates.clone().ok_or("the process serves nothing")?;
+    if !weir_http::is_token(method.as_bytes()) {
+        return Err("the method is not valid".to_owned());
+    }
+    let (method, url) = (method.to_owned(), Url::parse(url)?);
+    Ok(in_background(task, async move {
+        let request = Request { method: &method, url: &url, proxy: None, content_type: "", body: b"" };
+        match updates.client.ask(&request).await.answer {
+            Ok(answer) => {
+                let mut text = Vec::new();
+                answer.head.write(&mut text);
+                text.extend_from_slice(&answer.body);
+                text.push(b'\n');
+                String::from_utf8_lossy(&text).into_owned()
+            }
+            Err(failure) => format!("No answer: {failure}.\n"),
+        }
+    }))
+}
+
+/// A line in the form of traffic's, where a request failed: what is normal is not logged.
+fn log_exchange(live: &Live, exchange: &Exchange, outcome: &Outcome) {
+    let (status, bytes, state) = match &outcome.answer {
+        Ok(answer) => match answer.head.head.status() {
+            status @ 500.. => (status, answer.body.len(), "--"),
+            _ => return,
+        },
+        Err(failure) => {
+            let (status, state) = ending(*failure);
+            (status, 0, state)
+        }
+    };
+    let began = wall_time(exchange.began_us);
+    let mut date = Vec::new();
+    time::format(b"%d/%b/%Y:%H:%M:%S", began, &live.instance.identity.time_zone, &mut date);
+    let connect = outcome.connect_ms.map_or(-1, |ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    let line = format!(
+        "-:- [{}.{:03}] <OCSP-UPDATE> -/- 0/0/{connect}/-1/{} {status} {bytes} - - {state}-- 0/0/0/0/{} 0/0 {{}} \"{} {} HTTP/1.1\"",
+        String::from_utf8_lossy(&date),
+        began.micros / 1000,
+        outcome.total_ms,
+        outcome.retries,
+        exchange.method,
+        exchange.url.absolute(),
+    );
+    log(live, Level::Info, &line);
+}
+
+fn wall_time(us: u64) -> WallTime {
+    WallTime::from_micros(i64::try_from(us).unwrap_or(i64::MAX))
+}
+
+/// The status that stands for a failure in a log, and who ended the exchange during what.
+fn ending(failure: Failure) -> (u16, &'static str) {
+    match failure {
+        Failure::UnknownHost => (503, "LR"),
+        Failure::NoConnection(_) | Failure::NoTls | Failure::Handshake(_) => (503, "SC"),
+        Failure::NoConnectionInTime => (503, "sC"),
+        Failure::Broken(_) | Failure::Cut => (502, "SH"),
+        Failure::NoAnswerInTime => (504, "sH"),
+        Failure::Malformed | Failure::TooLarge => (502, "PH"),
+    }
+}
+
+fn log(live: &Live, level: Level, line: &str) {
+    let sinks = &live.record.log_sinks;
+    weir_stream::log::tell(sinks, &live.record.log_tag, level, line.as_bytes());
+}
+
+fn seconds() -> u64 {
+    weir_sched::wall_us() / 1_000_000
+}
+
+static KEEPER: Kind = Kind::new("OCSP keeper");
+static UPDATE: Kind = Kind::new("OCSP update");
+/// So many responses are asked for at once at most.
+const MOST_AT_ONCE: usize = 8;
+/// A response is renewed so many seconds before it ends.
+const MARGIN: u64 = 300;
+/// The longest URL that has the question in it (RFC 5019, 5).
+const LONGEST_GET: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_tls::ocsp::CertId;
+
+    #[test]
+    fn a_response_is_renewed_before_it_ends_within_the_delays() {
+        let delays = Delays { least: 300, most: 3600 };
+        let check =
+            |good_until, expected| assert_eq!(delays.after(good_until, 10_000), expected, "{good_until:?}");
+        check(None, 10_300);
+        check(Some(9_000), 10_300);
+        check(Some(10_400), 10_300);
+        check(Some(11_000), 10_700);
+        check(Some(99_000), 13_600);
+    }
+
+    fn entry(number: usize, due: u64) -> (String, Entry) {
+        let id = CertId { name_hash: [].into(), key_hash: [].into(), serial: [number as u8].into() };
+        let key = format!("{number:02}");
+        let subject = Subject {
+            key: key.clone(),
+            path: "a.pem".into(),
+            id,
+            issuer: Vec::new().into(),
+            responder: None,
+            good_until: None,
+            is_renewed: true,
+        };
+        let last = UpdateResult::default();
+        let entry =
+            Entry { subject, due, is_under_way: false, renewed: None, successes: 0, failures: 0, last };
+        (key, entry)
+    }
+
+    fn keys(subjects: &[Subject]) -> Vec<&str> {
+        subjects.iter().map(|subject| &*subject.key).collect()
+    }
+
+    #[test]
+    fn what_is_due_first_is_asked_for_first_and_a_few_at_once() {
+        let entries = (0..12).map(|number| entry(number, 100 - number as u64)).chain([entry(20, 500)]);
+        let mut state = State { entries: entries.collect(), ..State::default() };
+        assert_eq!(state.take_due(80).1, Some(89));
+        let (begun, next) = state.take_due(200);
+        assert_eq!(keys(&begun), ["11", "10", "09", "08", "07", "06", "05", "04"]);
+        assert_eq!((next, state.take_due(200).0.len()), (None, 0));
+        state.under_way -= 6;
+        let (begun, next) = state.take_due(200);
+        assert_eq!((keys(&begun), next), (vec!["03", "02", "01", "00"], Some(500)));
+    }
+}

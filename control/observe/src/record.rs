@@ -1,0 +1,265 @@
+//! Facts about the process besides its instance: how it was started, and state that only operators need.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use weir_assemble::{CheckMeans, Events, LivePeers, LiveRelays, LiveTls};
+use weir_checks::Checks;
+use weir_cli::{Level, SeverityOutput};
+use weir_config::model::{self, Bind, Global};
+use weir_events::LogSink;
+use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+use weir_mail::Mailers;
+use weir_net::ConnectionLimit;
+use weir_resolvers::Resolvers;
+use weir_stream::instance::Proxy;
+use weir_sync::{CachePadded, Ring};
+use weir_sys::Address;
+use weir_tls::ChooseServer;
+
+use super::ocsp_updates::OcspUpdates;
+use super::pulse::Pulse;
+use crate::messages::Messages;
+
+/// Facts about the process besides its instance. Created once the objects that it shows are there, before any worker runs, and never freed.
+pub struct ProcessRecord {
+    /// The output of `show version`.
+    pub version: String,
+    /// The release date of this version: `2026/11/20`.
+    pub release_date: String,
+    /// `description` of the global section.
+    pub description: Option<String>,
+    /// The pattern sets that the configuration loaded.
+    pub patterns: Arc<PatternStore>,
+    /// The public keys of files.
+    pub token_keys: TokenKeys,
+    /// The names of variables in the configuration.
+    pub variable_names: Arc<VariableNames>,
+    /// The fetches that expressions may use.
+    pub registry: Arc<Registry>,
+    /// The environment, `NAME=value` each.
+    pub environment: Vec<String>,
+    /// The messages of the start, and the output for further ones.
+    pub messages: Option<&'static Messages>,
+    /// The limits of the process.
+    pub limits: RecordedLimits,
+    /// When the process started, in milliseconds of the workers' clock.
+    pub started_ms: u64,
+    /// The time until the process was ready, in milliseconds; 0 before.
+    pub boot_ms: AtomicU32,
+    /// The event sinks, and the servers of rings.
+    pub events: Events,
+    /// The timeline of each worker.
+    pub timelines: Vec<Arc<Ring>>,
+    /// Where the global section logs to.
+    pub log_sinks: Vec<Arc<LogSink>>,
+    /// What those lines are tagged with.
+    pub log_tag: Arc<[u8]>,
+    /// The sockets of the runtime API.
+    pub cli_sockets: Vec<Arc<CliSocket>>,
+    /// Pauses and stops frontends; none in a process without listening sockets, like all below that may be missing.
+    pub frontends: Option<Arc<dyn FrontendSwitch>>,
+    /// `log-forward` sections.
+    pub relays: Option<Arc<LiveRelays>>,
+    /// `peers` sections.
+    pub peers: Arc<LivePeers>,
+    /// The checks of servers.
+    pub checks: Option<Arc<Checks>>,
+    /// Name resolution.
+    pub resolvers: Option<Arc<Resolvers>>,
+    /// Objects that checks use.
+    pub check_means: CheckMeans,
+    /// Mail servers by the names of sections.
+    pub mailers: HashMap<Arc<str>, Mailers>,
+    /// The limit of connections to the runtime API.
+    pub cli_connections: Arc<ConnectionLimit>,
+    /// `stats maxconn`: the number of these connections.
+    pub cli_connections_limit: u32,
+    /// Whether workers may take each other's idle connections.
+    pub shares_idle: bool,
+    /// The secret token in forms of the statistics page.
+    pub form_token: String,
+    /// Renews OCSP responses, and sends the requests of operators.
+    pub ocsp_updates: Option<Arc<OcspUpdates>>,
+    /// What TLS is made of.
+    pub tls: Option<Arc<LiveTls>>,
+    /// The measurements of each worker.
+    pub pulses: Vec<CachePadded<Pulse>>,
+}
+
+/// The limits of the process at start. Those that change at run time are in the instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedLimits {
+    /// `maxconn`, configured or computed.
+    pub connections: u32,
+    /// The most connections that the descriptors allow.
+    pub connections_hard: u32,
+    /// The limit of open descriptors.
+    pub open_files: u32,
+    /// The largest number of sockets that it may need.
+    pub sockets: u32,
+    /// `maxpipes`, 0 for none.
+    pub pipes: u32,
+    /// The memory limit, in bytes; 0 for none.
+    pub memory: u64,
+}
+
+/// 128 bits as hexadecimal digits.
+fn random_token() -> String {
+    let mut bytes = [0; 16];
+    // The kernel waits for entropy, and only fails for bad pointers.
+    weir_sys::random::fill(&mut bytes).expect("the kernel gives random numbers");
+    format!("{:032x}", u128::from_ne_bytes(bytes))
+}
+
+impl ProcessRecord {
+    /// A record of a process that starts now with this many workers, and serves nothing yet.
+    pub fn new(workers: usize) -> Self {
+        ProcessRecord {
+            version: format!("{}-weir{}", crate::LANGUAGE, crate::VERSION),
+            release_date: crate::RELEASE_DATE.to_owned(),
+            description: None,
+            patterns: Arc::default(),
+            token_keys: TokenKeys::new(),
+            variable_names: Arc::default(),
+            registry: Arc::new(Registry::new(weir_stream::fetch::declarations())),
+            environment: Vec::new(),
+            messages: None,
+            limits: RecordedLimits::default(),
+            started_ms: weir_sched::now().as_ms(),
+            boot_ms: AtomicU32::new(0),
+            events: Events::default(),
+            timelines: (0..workers.max(1)).map(|_| Ring::in_memory(TIMELINE_SIZE, 1)).collect(),
+            log_sinks: Vec::new(),
+            log_tag: weir_assemble::DEFAULT_TAG.as_bytes().into(),
+            cli_sockets: Vec::new(),
+            frontends: None,
+            relays: None,
+            peers: Arc::default(),
+            checks: None,
+            resolvers: None,
+            check_means: CheckMeans::default(),
+            mailers: HashMap::new(),
+            cli_connections: Arc::default(),
+            cli_connections_limit: Global::default().stats_maxconn,
+            shares_idle: true,
+            form_token: random_token(),
+            ocsp_updates: None,
+            tls: None,
+            pulses: (0..workers.max(1)).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    /// What TLS is made of; none in a process that serves nothing.
+    pub fn tls(&self) -> Option<&LiveTls> {
+        self.tls.as_deref()
+    }
+}
+
+/// Pauses, resumes and stops frontends: the listening sockets belong to a crate above.
+pub trait FrontendSwitch: Send + Sync {
+    /// `disable frontend`.
+    fn pause(&self, proxy: &Proxy);
+
+    /// `enable frontend`. `false` when another process has its address.
+    fn resume(&self, proxy: &Proxy) -> bool;
+
+    /// `shutdown frontend`.
+    fn stop(&self, proxy: &Proxy);
+}
+
+/// One socket of the runtime API.
+#[derive(Debug)]
+pub struct CliSocket {
+    /// The settings of sessions on it.
+    pub settings: CliSettings,
+    /// Whether every connection begins with a PROXY protocol header.
+    pub accept_proxy: bool,
+    /// The TLS settings, if connections use TLS after that header.
+    pub tls: Option<Arc<dyn ChooseServer>>,
+    /// The limit of its clients.
+    pub connections: Arc<ConnectionLimit>,
+}
+
+impl CliSocket {
+    /// The socket of a `stats socket` line with this address.
+    pub fn new(bind: &Bind, global: &Global, address: &Address, tls: Option<&LiveTls>) -> Self {
+        let tls = tls.and_then(|tls| tls.listener(bind));
+        CliSocket {
+            accept_proxy: bind.options.accept_proxy,
+            tls: tls.map(|listener| listener as Arc<dyn ChooseServer>),
+            ..CliSettings::new(bind, global, address).into()
+        }
+    }
+}
+
+/// The settings of sessions on one socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CliSettings {
+    /// Its address in `show cli sockets`: `unix@/path`, `ipv4@127.0.0.1:9999`.
+    pub address: String,
+    /// The level of its clients.
+    pub level: Level,
+    /// Whether messages begin with their severity.
+    pub severity_output: SeverityOutput,
+    /// The idle timeout.
+    pub timeout: Duration,
+    /// `maxconn` of the line.
+    pub connections: Option<u32>,
+    /// The longest line, in bytes.
+    pub longest_line: usize,
+    /// The longest payload, in bytes.
+    pub longest_payload: usize,
+    /// `expose-fd listeners`: whether its clients may get the listening sockets.
+    pub exposes_listeners: bool,
+}
+
+impl From<CliSettings> for CliSocket {
+    fn from(settings: CliSettings) -> Self {
+        CliSocket { settings, accept_proxy: false, tls: None, connections: Arc::default() }
+    }
+}
+
+impl CliSettings {
+    /// The settings of a `stats socket` line, for its socket with this address.
+    pub fn new(bind: &Bind, global: &Global, address: &Address) -> Self {
+        CliSettings {
+            address: spelled(address),
+            level: match bind.options.level {
+                Some(model::Level::User) => Level::User,
+                Some(model::Level::Admin) => Level::Admin,
+                // The default level is operator (manual, "stats socket").
+                Some(model::Level::Operator) | None => Level::Operator,
+            },
+            severity_output: match bind.options.severity_output {
+                model::SeverityOutput::None => SeverityOutput::None,
+                model::SeverityOutput::Number => SeverityOutput::Number,
+                model::SeverityOutput::String => SeverityOutput::Text,
+            },
+            timeout: global.stats_timeout,
+            connections: bind.options.maxconn,
+            longest_line: global.tuning.buffer_size as usize,
+            longest_payload: LONGEST_PAYLOAD,
+            exposes_listeners: bind.options.expose_listeners,
+        }
+    }
+}
+
+/// An address in the configuration's syntax.
+pub fn spelled(address: &Address) -> String {
+    match address {
+        Address::Inet(SocketAddr::V4(_)) => format!("ipv4@{address}"),
+        Address::Inet(SocketAddr::V6(address)) => format!("ipv6@[{}]:{}", address.ip(), address.port()),
+        Address::Unix(path) => format!("unix@{}", path.display()),
+        Address::Abstract(_) => address.to_string(),
+        Address::Unnamed => "unknown".to_owned(),
+    }
+}
+
+/// The size of each worker's timeline, in bytes: room for some hundreds of streams.
+const TIMELINE_SIZE: usize = 64 << 10;
+/// The longest payload of a command, in bytes: maps of that size can be added at once.
+pub const LONGEST_PAYLOAD: usize = 131_072;

@@ -1,0 +1,642 @@
+//! The rows of the statistics: the state and counters of each frontend, listener, server and backend.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_backend::figures::{CounterSet, Figures, Level};
+use weir_backend::server::weight;
+use weir_backend::{
+    BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
+    Phase, Server, ServerCounter,
+};
+use weir_config::model::Mode;
+use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
+use weir_stream::instance::{Instance, Listener, Proxy, ProxyState};
+
+use super::columns::Column;
+use super::{Live, names, now_ms};
+
+impl StatsSource for Live {
+    fn visit_rows(
+        &self,
+        cursor: &mut Cursor,
+        selection: &Selection,
+        row: &mut Row,
+        visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        while let Some(proxy) = self.instance.proxies.get(cursor.proxy) {
+            if !proxy.config.settings.disabled && selection.wants_proxy(proxy.config.id, proxy.name()) {
+                visit_proxy(&self.instance, proxy, cursor, selection, row, visit)?;
+            }
+            *cursor = Cursor { proxy: cursor.proxy + 1, ..Cursor::default() };
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn info(&self, float: bool, info: &mut InfoRow) {
+        super::process_figures::fill(self, float, info);
+    }
+}
+
+/// The parts of a proxy, in the order of their rows.
+const FRONTEND: u8 = 0;
+const LISTENERS: u8 = 1;
+const SERVERS: u8 = 2;
+const BACKEND: u8 = 3;
+
+/// Shows the rows of a proxy.
+fn visit_proxy(
+    instance: &Instance,
+    proxy: &Proxy,
+    cursor: &mut Cursor,
+    selection: &Selection,
+    row: &mut Row,
+    visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let is_wanted = |kind: Kind| selection.kinds & kind.mask() != 0;
+    if cursor.part == FRONTEND {
+        cursor.part = LISTENERS;
+        if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
+            frontend(proxy, row);
+            latencies(selection, row, |reading| proxy.frontend_figures.latencies(reading));
+            visit(row)?;
+        }
+    }
+    if cursor.part == LISTENERS {
+        if proxy.config.settings.options.socket_statistics && is_wanted(Kind::Listener) {
+            for of_proxy in proxy.listeners.iter().skip(cursor.object) {
+                cursor.object += 1;
+                listener(proxy, of_proxy, row);
+                visit(row)?;
+            }
+        }
+        (cursor.part, cursor.object) = (SERVERS, 0);
+    }
+    let Some(of_proxy) = &proxy.backend else { return ControlFlow::Continue(()) };
+    if cursor.part == SERVERS {
+        if is_wanted(Kind::Server) {
+            let (servers, rows) = (of_proxy.servers(), ServerRows::new(instance, proxy, row));
+            let first = cursor.object;
+            for server in servers.iter_after(first) {
+                rows.fill(server, cursor.object == first, row);
+                cursor.object += 1;
+                latencies(selection, row, |reading| server.figures().latencies(reading));
+                visit(row)?;
+            }
+        }
+        (cursor.part, cursor.object) = (BACKEND, 0);
+    }
+    if cursor.object == 0 && is_wanted(Kind::Backend) {
+        cursor.object = 1;
+        backend(proxy, of_proxy, row);
+        latencies(selection, row, |reading| {
+            proxy.backend_figures.latencies(reading);
+            of_proxy.servers().iter().for_each(|server| server.figures().latencies(reading));
+        });
+        visit(row)?;
+    }
+    ControlFlow::Continue(())
+}
+
+/// Adds the distributions if they are wanted.
+fn latencies(selection: &Selection, row: &mut Row, read: impl FnOnce(&mut LatencyReading)) {
+    if selection.latencies {
+        let mut reading = LatencyReading::default();
+        read(&mut reading);
+        row.set_latencies(reading.into_phases());
+    }
+}
+
+/// The proxy of a row. Only rows that may begin a proxy's table on the page look for servers, because that costs as much as some
+/// figures.
+fn head(proxy: &Proxy, has_servers: bool) -> ProxyHead<'_> {
+    ProxyHead {
+        id: proxy.config.id,
+        name: proxy.name(),
+        mode: match proxy.config.mode() {
+            Mode::Tcp => "tcp",
+            Mode::Http => "http",
+            Mode::Log => "log",
+        },
+        frontend: proxy.config.is_frontend(),
+        backend: proxy.config.is_backend(),
+        has_servers,
+        description: proxy.config.description.as_deref(),
+    }
+}
+
+fn has_servers(proxy: &Proxy) -> bool {
+    proxy.backend.as_ref().is_some_and(|backend| !backend.servers().is_empty())
+}
+
+fn frontend(proxy: &Proxy, row: &mut Row) {
+    let now_ms = now_ms();
+    let figures = &proxy.frontend_figures;
+    row.begin(Kind::Frontend, &head(proxy, has_servers(proxy)), 0, "");
+    fill(row, &columns(row, Kind::Frontend, proxy), figures);
+    row.set_with(Field::Scur, || proxy.connections.inside());
+    row.set_with(Field::Smax, || proxy.connections.maximum());
+    row.set_with(Field::Slim, || proxy.connections_limit.load(Relaxed));
+    row.set_with(Field::Status, || frontend_status(proxy));
+    row.set_with(Field::Rate, || figures.rate(FrontendRate::Sessions, now_ms));
+    row.set_with(Field::RateMax, || figures.rate_maximum(FrontendRate::Sessions, now_ms));
+    row.set_with(Field::RateLim, || proxy.config.settings.session_rate_limit);
+    row.set_with(Field::ReqRate, || figures.rate(FrontendRate::Requests, now_ms));
+    row.set_with(Field::ReqRateMax, || figures.rate_maximum(FrontendRate::Requests, now_ms));
+    row.set_with(Field::ConnRate, || figures.rate(FrontendRate::Connections, now_ms));
+    row.set_with(Field::ConnRateMax, || figures.rate_maximum(FrontendRate::Connections, now_ms));
+    if proxy.is_http() {
+        let sum = |counter| figures.sum(counter);
+        // The two counts are read one after the other.
+        row.set_with(Field::H1OpenConnections, || {
+            let http2 = figures.level(Level::Http2Connections);
+            u64::from(proxy.connections.inside()).saturating_sub(http2)
+        });
+        row.set_with(Field::H1TotalConnections, || {
+            sum(FrontendCounter::Connections).saturating_sub(sum(FrontendCounter::Http2Connections))
+        });
+        levels(row, figures);
+        row.set_with(Field::H1TotalStreams, || figures.sum(FrontendCounter::RequestsHttp1));
+        row.set_with(Field::H1BytesIn, || figures.sum(FrontendCounter::BytesIn));
+        row.set_with(Field::H1BytesOut, || figures.sum(FrontendCounter::BytesOut));
+    }
+}
+
+/// The current HTTP/2 connections and streams.
+fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, figures: &Figures<C, N, R>) {
+    row.set_with(Field::H2OpenConnections, || figures.level(Level::Http2Connections));
+    row.set_with(Field::H2BackendOpenStreams, || figures.level(Level::Http2Streams));
+}
+
+fn frontend_status(proxy: &Proxy) -> &'static str {
+    match proxy.state() {
+        ProxyState::Open => "OPEN",
+        ProxyState::Paused => "PAUSED",
+        ProxyState::Stopped => "STOP",
+    }
+}
+
+fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
+    row.begin(Kind::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
+    fill(row, &columns(row, Kind::Listener, proxy), &listener.figures);
+    let limit = listener.bind.options.maxconn;
+    row.set_with(Field::Scur, || listener.connections.inside());
+    row.set_with(Field::Smax, || listener.connections.maximum());
+    row.set_with(Field::Slim, || limit.unwrap_or(0));
+    let full = limit.is_some_and(|limit| listener.connections.inside() >= limit);
+    row.set_with(Field::Status, || if full { "FULL" } else { frontend_status(proxy) });
+    if let Some(address) = &listener.address {
+        row.set(Field::Addr, names::of_listener(address).as_str());
+        row.set_with(Field::Proto, || names::protocol(address));
+    }
+}
+
+/// The parts that all rows of a backend's servers share.
+struct ServerRows<'p> {
+    instance: &'p Instance,
+    proxy: &'p Proxy,
+    head: ProxyHead<'p>,
+    now_ms: u64,
+    counters: Vec<(ServerCounter, Field)>,
+    wanted: WantedGroups,
+}
+
+/// The groups with at least one wanted column.
+struct WantedGroups {
+    status: bool,
+    checks: bool,
+    state: bool,
+    sessions: bool,
+    pools: bool,
+    address: bool,
+    cookie: bool,
+}
+
+impl<'p> ServerRows<'p> {
+    fn new(instance: &'p Instance, proxy: &'p Proxy, row: &Row) -> Self {
+        let wanted = WantedGroups {
+            status: row.wants(Field::Status),
+            checks: row.wants_any(&OF_CHECKS),
+            state: row.wants_any(&OF_STATE),
+            sessions: row.wants_any(&OF_SESSIONS),
+            pools: row.wants_any(&OF_POOLS),
+            address: row.wants(Field::Addr),
+            cookie: row.wants(Field::Cookie),
+        };
+        let counters = columns(row, Kind::Server, proxy);
+        ServerRows { instance, proxy, head: head(proxy, true), now_ms: now_ms(), counters, wanted }
+    }
+
+    fn fill(&self, server: &Server, is_first: bool, row: &mut Row) {
+        let &ServerRows { instance, proxy, ref head, now_ms, ref counters, ref wanted } = self;
+        match is_first {
+            true => row.begin(Kind::Server, head, server.id(), server.name()),
+            false => row.begin_next(head, server.id(), server.name()),
+        }
+        if wanted.status {
+            let (status, health) = status(instance, proxy, server, now_ms);
+            row.set_health(health);
+            row.set(Field::Status, &*status);
+        }
+        if wanted.checks {
+            checks(server, row, now_ms);
+        }
+        if wanted.state {
+            state(instance, proxy, server, row, now_ms);
+        }
+        if wanted.address {
+            server.look_at_address(|address| row.set(Field::Addr, names::of_server(address).as_deref()));
+        }
+        if wanted.cookie {
+            row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
+        }
+        fill(row, counters, server.figures());
+        if wanted.sessions {
+            session_figures(row, server.figures(), now_ms);
+        }
+        if wanted.pools {
+            pools(server, row);
+        }
+    }
+}
+
+/// The groups of columns that have a function of their own: for one of them, as a metric needs it, the others are not even looked at.
+const OF_STATE: FieldSet = FieldSet::of(&[
+    Field::Ejections,
+    Field::Tracked,
+    Field::Weight,
+    Field::Uweight,
+    Field::Act,
+    Field::Bck,
+    Field::Qcur,
+    Field::Qmax,
+    Field::Scur,
+    Field::Smax,
+    Field::Slim,
+    Field::Qlimit,
+    Field::Lastchg,
+    Field::Throttle,
+]);
+
+const OF_POOLS: FieldSet = FieldSet::of(&[
+    Field::SrvIcur,
+    Field::SrcIlim,
+    Field::IdleConnCur,
+    Field::SafeConnCur,
+    Field::UsedConnCur,
+    Field::NeedConnEst,
+    Field::PrivIdleCur,
+]);
+
+const OF_SESSIONS: FieldSet = FieldSet::of(&[
+    Field::Rate,
+    Field::RateMax,
+    Field::Lastsess,
+    Field::Qtime,
+    Field::QtimeMax,
+    Field::Ctime,
+    Field::CtimeMax,
+    Field::Rtime,
+    Field::RtimeMax,
+    Field::Ttime,
+    Field::TtimeMax,
+]);
+
+const OF_CHECKS: FieldSet = FieldSet::of(&[
+    Field::Chkfail,
+    Field::Chkdown,
+    Field::Hanafail,
+    Field::Downtime,
+    Field::CheckStatus,
+    Field::CheckCode,
+    Field::CheckDuration,
+    Field::LastChk,
+    Field::CheckDesc,
+    Field::CheckRise,
+    Field::CheckFall,
+    Field::CheckHealth,
+    Field::AgentStatus,
+    Field::AgentCode,
+    Field::AgentDuration,
+    Field::LastAgt,
+    Field::AgentDesc,
+    Field::AgentRise,
+    Field::AgentFall,
+    Field::AgentHealth,
+]);
+
+/// A server's weights, limits and use.
+fn state(instance: &Instance, proxy: &Proxy, server: &Server, row: &mut Row, now_ms: u64) {
+    let settings = server.settings();
+    if row.wants(Field::Ejections)
+        && let Some(ejections) = server.ejections()
+    {
+        row.set(Field::Ejections, ejections);
+    }
+    if row.wants(Field::Tracked)
+        && let Some(leader) = leader(instance, proxy, server)
+    {
+        row.set(Field::Tracked, leader.0.as_str());
+    }
+    row.set_with(Field::Weight, || shown_weight(server, now_ms));
+    row.set_with(Field::Uweight, || server.user_weight());
+    row.set_with(Field::Act, || u32::from(!settings.backup));
+    row.set_with(Field::Bck, || u32::from(settings.backup));
+    row.set_with(Field::Qcur, || server.queued());
+    row.set_with(Field::Qmax, || server.queued_maximum());
+    row.set_with(Field::Scur, || server.served());
+    row.set_with(Field::Smax, || server.served_maximum());
+    row.set_with(Field::Slim, || unless_zero(server.maximum_connections()));
+    row.set_with(Field::Qlimit, || unless_zero(settings.maximum_queue));
+    row.set_with(Field::Lastchg, || seconds_since(server.last_change_ms(), now_ms));
+    if row.wants(Field::Throttle) && server.operational_state(now_ms) == OperationalState::Starting {
+        row.set(Field::Throttle, server.ramp(now_ms).percentage());
+    }
+}
+
+/// A server's connections, in use and idle.
+fn pools(server: &Server, row: &mut Row) {
+    let pools = server.pools();
+    let total = pools.total();
+    row.set_with(Field::SrvIcur, || total.idle());
+    row.set_with(Field::SrcIlim, || server.settings().pool.maximum);
+    row.set_with(Field::IdleConnCur, || total.idle().saturating_sub(total.safe));
+    row.set_with(Field::SafeConnCur, || total.safe);
+    row.set_with(Field::UsedConnCur, || total.used);
+    row.set_with(Field::NeedConnEst, || total.estimate);
+    row.set_with(Field::PrivIdleCur, || pools.private());
+}
+
+/// The results of a server's checks. Paused or disabled checks only have totals.
+fn checks(server: &Server, row: &mut Row, now_ms: u64) {
+    let speaks = |check: &Check| check.record().enabled && !server.admin_state().is_maintenance();
+    if let Some(check) = server.health() {
+        if check.record().enabled {
+            row.set_with(Field::Chkfail, || check.record().failures);
+            row.set_with(Field::Chkdown, || u64::from(server.downs()));
+            if server.settings().observe.is_some() {
+                row.set_with(Field::Hanafail, || check.record().observed_failures);
+            }
+            let downtime_s = server.downtime_ms(now_ms) / 1000;
+            row.set_with(Field::Downtime, || u32::try_from(downtime_s).unwrap_or(u32::MAX));
+        }
+        if speaks(check) {
+            let fields = CheckFields {
+                status: Field::CheckStatus,
+                code: Field::CheckCode,
+                duration: Field::CheckDuration,
+                last: Field::LastChk,
+                description: Field::CheckDesc,
+                rise: Field::CheckRise,
+                fall: Field::CheckFall,
+                level: Field::CheckHealth,
+            };
+            fields.fill(check, row);
+        }
+    }
+    if let Some(agent) = server.agent().filter(|agent| agent.record().enabled) {
+        let fields = CheckFields {
+            status: Field::AgentStatus,
+            code: Field::AgentCode,
+            duration: Field::AgentDuration,
+            last: Field::LastAgt,
+            description: Field::AgentDesc,
+            rise: Field::AgentRise,
+            fall: Field::AgentFall,
+            level: Field::AgentHealth,
+        };
+        fields.fill(agent, row);
+    }
+}
+
+/// The columns of one of a server's checks.
+struct CheckFields {
+    status: Field,
+    code: Field,
+    duration: Field,
+    last: Field,
+    description: Field,
+    rise: Field,
+    fall: Field,
+    level: Field,
+}
+
+impl CheckFields {
+    fn fill(&self, check: &Check, row: &mut Row) {
+        let (record, rules) = (check.record(), check.rules());
+        let found = &record.last;
+        let running = if record.running { "* " } else { "" };
+        row.set_joined(self.status, [running, found.status.word()]);
+        if let Some(code) = found.code.filter(|_| found.status.has_code()) {
+            // A negative code wraps around, as in HAProxy.
+            row.set(self.code, code as u32);
+        }
+        if found.status != CheckStatus::Initializing {
+            row.set(self.duration, found.duration_ms);
+        }
+        row.set(self.last, if found.detail_is_for_logs { "" } else { &*found.detail });
+        row.set(self.description, found.status.description());
+        row.set(self.rise, rules.rise);
+        row.set(self.fall, rules.fall);
+        row.set(self.level, record.level);
+    }
+}
+
+/// A server's status text, and its colour on the page.
+fn status(instance: &Instance, proxy: &Proxy, server: &Server, now_ms: u64) -> (Cow<'static, str>, Health) {
+    use weir_backend::AdminState;
+    let admin = server.admin_state();
+    let state = server.operational_state(now_ms);
+    let (word, health) = if admin.contains(AdminState::FORCED_MAINTENANCE) {
+        ("MAINT", Health::Maintenance)
+    } else if admin.contains(AdminState::RESOLUTION_MAINTENANCE) {
+        ("MAINT (resolution)", Health::Maintenance)
+    } else if admin.is_maintenance() {
+        let via = leader(instance, proxy, server)
+            .map_or(Cow::Borrowed("MAINT (via)"), |leader| format!("MAINT (via {})", leader.0).into());
+        return (via, Health::Maintenance);
+    } else if admin.is_drain() && state != OperationalState::Stopped {
+        let asked = server.agent().is_some_and(|agent| agent.record().enabled);
+        (if asked { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
+    } else if server.is_ejected() && state != OperationalState::Stopped {
+        ("EJECTED", Health::NoLoadBalancing)
+    } else {
+        return of_checks(instance, proxy, server, state);
+    };
+    (word.into(), health)
+}
+
+/// The server that one tracks, if any, and the one at the end of the chain.
+fn leader(instance: &Instance, proxy: &Proxy, server: &Server) -> Option<(String, std::sync::Arc<Server>)> {
+    let said = |proxy: &Proxy, place: usize| proxy.config.servers.get(place)?.leader;
+    let mut at = said(proxy, server.key().index()).filter(|_| server.key().is_configured())?;
+    let mut name = None;
+    // Chains end: that was checked when they were configured.
+    loop {
+        let proxy = instance.proxies.get(at.0 as usize)?;
+        let leader = proxy.backend.as_ref()?.server(weir_backend::ServerKey::configured(at.1))?;
+        let name = name.get_or_insert_with(|| format!("{}/{}", proxy.name(), leader.name()));
+        match said(proxy, at.1 as usize) {
+            Some(next) => at = next,
+            None => return Some((std::mem::take(name), leader)),
+        }
+    }
+}
+
+/// The same for a server that is neither in maintenance nor draining: by its checks, and how close it is to another state.
+fn of_checks(
+    instance: &Instance,
+    proxy: &Proxy,
+    server: &Server,
+    state: OperationalState,
+) -> (Cow<'static, str>, Health) {
+    let agent = server.agent().filter(|agent| agent.record().enabled);
+    if state == OperationalState::Stopped && agent.is_some_and(|agent| !agent.says_up()) {
+        return ("DOWN (agent)".into(), Health::Down);
+    }
+    let leader = leader(instance, proxy, server);
+    let checked = leader.as_ref().map_or(server, |leader| &leader.1);
+    let check = checked.health().filter(|check| check.record().enabled);
+    let (word, settled, changing) = match state {
+        OperationalState::Stopped => ("DOWN", Health::Down, Health::GoingUp),
+        OperationalState::Stopping => ("NOLB", Health::NoLoadBalancing, Health::NoLoadBalancing),
+        OperationalState::Starting | OperationalState::Running if check.is_none() => {
+            return ("no check".into(), Health::NotChecked);
+        }
+        OperationalState::Starting | OperationalState::Running => ("UP", Health::Up, Health::GoingDown),
+    };
+    match check.map(Check::progress) {
+        Some((step, steps, is_up)) if step < steps && (is_up || step > 0) => {
+            (format!("{word} {step}/{steps}").into(), changing)
+        }
+        _ => (word.into(), settled),
+    }
+}
+
+/// The weight in use if the server takes part, in units of the configuration.
+fn shown_weight(server: &Server, now_ms: u64) -> u32 {
+    weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms)))
+}
+
+fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
+    let now_ms = now_ms();
+    let status = std::cell::LazyCell::new(|| backend.status(now_ms));
+    let has_servers = !backend.servers().is_empty();
+    row.begin(Kind::Backend, &head(proxy, has_servers), 0, "");
+    fill(row, &columns(row, Kind::Backend, proxy), &proxy.backend_figures);
+    session_figures(row, &proxy.backend_figures, now_ms);
+    row.set_with(Field::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
+    row.set_with(Field::Weight, || status.weight);
+    row.set_with(Field::Uweight, || user_weight(backend, status.active == 0));
+    row.set_with(Field::Act, || status.active);
+    row.set_with(Field::Bck, || status.backup);
+    row.set_with(Field::Qcur, || backend.queued());
+    row.set_with(Field::Qmax, || backend.queued_maximum());
+    row.set_with(Field::Scur, || backend.sessions());
+    row.set_with(Field::Smax, || backend.sessions_maximum());
+    row.set_with(Field::Slim, || backend.settings().full_connections);
+    row.set_with(Field::Chkdown, || u64::from(status.downs));
+    if backend.settings().outliers.is_some() {
+        let ejections = || backend.servers().iter().filter_map(|server| server.ejections()).sum::<u64>();
+        row.set_with(Field::Ejections, ejections);
+    }
+    row.set_with(Field::Lastchg, || seconds_since(status.last_change_ms, now_ms));
+    if has_servers {
+        row.set_with(Field::Downtime, || u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
+    }
+    if proxy.is_http() {
+        let figures = &proxy.backend_figures;
+        let sum = |counter| figures.sum(counter);
+        let requests = || sum(BackendCounter::Connects) + sum(BackendCounter::Reuses);
+        let all = |figure: fn(&Server) -> u32| {
+            backend.servers().iter().map(|server| u64::from(figure(server))).sum::<u64>()
+        };
+        let open = || all(|server| server.pools().total().used) + all(|server| server.pools().total().idle());
+        let (http2, multiplexed) = (Level::Http2Connections, Level::Http2Streams);
+        // The counts are read one after the other.
+        row.set_with(Field::H1OpenConnections, || open().saturating_sub(figures.level(http2)));
+        row.set_with(Field::H1OpenStreams, || all(Server::served).saturating_sub(figures.level(multiplexed)));
+        row.set_with(Field::H1TotalConnections, || {
+            sum(BackendCounter::Connects).saturating_sub(sum(BackendCounter::Http2Connections))
+        });
+        row.set_with(Field::H1TotalStreams, || requests().saturating_sub(sum(BackendCounter::Http2Streams)));
+        levels(row, figures);
+        row.set_with(Field::H1BytesIn, || figures.sum(BackendCounter::ResponseBytesIn));
+        row.set_with(Field::H1BytesOut, || figures.sum(BackendCounter::RequestBytesOut));
+    }
+    row.set_with(Field::Algo, || proxy.config.settings.balance.word.name);
+    row.set_with(Field::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
+}
+
+/// The sum of the user weights of the servers that share the traffic now: the backups if no other server is left.
+fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
+    let shares = |server: &Server| {
+        let admin = server.admin_state();
+        server.is_up()
+            && !admin.is_maintenance()
+            && !admin.is_drain()
+            && server.settings().backup == on_backups
+    };
+    let servers = backend.servers();
+    servers.iter().filter(|server| shares(server)).map(|server| server.user_weight()).sum()
+}
+
+/// Columns of servers and backends that are not counters.
+fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
+    row.set_with(Field::Rate, || figures.rate(0_usize, now_ms));
+    row.set_with(Field::RateMax, || figures.rate_maximum(0_usize, now_ms));
+    row.set_with(Field::Lastsess, || {
+        let age = |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX);
+        figures.last_session_ms().map_or(-1, age)
+    });
+    let times = [
+        (Field::Qtime, Field::QtimeMax, Phase::Queue),
+        (Field::Ctime, Field::CtimeMax, Phase::Connect),
+        (Field::Rtime, Field::RtimeMax, Phase::Response),
+        (Field::Ttime, Field::TtimeMax, Phase::Total),
+    ];
+    for (average, longest, phase) in times {
+        row.set_with(average, || figures.average(phase));
+        row.set_with(longest, || figures.longest(phase));
+    }
+}
+
+/// The counters of a kind of object that a row shows, with their columns.
+fn columns<C: Column>(row: &Row, kind: Kind, proxy: &Proxy) -> Vec<(C, Field)> {
+    let is_http = proxy.is_http();
+    // Columns of only some objects are set by the caller.
+    let is_shown =
+        |field: Field| field.decl().fill.is_zero(kind, is_http) && field.applies_to(kind) && row.wants(field);
+    let of_counter = |counter: C| Some((counter, counter.column())).filter(|(_, field)| is_shown(*field));
+    match row.only() {
+        None => C::ALL.iter().copied().filter_map(of_counter).collect(),
+        Some(only) => only.iter().filter_map(C::of).filter_map(of_counter).collect(),
+    }
+}
+
+/// Writes counters into their columns.
+fn fill<C: Column, const N: usize, const R: usize>(
+    row: &mut Row,
+    counters: &[(C, Field)],
+    figures: &Figures<C, N, R>,
+) {
+    for (counter, field) in counters {
+        row.set(*field, figures.sum(*counter));
+    }
+    // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
+    for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
+        row.set_with(part, || C::of(total).map(|counter| figures.sum(counter)));
+    }
+}
+
+fn unless_zero(limit: u32) -> Option<u32> {
+    (limit > 0).then_some(limit)
+}
+
+fn seconds_since(moment_ms: u64, now_ms: u64) -> u32 {
+    u32::try_from(now_ms.saturating_sub(moment_ms) / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

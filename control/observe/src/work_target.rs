@@ -1,0 +1,405 @@
+//! The workers' activity and its cost, as a target of the runtime API.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_cli::target::{
+    Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
+    ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
+};
+use weir_containers::PoolFigures;
+use weir_memory::CallSite;
+use weir_sched::{Cause, Class, Kind, Origin, ProfileMode, QueueView, TaskKey, Tick, WaitingKind};
+
+use super::activity::ACTIVITY;
+use super::pulse::AVERAGED;
+use super::{LiveTarget, now_ms};
+
+impl WorkTarget for LiveTarget {
+    fn activity(&self) -> Activity {
+        let workers = self.live.instance.figures.len();
+        let rows = ACTIVITY.iter().map(|row| {
+            let values: Vec<u64> = (0..workers).map(|worker| (row.figure)(&self.live, worker)).collect();
+            let sum = values.iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));
+            let total = if row.average { sum / values.len().max(1) as u64 } else { sum };
+            ActivityRow { name: row.name, total, values }
+        });
+        Activity {
+            thread: weir_sched::worker_index() as u32 + 1,
+            threads: workers as u32,
+            uptime_us: now_ms().saturating_sub(self.live.record.started_ms) * 1000,
+            rows: rows.collect(),
+        }
+    }
+
+    fn tasks(&mut self) -> Option<Tasks> {
+        let answers = self.take_census()?;
+        let mut kinds: Vec<WaitingKind> = Vec::new();
+        let waiting = answers.iter().flatten().flat_map(|answer| &answer.waiting);
+        for kind in waiting {
+            match kinds.iter_mut().find(|known| std::ptr::eq(known.kind, kind.kind)) {
+                Some(known) => known.merge(kind),
+                None => kinds.push(*kind),
+            }
+        }
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.places), kind.kind.name));
+        let row = |kind: &WaitingKind| TaskRow {
+            kind: kind.kind.name.to_owned(),
+            places: kind.places,
+            latency_ns: kind.latency_ns,
+            latencies: kind.latencies,
+            calls: kind.calls,
+        };
+        Some(Tasks {
+            running: kinds.iter().map(|kind| kind.places).sum(),
+            threads: answers.len() as u32,
+            rows: kinds.iter().map(row).collect(),
+        })
+    }
+
+    fn threads(&mut self) -> Option<Vec<ThreadView>> {
+        let answers = self.take_census()?;
+        Some(answers.iter().enumerate().map(|(worker, answer)| view(worker, answer.as_ref())).collect())
+    }
+
+    fn profiling(&self) -> ProfilingState {
+        ProfilingState {
+            tasks: match weir_sched::profiling().mode {
+                ProfileMode::Off => Measuring::Off,
+                ProfileMode::Auto => Measuring::Auto,
+                ProfileMode::On => Measuring::On,
+            },
+            running: weir_sched::queues().profiled,
+            memory: weir_memory::is_counting(),
+        }
+    }
+
+    fn set_profiling(&mut self, change: ProfilingChange) {
+        let mut settings = weir_sched::profiling();
+        match change {
+            ProfilingChange::Memory(on) => return weir_memory::count(on),
+            ProfilingChange::Tasks(Measuring::Off) => settings.mode = ProfileMode::Off,
+            ProfilingChange::Tasks(Measuring::Auto) => settings.mode = ProfileMode::Auto,
+            ProfilingChange::Tasks(Measuring::On) => settings.mode = ProfileMode::On,
+            ProfilingChange::Locks(on) => settings.locks = on,
+            ProfilingChange::MemoryTime(on) => settings.memory = on,
+        }
+        measure(settings);
+        weir_sched::set_profiling(settings);
+    }
+
+    fn task_profile(&self) -> TaskProfile {
+        let report = weir_sched::profile();
+        let now_ns = weir_sched::precise_ns();
+        TaskProfile {
+            span: span(report.since_ns, report.until_ns, now_ns),
+            lines: report.lines.iter().map(task_line).collect(),
+        }
+    }
+
+    fn memory_profile(&mut self) -> Option<MemoryProfile> {
+        if !self.places_are_named() {
+            return None;
+        }
+        let report = weir_memory::report();
+        let lines = report.lines.into_iter().map(|figures| MemoryLine {
+            address: 0,
+            caller: match figures.place {
+                CallSite::Caller(name) => name,
+                CallSite::Other => "[other]".to_owned(),
+            },
+            context: figures.work.map(str::to_owned),
+            method: figures.method.name(),
+            allocations: figures.allocations,
+            frees: figures.frees,
+            allocated_bytes: figures.allocated_bytes,
+            freed_bytes: figures.freed_bytes,
+        });
+        Some(MemoryProfile {
+            span: span(report.since_ns, report.until_ns, report.now_ns),
+            lines: lines.collect(),
+        })
+    }
+
+    fn pools(&self) -> Vec<PoolView> {
+        let pools = weir_containers::pool_figures();
+        let view = |(at, pool): (usize, &PoolFigures)| {
+            let of_worker = self.live.record.pulses.iter().map(|pulse| &pulse.pools[at]);
+            let size = of_worker.clone().map(|pool| pool.size.load(Relaxed)).max();
+            let threads = of_worker.map(|pool| PoolUse {
+                allocated: pool.allocated.load(Relaxed),
+                used: pool.used.load(Relaxed),
+                needed: pool.needed.load(Relaxed) / AVERAGED,
+                failures: pool.failures.load(Relaxed),
+            });
+            // Before the first second is over no worker has reported its size.
+            let size = size.filter(|size| *size > 0).unwrap_or(pool.size as u64);
+            PoolView { name: pool.name, size, threads: threads.collect() }
+        };
+        pools.iter().enumerate().map(view).collect()
+    }
+
+    fn keep_busy(&mut self, milliseconds: u64) {
+        let until_ns = weir_sched::precise_ns().saturating_add(milliseconds.saturating_mul(1_000_000));
+        while weir_sched::precise_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl LiveTarget {
+    /// Whether the places that allocate memory have names. If not, another thread resolves them, because a worker would
+    /// serve nothing meanwhile. Places that are new by then are resolved at the next call.
+    fn places_are_named(&mut self) -> bool {
+        if let Some(named) = &self.naming {
+            let named = named.load(Acquire);
+            if named {
+                self.naming = None;
+            }
+            return named;
+        }
+        if !weir_memory::has_unnamed_places() {
+            return true;
+        }
+        if self.live.record.frontends.is_none() {
+            // Nothing is served here, so nothing is delayed.
+            weir_memory::name_places_here();
+            return true;
+        }
+        let (named, task) = (Arc::new(AtomicBool::new(false)), self.task);
+        let theirs = Arc::clone(&named);
+        let begun = weir_memory::name_places(move || {
+            theirs.store(true, Release);
+            weir_sched::wake(task);
+        });
+        // Without a thread they stay without names.
+        self.naming = begun.is_ok().then_some(named);
+        self.naming.is_none()
+    }
+}
+
+/// Switches the measurement of time spent on memory on or off.
+pub fn measure(settings: weir_sched::ProfileSettings) {
+    weir_memory::measure_time(settings.memory && settings.mode != ProfileMode::Off);
+}
+
+/// The current work of this worker, for memory profiles.
+pub fn work_name() -> Option<&'static str> {
+    weir_sched::running().map(|kind| kind.name)
+}
+
+fn span(since_ns: u64, until_ns: u64, now_ns: u64) -> Span {
+    if since_ns == 0 {
+        return Span::default();
+    }
+    Span {
+        over_ms: until_ns.saturating_sub(since_ns) / 1_000_000,
+        ago_ms: now_ns.saturating_sub(until_ns) / 1_000_000,
+    }
+}
+
+fn task_line(line: &weir_sched::ProfileLine) -> TaskLine {
+    TaskLine {
+        function: line.kind.name.to_owned(),
+        address: std::ptr::from_ref(line.kind).addr(),
+        caller: line.origin.map(caller),
+        calls: line.calls,
+        cpu_ns: line.cpu_ns,
+        latency_ns: line.latency_ns,
+        latencies: line.latencies,
+        lock_wait_ns: line.lock_wait_ns,
+        lock_held_ns: line.lock_held_ns,
+        memory_ns: line.memory_ns,
+    }
+}
+
+/// The caller in the format `listener@data/net/src/listener.rs:270 task_wakeup`.
+fn caller(origin: Origin) -> String {
+    let (file, line) = (origin.place.file(), origin.place.line());
+    let name = match origin.cause {
+        Cause::Event => "poll",
+        Cause::Deadline => "expire",
+        Cause::Yield => "yield",
+        _ => stem(file),
+    };
+    format!("{name}@{file}:{line} {}", origin.cause.name())
+}
+
+fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".rs").unwrap_or(name)
+}
+
+/// The place in the format `cli session@control/process/src/cli_server.rs:202`.
+pub fn place_of(kind: &Kind) -> String {
+    format!("{}@{}:{}", kind.name, kind.place.file(), kind.place.line())
+}
+
+fn view(worker: usize, answer: Option<&Answer>) -> ThreadView {
+    let own = worker == weir_sched::worker_index();
+    let published = weir_sched::published(worker);
+    let (queues, silent) = match answer {
+        Some(answer) => (Some(answer.queues), false),
+        None => (published, true),
+    };
+    let loops = weir_sched::activity(worker, |activity| activity.loops.value());
+    let Some(queues) = queues else {
+        return ThreadView { number: worker as u32 + 1, silent, ..ThreadView::default() };
+    };
+    ThreadView {
+        number: worker as u32 + 1,
+        answering: own,
+        silent,
+        active: own || silent || queues.queued.iter().any(|queued| *queued > 0),
+        queued: queues.queued.map(u64::from),
+        wait_queue: queues.timers,
+        tasks: queues.tasks,
+        loops: loops.unwrap_or(0),
+        context_switches: queues.switches,
+        profiled: queues.profiled,
+        cpu_ns: queues.cpu_ns,
+        current: queues.running.filter(|_| own || silent).map(place_of),
+    }
+}
+
+/// The answer of one worker.
+struct Answer {
+    queues: QueueView,
+    waiting: Vec<WaitingKind>,
+}
+
+/// A question to all workers about their queues. Each answers between two tasks, so its figures are exact; a worker that
+/// does not answer in time is shown with its last known figures.
+pub(super) struct Census {
+    answers: Arc<Mutex<Vec<Option<Answer>>>>,
+    deadline: Tick,
+}
+
+impl Census {
+    fn begin(task: TaskKey) -> Self {
+        let workers = weir_sched::worker_count();
+        let answers: Arc<Mutex<Vec<Option<Answer>>>> =
+            Arc::new(Mutex::new(std::iter::repeat_with(|| None).take(workers).collect()));
+        for worker in 0..workers {
+            if worker == weir_sched::worker_index() {
+                lock(&answers)[worker] = Some(Answer::now());
+                continue;
+            }
+            let place = Arc::clone(&answers);
+            // A worker that is gone does not answer.
+            let _ = weir_sched::send_to(worker, move || {
+                let answer = Answer::now();
+                lock(&place)[worker] = Some(answer);
+                weir_sched::wake(task);
+            });
+        }
+        let deadline = weir_sched::now().after(PATIENCE_MS);
+        if lock(&answers).iter().any(Option::is_none) {
+            weir_sched::spawn(&CENSUS, Class::Urgent, async move {
+                weir_sched::sleep_until(deadline).await;
+                weir_sched::wake(task);
+            });
+        }
+        Self { answers, deadline }
+    }
+
+    /// The answers, once all have arrived or the wait is over.
+    fn take(&self) -> Option<Vec<Option<Answer>>> {
+        let mut answers = lock(&self.answers);
+        let complete = answers.iter().all(Option::is_some) || weir_sched::now() >= self.deadline;
+        // Answers that come too late are dropped.
+        complete.then(|| answers.iter_mut().map(Option::take).collect())
+    }
+}
+
+impl Answer {
+    fn now() -> Self {
+        Self { queues: weir_sched::queues(), waiting: weir_sched::waiting() }
+    }
+}
+
+impl LiveTarget {
+    /// The workers' answers; none while some are missing. The first call asks them.
+    fn take_census(&mut self) -> Option<Vec<Option<Answer>>> {
+        let task = self.task;
+        let answers = self.census.get_or_insert_with(|| Census::begin(task)).take()?;
+        self.census = None;
+        Some(answers)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static CENSUS: Kind = Kind::new("census");
+/// How long a worker has to answer, in milliseconds: one that takes longer between two tasks is what the operator looks for.
+const PATIENCE_MS: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{ask, with_live};
+    use super::*;
+
+    /// R4: the figures are current.
+    #[test]
+    fn threads_say_exactly_what_they_have_to_do() {
+        with_live(|live| {
+            for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
+                weir_sched::spawn(&CENSUS, class, async {});
+            }
+            let threads = ask(&live, "show threads");
+            assert!(threads.starts_with("* Thread 1 : act=1 wq=0 rq=0 tl=1 tlsz=3 rqsz=3\n"), "{threads}");
+            assert!(
+                threads
+                    .contains("\n             queued: urgent=1 normal=0 bulk=0 heavy=2 timers=0 tasks=4\n")
+            );
+            let tasks = ask(&live, "show tasks");
+            assert!(tasks.starts_with("Running tasks: 3 (1 threads)\n"), "{tasks}");
+            assert!(tasks.contains("\n  census                            3 100.0"), "{tasks}");
+        });
+    }
+
+    /// R73, R77: once measuring is on, the following runs are listed with their wakers.
+    #[test]
+    fn what_runs_is_measured_from_then_on() {
+        let done = weir_sched::run(async {
+            let live = super::super::fixture::live(super::super::fixture::CONFIGURATION);
+            assert_eq!(ask(&live, "set profiling tasks on"), "\n");
+            for _ in 0..3 {
+                weir_sched::yield_now().await;
+            }
+            weir_sched::spawn(&CENSUS, Class::Normal, async {});
+            weir_sched::yield_now().await;
+            let profile = ask(&live, "show profiling");
+            assert!(profile.starts_with("Per-task CPU profiling              : on "), "{profile}");
+            assert!(profile.contains(" <- yield@"), "{profile}");
+            assert!(profile.contains(" <- work_target@control/observe/src/work_target.rs:"), "{profile}");
+            assert!(profile.contains(" task_spawn\n"), "{profile}");
+            assert!(profile.contains("<- Total; Delta_calls="), "{profile}");
+            assert_eq!(ask(&live, "set profiling tasks off"), "\n");
+            assert!(
+                ask(&live, "show profiling status").starts_with("Per-task CPU profiling              : off ")
+            );
+        });
+        assert!(done.expect("a worker").is_some(), "the test ends");
+    }
+
+    #[test]
+    fn counters_are_there_for_each_worker() {
+        with_live(|live| {
+            let activity = ask(&live, "show activity");
+            let names: Vec<&str> =
+                activity.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
+            for name in
+                ["ctxsw", "tasksw", "long_rq", "curr_rq", "loops", "avg_loop_us", "run_heavy", "pool_fail"]
+            {
+                assert!(names.contains(&name), "{name} in {activity}");
+            }
+            assert!(
+                activity.lines().skip(3).filter(|line| !line.is_empty()).all(|line| line.ends_with(" ]"))
+            );
+        });
+    }
+}

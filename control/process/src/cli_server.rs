@@ -1,0 +1,405 @@
+//! Serves clients of the runtime API: accepts them, passes their input to a [`Session`], sends its output.
+//!
+//! ```text
+//!             bytes                        piece of an answer
+//! listening ────────► run ─────────────────────────────────────► sending ──► run ...
+//!     ▲                │ ├─ wants more input ──► listening          │
+//!     │                │ ├─ asked other workers ► until they answer  │
+//!     │                │ ├─ watches events ─────► until there are any │
+//!     │                │ └─ a `wait` command ───► until then         │
+//!     └── silence ends it                           over: half-close ┘
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use weir_assemble::traces;
+use weir_cli::{Session, SessionSettings, Status};
+use weir_net::{
+    Acceptor, AcceptorState, Connection, ConnectionLimit, DescriptorRoom, Permit, Received, proxy_header,
+};
+use weir_observe::operators::Operator;
+use weir_observe::{CliSettings, CliSocket, Live, LiveTarget, count_client};
+use weir_sched::{Class, Descriptor, Kind, Tick, wait, yield_now};
+use weir_sys::{Address, Errno};
+use weir_tls::Session as TlsSession;
+
+use crate::handover;
+use crate::lifecycle::Lifecycle;
+use crate::listening::Listening;
+
+/// The acceptor of one socket of the runtime API, on each worker that accepts from it.
+#[derive(Clone)]
+pub struct CliAcceptor {
+    /// The objects that its clients see and change.
+    pub live: Live,
+    /// The socket.
+    pub socket: Arc<CliSocket>,
+    /// The process, with the listening sockets that its clients may get.
+    pub lifecycle: Arc<Lifecycle>,
+}
+
+/// How many clients are accepted in one turn: few connect, and traffic must not wait for them.
+pub const BATCH: u32 = 4;
+
+impl Acceptor for CliAcceptor {
+    fn is_for_operators(&self) -> bool {
+        true
+    }
+
+    type Ticket = (Permit, Permit);
+
+    fn state(&self) -> AcceptorState {
+        // A leaving process gives up its addresses, those of the runtime API too.
+        if self.live.instance.is_stopping() { AcceptorState::Stopped } else { AcceptorState::Open }
+    }
+
+    fn too_fast(&self) -> Option<Tick> {
+        None
+    }
+
+    fn admit(&self) -> Result<Self::Ticket, &ConnectionLimit> {
+        let all = &self.live.record.cli_connections;
+        let place = Permit::enter(Arc::clone(all), self.live.record.cli_connections_limit).ok_or(&**all)?;
+        let (of_socket, limit) = (&self.socket.connections, self.socket.settings.connections);
+        let own = Permit::enter(Arc::clone(of_socket), limit.unwrap_or(u32::MAX)).ok_or(&**of_socket)?;
+        Ok((place, own))
+    }
+
+    fn give_way(&self) {
+        self.live.record.cli_connections.offer();
+        self.socket.connections.offer();
+    }
+
+    fn enter(&self, ticket: Self::Ticket, socket: OwnedFd, peer: Address) {
+        ticket.0.keep();
+        ticket.1.keep();
+        let CliAcceptor { live, socket: acceptor, lifecycle } = self.clone();
+        weir_sched::spawn(&SESSION, Class::Urgent, async move {
+            let _counted = ticket;
+            if let Ok(descriptor) = Descriptor::register(socket) {
+                descriptor.set_owner(weir_sched::current());
+                let mut client = Connection::of_operator(descriptor);
+                if let Some(peer) = greet(&acceptor, &live, &mut client, peer).await {
+                    converse(live, &lifecycle.listening, &acceptor.settings, client, &peer).await;
+                }
+            }
+        });
+    }
+
+    fn make_room(&self) -> DescriptorRoom {
+        weir_stream::server::idle::request_room()
+    }
+
+    /// Clients wait in the kernel's queue until there are descriptors again; the listeners of frontends report the shortage.
+    fn exhausted(&self, _: Errno) {}
+}
+
+/// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. None when that fails.
+async fn greet(socket: &CliSocket, live: &Live, client: &mut Connection, peer: Address) -> Option<Address> {
+    let timeout = u64::try_from(socket.settings.timeout.as_millis()).ok().filter(|timeout| *timeout > 0);
+    let deadline = weir_sched::now().after_some(timeout);
+    let peer = match socket.accept_proxy {
+        true => proxy_header::read(client, deadline, proxy_header::client).await.ok()?.unwrap_or(peer),
+        false => peer,
+    };
+    if let Some(chooser) = &socket.tls {
+        let shaken = client.shake_hands(TlsSession::server(Arc::clone(chooser)), deadline).await;
+        shaken.ok()?;
+        client.tls().into_iter().for_each(|facts| live.instance.count_tls_session(facts));
+    }
+    Some(peer)
+}
+
+/// Serves one client until it closes, is silent for too long, or its session is over.
+pub async fn converse(
+    live: Live,
+    listening: &Listening,
+    settings: &CliSettings,
+    mut client: Connection,
+    peer: &Address,
+) {
+    let _told = traces::TracedSession::begin(&settings.address);
+    let operator = Operator::enlist(&live, settings, peer, &client);
+    count(&live);
+    let mut session = Session::new(SessionSettings {
+        level: settings.level,
+        severity_output: settings.severity_output,
+        timeout_ms: u64::try_from(settings.timeout.as_millis()).ok().filter(|&timeout| timeout > 0),
+        longest_line: settings.longest_line,
+        longest_payload: settings.longest_payload,
+    });
+    let ran = || operator.count_call();
+    if answer(live, settings.exposes_listeners.then_some(listening), &mut session, &mut client, ran)
+        .await
+        .is_some()
+    {
+        leave(&mut client, session.is_refused()).await;
+    }
+}
+
+/// Answers a session's input until it is over; clients may get the sockets that it `gives`; `ran` is called each time that it ran. None when the client is gone, or silent
+/// for too long.
+pub async fn answer(
+    live: Live,
+    gives: Option<&Listening>,
+    session: &mut Session,
+    client: &mut Connection,
+    ran: impl Fn(),
+) -> Option<()> {
+    let mut target = LiveTarget::new(&live, weir_sched::current());
+    let mut out = Vec::new();
+    loop {
+        ran();
+        let status = session.run(&mut target, weir_sched::now().as_ms(), PIECE, &mut out);
+        client.send_all(&out, silence(session)).await?;
+        count_sent(&live, out.len());
+        out.clear();
+        match status {
+            Status::NeedInput => listen(client, session).await?,
+            Status::More => make_more().await,
+            Status::Pending => await_answer(client, silence(session)).await?,
+            Status::Watch => watch(&live, client, session).await?,
+            Status::WaitUntil(at_ms) => pause(client, Tick::from_ms(at_ms)).await?,
+            Status::HandOver => {
+                // Descriptors cannot be passed over TLS.
+                let gives = gives.filter(|_| client.is_plain());
+                if let Some(listening) = gives {
+                    handover::give(listening, client).await?;
+                }
+                session.handed_over(gives.is_some(), &mut target, &mut out);
+            }
+            Status::Close => return Some(()),
+        }
+    }
+}
+
+/// The next piece of a long answer is heavy work: however many clients dump, one piece is made per turn (R44).
+async fn make_more() {
+    weir_sched::set_class(Class::Heavy);
+    yield_now().await;
+    weir_sched::set_class(Class::Urgent);
+}
+
+/// Clients count in the totals of the process, but not in the rates that limits use.
+fn count(live: &Live) {
+    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
+        count_client(figures);
+    }
+}
+
+fn count_sent(live: &Live, bytes: usize) {
+    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
+        figures.bytes_out.add(bytes as u64);
+    }
+}
+
+/// Passes the client's input to the session, waiting for some. None when the client is gone or silent.
+async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
+    let deadline = silence(session);
+    loop {
+        if client.input().is_empty() {
+            match client.receive(usize::MAX) {
+                Received::Bytes(_) => {}
+                Received::End => {
+                    session.end_of_input();
+                    return Some(());
+                }
+                Received::Failed(_) => return None,
+                Received::Nothing | Received::Full => {
+                    if weir_sched::now() >= deadline {
+                        return None;
+                    }
+                    wait(deadline).await;
+                    continue;
+                }
+            }
+        }
+        // The session asked for input, so it has room.
+        let taken = client.input().len().min(session.room());
+        session.feed(&client.input()[..taken]);
+        client.consume(taken);
+        return Some(());
+    }
+}
+
+/// Waits for another worker's answer. None when the client is gone, or no answer comes.
+async fn await_answer(client: &Connection, deadline: Tick) -> Option<()> {
+    pause(client, deadline).await.filter(|()| weir_sched::now() < deadline)
+}
+
+/// Waits until the session is woken, or the deadline. None when the client is gone.
+async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
+    if client.is_broken() {
+        return None;
+    }
+    wait(deadline).await;
+    Some(())
+}
+
+/// Waits until the session is woken or the client sends something, without a limit; a client that half-closed still gets
+/// events. None when it is gone.
+async fn watch(live: &Live, client: &mut Connection, session: &mut Session) -> Option<()> {
+    // A watching client must not keep a leaving process from ending.
+    if client.is_broken() || live.instance.is_stopping() {
+        return None;
+    }
+    if client.input().is_empty() {
+        match client.receive(usize::MAX) {
+            Received::Bytes(_) => {}
+            Received::Failed(_) => return None,
+            Received::End | Received::Nothing | Received::Full => {
+                wait(weir_sched::now().after(WATCH_MS)).await;
+                return Some(());
+            }
+        }
+    }
+    let taken = client.input().len().min(session.room());
+    session.feed(&client.input()[..taken]);
+    client.consume(taken);
+    Some(())
+}
+
+/// Half-closes. Further input of the client is read and dropped, because otherwise the kernel would reset the connection
+/// and the answer might be lost. An interrupted client sends more.
+async fn leave(client: &mut Connection, interrupted: bool) {
+    client.shut_write();
+    let deadline = weir_sched::now().after(FAREWELL_MS);
+    client.consume(usize::MAX);
+    while weir_sched::now() < deadline {
+        match client.receive(usize::MAX) {
+            Received::Bytes(_) => {
+                client.consume(usize::MAX);
+                yield_now().await;
+            }
+            Received::Nothing if interrupted => {
+                wait(deadline).await;
+            }
+            _ => return,
+        }
+    }
+}
+
+fn silence(session: &Session) -> Tick {
+    weir_sched::now().after_some(session.timeout_ms())
+}
+
+static SESSION: Kind = Kind::new("cli session");
+/// Answers are made and sent in pieces of about this size, so that a long one neither occupies a worker nor its memory.
+const PIECE: usize = 16_384;
+/// How often a watching client's task checks whether the process is leaving, in milliseconds.
+const WATCH_MS: u64 = 1_000;
+/// How long a client may continue to send after its session, in milliseconds.
+const FAREWELL_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fixture::{CONFIGURATION, live, settings};
+
+    /// Everything that a client reads after it sent this in one piece and half-closed.
+    fn talk(said: &'static [u8], settings: CliSettings) -> String {
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        theirs.set_nonblocking(true).expect("a socket can be made so");
+        let client = std::thread::spawn(move || {
+            ours.write_all(said).expect("the other end takes it");
+            ours.shutdown(Shutdown::Write).expect("the socket is open");
+            let mut heard = String::new();
+            ours.read_to_string(&mut heard).expect("answers are text");
+            heard
+        });
+        weir_sched::run(async move {
+            let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            converse(
+                live(CONFIGURATION),
+                &Listening::default(),
+                &settings,
+                Connection::new(descriptor),
+                &Address::Unnamed,
+            )
+            .await;
+        })
+        .expect("a worker")
+        .expect("the test came to its end");
+        client.join().expect("the client does not panic")
+    }
+
+    #[test]
+    fn lines_before_the_end_of_input_are_answered() {
+        assert_eq!(talk(b"show backend\n", settings()), "# name\nbe\nemp\nbs\ntcp1\n\n");
+        assert_eq!(
+            talk(b"get weight be/s1; get weight be/s2\n", settings()),
+            "10 (initial 10)\n\n20 (initial 20)\n\n"
+        );
+        assert_eq!(talk(b"", settings()), "");
+    }
+
+    #[test]
+    fn an_answer_of_many_pieces_arrives_whole() {
+        let heard = talk(b"show stat typed\n", settings());
+        assert!(heard.len() > 2 * PIECE && heard.ends_with("\n\n"), "{} bytes", heard.len());
+        assert_eq!(heard.lines().filter(|line| line.contains(".pxname.")).count(), 16);
+    }
+
+    #[test]
+    fn what_a_client_says_too_much_does_not_take_its_answer_away() {
+        let long = [b"show backend\n".as_slice(), &[b'x'; 100_000]].concat();
+        assert!(talk(long.leak(), settings()).starts_with("# name\nbe\n"));
+    }
+
+    #[test]
+    fn the_level_of_the_socket_holds() {
+        let settings = CliSettings { level: weir_cli::Level::User, ..settings() };
+        assert_eq!(talk(b"disable server be/s1\n", settings), "Permission denied\n\n");
+    }
+
+    #[test]
+    fn clients_are_sessions_that_are_listed_and_can_be_ended() {
+        let heard = talk(b"show sess;show sess older 9;show sess 0x1\n", settings());
+        let answers: Vec<&str> = heard.split("\n\n").collect();
+        let line =
+            "0x1: proto=unix_stream src=unix:0 fe=GLOBAL be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=2 ";
+        assert!(answers[0].starts_with(line), "{heard}");
+        // It is not nine seconds old: only the empty line.
+        assert!(answers[1].starts_with("\n0x1: [") && answers[1].contains("phase=command"), "{heard}");
+        assert_eq!(talk(b"shutdown session 0x99\n", settings()), "No such session (use 'show sess').\n\n");
+        // This client, which would stay.
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        theirs.set_nonblocking(true).expect("a socket can be made so");
+        ours.write_all(b"prompt i\nshutdown session 0x3\n").expect("the other end takes it");
+        let ended = weir_sched::run(async move {
+            let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            let client = Connection::new(descriptor);
+            converse(live(CONFIGURATION), &Listening::default(), &settings(), client, &Address::Unnamed)
+                .await;
+        });
+        assert_eq!(ended, Ok(None), "it was killed");
+    }
+
+    #[test]
+    fn a_silent_client_is_left() {
+        let (_ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        theirs.set_nonblocking(true).expect("a socket can be made so");
+        let settings = CliSettings { timeout: Duration::from_millis(20), ..settings() };
+        let ended = weir_sched::run(async move {
+            let descriptor = Descriptor::register(theirs.into()).expect("a descriptor");
+            descriptor.set_owner(weir_sched::current());
+            converse(
+                live(CONFIGURATION),
+                &Listening::default(),
+                &settings,
+                Connection::new(descriptor),
+                &Address::Unnamed,
+            )
+            .await;
+        });
+        assert_eq!(ended, Ok(Some(())));
+    }
+}

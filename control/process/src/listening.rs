@@ -1,0 +1,518 @@
+//! The listening sockets of the process: opened in the main thread, accepted from on the workers, closed at the end.
+
+pub(crate) mod plan;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_assemble::{LivePeers, PeerListener, RelayListener, RelayListeners, RelayWay, Resolver};
+use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
+use weir_net::{
+    Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions,
+};
+use weir_observe::messages::{Messages, Verbosity};
+use weir_sched::{Class, Descriptor, Kind};
+use weir_stream::instance::{Instance, Proxy};
+use weir_sys::{Address, process, socket, users};
+
+pub use plan::workers_of;
+
+/// Parameters for opening sockets.
+pub struct BindContext<'s> {
+    /// The global section.
+    pub global: &'s Global,
+    /// The number of workers.
+    pub workers: usize,
+    /// Whether several processes may have the same address at once: not with `noreuseport` or `-dR`.
+    pub reuse_port: bool,
+    /// Turns names into addresses.
+    pub resolver: &'s dyn Resolver,
+    /// The messages for operators.
+    pub messages: &'s Messages,
+}
+
+/// A process that has the addresses now, and releases them when it is told to.
+pub trait Predecessor {
+    /// Asks it to release its addresses. `false` when there is no such process.
+    fn release(&self) -> bool;
+}
+
+/// All listening sockets.
+#[derive(Default)]
+pub struct Listening {
+    sockets: Vec<ListenerSockets>,
+    /// UNIX sockets that do not have their paths yet, and where each was configured.
+    placements: Vec<(Placement, String)>,
+    /// UNIX sockets that got their paths before the start was certain.
+    placed: Vec<PlacedSocket>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.placed.drain(..).for_each(PlacedSocket::withdraw);
+    }
+}
+
+/// The sockets of one listener.
+pub struct ListenerSockets {
+    /// The owner of their connections.
+    pub owner: Owner,
+    /// The numbers of the workers that accept and serve.
+    pub workers: Arc<[usize]>,
+    /// One, or one for each shard.
+    sockets: Mutex<Vec<OwnedFd>>,
+    /// Whether another process created them, and may go on using them.
+    inherited: bool,
+    /// Their address.
+    pub address: Address,
+    /// The network interface that they are bound to.
+    interface: Option<Box<str>>,
+}
+
+/// The owner of a socket's connections.
+#[derive(Clone)]
+pub enum Owner {
+    /// A frontend's.
+    Frontend {
+        /// The index of the proxy.
+        proxy: usize,
+        /// The listener's position among those of the proxy.
+        listener: u32,
+    },
+    /// The runtime API's, by the index of the `stats socket` line.
+    Operator(usize),
+    /// Messages for a `log-forward` section.
+    Relay(Arc<RelayListener>),
+    /// A peer's.
+    Peers(Arc<PeerListener>),
+}
+
+/// A socket that is to be opened.
+struct SocketRequest<'w> {
+    owner: Owner,
+    /// The socket in messages: `[file:line] for frontend fe`.
+    place: String,
+    address: &'w ListenAddress,
+    endpoint: Endpoint,
+    options: SocketOptions,
+    workers: Arc<[usize]>,
+    shards: usize,
+    /// Whether no other line has this address.
+    alone: bool,
+}
+
+impl Listening {
+    /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While `predecessor` has an
+    /// address, it is asked to release it, for a limited time. `None` when a socket could not be opened, which was printed.
+    ///
+    /// UNIX sockets come first: a program that reaches a port finds the runtime API. A path without a listener is taken at once, one
+    /// of another process by [`Listening::put_in_place`].
+    pub fn open(
+        instance: &Instance,
+        relays: &RelayListeners,
+        peers: &LivePeers,
+        context: &BindContext<'_>,
+        gave: Vec<HandedOver>,
+        predecessor: &dyn Predecessor,
+    ) -> Option<Listening> {
+        let wanted = plan::wanted(instance, relays, peers, context)?;
+        let mut opener = Opener::new();
+        opener.adopt(gave);
+        let mut listening = Listening::default();
+        let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
+        let (paths, others): (Vec<_>, Vec<_>) =
+            (0..wanted.len()).partition(|index| wanted[*index].is_at_a_path());
+        let give_up = Instant::now() + PATIENCE;
+        let mut asked = false;
+        loop {
+            let mut faults = Vec::new();
+            for index in paths.iter().chain(&others).copied() {
+                let (wanted, opened) = (&wanted[index], &mut opened[index]);
+                if opened.is_some() {
+                    continue;
+                }
+                let sockets = open_shards(&mut opener, wanted);
+                match sockets.and_then(|sockets| listening.place_early(sockets, &wanted.place)) {
+                    Ok(sockets) => *opened = Some(sockets),
+                    Err(error) => faults.push((wanted, error)),
+                }
+            }
+            if faults.is_empty() {
+                break;
+            }
+            let may_help = faults.iter().all(|(_, error)| error.is_in_use()) && Instant::now() < give_up;
+            if may_help && (asked || predecessor.release()) {
+                asked = true;
+                std::thread::sleep(RETRY);
+                continue;
+            }
+            for (wanted, error) in faults {
+                complain(context.messages, wanted, error);
+            }
+            context.messages.alert("[weir.main()] Some protocols failed to start their listeners! Exiting.");
+            return None;
+        }
+        for (wanted, opened) in wanted.iter().zip(opened) {
+            let opened = opened.expect("the loop ends when all are open");
+            listening.sockets.push(wanted.listener_sockets(instance, opened, context.messages));
+        }
+        Some(listening)
+    }
+
+    /// Gives the listeners of the instance their addresses, as bound.
+    pub fn name_listeners(&self, instance: &mut Instance) {
+        for sockets in &self.sockets {
+            let Owner::Frontend { proxy, listener } = sockets.owner else { continue };
+            instance.proxies[proxy].listeners[listener as usize].address = Some(sockets.address.clone());
+        }
+    }
+
+    /// Gives opened sockets their paths, except those with a listener.
+    fn place_early(&mut self, mut opened: Vec<Opened>, place: &str) -> Result<Vec<Opened>, OpenError> {
+        for placement in opened.iter_mut().filter_map(Opened::take_placement) {
+            match placement.is_taken() {
+                true => self.placements.push((placement, place.to_owned())),
+                false => self.placed.push(placement.put_in_place()?),
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Gives UNIX sockets their paths, which a former process may have until now. Call it once nothing else can fail. `None` when
+    /// that failed, which was printed.
+    pub fn put_in_place(&mut self, messages: &Messages) -> Option<()> {
+        for (placement, place) in std::mem::take(&mut self.placements) {
+            if let Err(error) = placement.put_in_place() {
+                messages.alert(format!("Binding {place}: {error} for [{placement}]"));
+                return None;
+            }
+        }
+        self.placed.clear();
+        Some(())
+    }
+
+    /// The sockets of all listeners.
+    pub fn all_sockets(&self) -> &[ListenerSockets] {
+        &self.sockets
+    }
+
+    /// A descriptor of each socket, and its interface.
+    pub fn all(&self) -> weir_sys::Result<Vec<(OwnedFd, Option<Box<str>>)>> {
+        let mut sockets = Vec::new();
+        for listener_sockets in &self.sockets {
+            // A paused socket does not listen; one for datagrams never does.
+            let gives = |socket: &&OwnedFd| {
+                socket::keeps_messages_apart(socket) || socket::is_listening(socket) == Ok(true)
+            };
+            for socket in listener_sockets.lock().iter().filter(gives) {
+                sockets.push((process::duplicate(socket)?, listener_sockets.interface.clone()));
+            }
+        }
+        Ok(sockets)
+    }
+
+    /// Whether a connection may still be accepted: stopped accept tasks first take the connections that were reported only to them.
+    pub fn is_accepting(&self) -> bool {
+        Accepting::count() > 0
+    }
+
+    /// Stops a frontend's sockets from accepting connections, without giving the addresses up; further connections
+    /// are refused, or another process on the same address gets them. Inherited sockets, and those that cannot be
+    /// paused, keep their connections waiting.
+    pub fn pause(&self, proxy: &Proxy) {
+        for listener_sockets in self
+            .of(proxy)
+            .filter(|listener_sockets| !listener_sockets.inherited && !listener_sockets.address.is_unix())
+        {
+            for socket in &*listener_sockets.lock() {
+                stop_listening(socket);
+            }
+        }
+    }
+
+    /// Undoes [`Listening::pause`]. `false` when another process has one of the addresses: then all stay paused, because
+    /// connections to the others would not be accepted.
+    pub fn resume(&self, proxy: &Proxy) -> bool {
+        let mut resumed = true;
+        for listener_sockets in self.of(proxy).filter(|listener_sockets| !listener_sockets.inherited) {
+            let Owner::Frontend { listener, .. } = listener_sockets.owner else { continue };
+            let bind = &proxy.listener(listener).bind;
+            for socket in &*listener_sockets.lock() {
+                resumed &= socket::listen(socket, plan::backlog(bind, &proxy.config, proxy) as i32).is_ok();
+            }
+        }
+        if !resumed {
+            self.pause(proxy);
+        }
+        resumed
+    }
+
+    /// Closes a frontend's sockets in the main thread; the workers' accept tasks close theirs when they end.
+    pub fn close(&self, proxy: &Proxy) {
+        self.of(proxy).for_each(|listener_sockets| listener_sockets.lock().clear());
+    }
+
+    /// Closes the sockets of the runtime API, of `log-forward` and of `peers` sections in the main thread.
+    pub fn close_others(&self) {
+        let others = self
+            .sockets
+            .iter()
+            .filter(|listener_sockets| !matches!(listener_sockets.owner, Owner::Frontend { .. }));
+        others.for_each(|listener_sockets| listener_sockets.lock().clear());
+    }
+
+    /// Pauses the sockets of `log-forward` sections, as [`Listening::pause`] does.
+    pub fn pause_relays(&self) {
+        for (listener_sockets, listener) in
+            self.of_relays().filter(|(listener_sockets, _)| !listener_sockets.address.is_unix())
+        {
+            for socket in &*listener_sockets.lock() {
+                match listener.way {
+                    RelayWay::Stream(_) => stop_listening(socket),
+                    // An error means that it is paused already.
+                    RelayWay::Datagrams(_) => _ = socket::hear_nobody(socket),
+                }
+            }
+        }
+    }
+
+    /// Undoes [`Listening::pause_relays`]. `false` when another process has one of the addresses: then all stay paused.
+    pub fn resume_relays(&self) -> bool {
+        let mut resumed = true;
+        for (listener_sockets, listener) in self.of_relays() {
+            for socket in &*listener_sockets.lock() {
+                let heard = match listener.way {
+                    RelayWay::Stream(_) => {
+                        socket::listen(socket, i32::try_from(listener.backlog).unwrap_or(i32::MAX))
+                    }
+                    RelayWay::Datagrams(_) if listener_sockets.address.is_unix() => Ok(()),
+                    RelayWay::Datagrams(_) => socket::hear_everybody(socket),
+                };
+                resumed &= heard.is_ok();
+            }
+        }
+        if !resumed {
+            self.pause_relays();
+        }
+        resumed
+    }
+
+    /// Sockets of this process for `log-forward` sections.
+    fn of_relays(&self) -> impl Iterator<Item = (&ListenerSockets, &RelayListener)> {
+        self.sockets.iter().filter(|listener_sockets| !listener_sockets.inherited).filter_map(
+            |listener_sockets| match &listener_sockets.owner {
+                Owner::Relay(listener) => Some((listener_sockets, &**listener)),
+                _ => None,
+            },
+        )
+    }
+
+    fn of<'l>(&'l self, proxy: &'l Proxy) -> impl Iterator<Item = &'l ListenerSockets> {
+        self.sockets.iter().filter(move |listener_sockets| match listener_sockets.owner {
+            Owner::Frontend { proxy: owner, .. } => owner == proxy.index,
+            Owner::Operator(_) | Owner::Relay(_) | Owner::Peers(_) => false,
+        })
+    }
+}
+
+impl ListenerSockets {
+    /// Starts to accept on the current worker, if this is one of its workers.
+    pub fn accept_here<D: Acceptor>(&self, acceptor: D, batch: u32) -> Option<weir_sched::TaskKey> {
+        let position = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
+        let descriptor = {
+            let sockets = self.lock();
+            let socket = sockets.get(position % sockets.len().max(1))?;
+            // Each worker has a descriptor of its own, which is closed with the worker's accept task.
+            process::duplicate(socket).and_then(Descriptor::register_shared)
+        };
+        // Without free descriptors at start, other workers accept.
+        let descriptor = descriptor.ok()?;
+        let accepting = Accepting::new();
+        // Urgent, before the connections in progress: connections in the kernel's queue wait without any deadline here.
+        Some(weir_sched::spawn(&ACCEPT, Class::Urgent, async move {
+            weir_net::listener::accept(descriptor, acceptor, batch).await;
+            drop(accepting);
+        }))
+    }
+
+    /// Receives datagrams with `receive` on the current worker, if it reads one of the sockets: each socket is read by
+    /// one worker, so that messages of a sender stay in order. `number` distinguishes such listeners.
+    pub fn receive_here<F>(
+        &self,
+        number: usize,
+        receive: impl FnOnce(Descriptor) -> F,
+    ) -> Option<weir_sched::TaskKey>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let own = self.workers.iter().position(|&worker| worker == weir_sched::worker_index())?;
+        let workers = self.workers.len();
+        let position = (own + workers - number % workers) % workers;
+        // There are never more sockets than workers.
+        let socket = process::duplicate(self.lock().get(position)?).ok()?;
+        let descriptor = Descriptor::register(socket).ok()?;
+        let (receiving, accepting) = (receive(descriptor), Accepting::new());
+        Some(weir_sched::spawn(&RECEIVE, Class::Bulk, async move {
+            receiving.await;
+            drop(accepting);
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts an accept task as long as it may accept.
+struct Accepting;
+
+static ACCEPT_TASKS: AtomicUsize = AtomicUsize::new(0);
+
+impl Accepting {
+    fn new() -> Self {
+        ACCEPT_TASKS.fetch_add(1, SeqCst);
+        Accepting
+    }
+
+    /// The number of accept tasks.
+    fn count() -> usize {
+        ACCEPT_TASKS.load(SeqCst)
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        ACCEPT_TASKS.fetch_sub(1, SeqCst);
+    }
+}
+
+impl SocketRequest<'_> {
+    fn is_at_a_path(&self) -> bool {
+        matches!(self.endpoint, Endpoint::Address(Address::Unix(_)))
+    }
+
+    fn listener_sockets(
+        &self,
+        instance: &Instance,
+        opened: Vec<Opened>,
+        messages: &Messages,
+    ) -> ListenerSockets {
+        let inherited = opened.iter().any(|opened| opened.inherited);
+        let address = opened.first().map(|opened| opened.address.clone()).unwrap_or_default();
+        let refused: BTreeSet<String> =
+            opened.iter().flat_map(|opened| &opened.refused).map(ToString::to_string).collect();
+        for text in refused {
+            messages.warning(format!("Binding {}: {text} for [{address}]", self.place));
+        }
+        if messages.verbosity() == Verbosity::Verbose {
+            messages.notice(format!("Binding {}: listening at [{address}].", self.place));
+        }
+        if let Owner::Frontend { proxy, .. } = self.owner {
+            let proxy = &instance.proxies[proxy];
+            for opened in &opened {
+                weir_stream::accept::prepare_listener(proxy, &opened.socket);
+            }
+        }
+        let sockets = Mutex::new(opened.into_iter().map(|opened| opened.socket).collect());
+        ListenerSockets {
+            owner: self.owner.clone(),
+            workers: Arc::clone(&self.workers),
+            sockets,
+            inherited,
+            address,
+            interface: self.options.interface.clone(),
+        }
+    }
+}
+
+/// Makes a socket stop listening. A socket that does not listen is left alone: the kernel would remember the shutdown, also for
+/// connections that it accepts later.
+fn stop_listening(socket: &OwnedFd) {
+    if socket::is_listening(socket) == Ok(true) {
+        // It only fails when another process was faster.
+        let _ = socket::shutdown_both(socket);
+    }
+}
+
+fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Opened>, OpenError> {
+    let first = opener.open(&wanted.endpoint, &wanted.options)?;
+    // The kernel chose a port: the other shards must have the same one.
+    let endpoint = match &wanted.endpoint {
+        Endpoint::Address(_) => Endpoint::Address(first.address.clone()),
+        inherited => inherited.clone(),
+    };
+    let mut opened = vec![first];
+    for _ in 1..wanted.shards {
+        opened.push(opener.open(&endpoint, &wanted.options)?);
+    }
+    // A former process had more sockets: connections wait in those too.
+    if let (Endpoint::Address(address), true) = (&endpoint, wanted.alone) {
+        while let Some(another) = opener.another(address, &wanted.options) {
+            opened.push(another?);
+        }
+    }
+    Ok(opened)
+}
+
+fn complain(messages: &Messages, wanted: &SocketRequest<'_>, error: OpenError) {
+    let address = match (&wanted.endpoint, wanted.address) {
+        (Endpoint::Inherited(number) | Endpoint::Pair(number), _) => format!("fd {number}"),
+        (Endpoint::Address(address), _) => address.to_string(),
+    };
+    messages.alert(format!("Binding {}: {error} for [{address}]", wanted.place));
+}
+
+/// Opens the sockets of a line that does not belong to an instance: a master's command line. `None` when one cannot be opened,
+/// which was printed. UNIX sockets still have temporary paths.
+pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
+    let global = Global::default();
+    let resolver = &weir_assemble::SystemResolver::default();
+    let context = BindContext { global: &global, workers: 1, reuse_port: true, resolver, messages };
+    let mut opened = Vec::new();
+    let mut open = || -> Result<(), String> {
+        let options = plan::options(bind, bind.options.backlog.unwrap_or(BACKLOG_APART), &context)?;
+        for address in &bind.addresses {
+            let options = SocketOptions { multipath: address.is_multipath(), ..options.clone() };
+            for endpoint in plan::endpoints(address, &context) {
+                let because = |error: OpenError| format!("{error} for [{}]", bind.spelling);
+                opened.push(opener.open(&endpoint?, &options).map_err(because)?);
+            }
+        }
+        Ok(())
+    };
+    if let Err(fault) = open() {
+        messages.alert(format!("Binding [{}] for proxy MASTER: {fault}", bind.spelling));
+        return None;
+    }
+    Some(opened)
+}
+
+/// The numeric owner of a UNIX socket.
+fn account(account: Option<&Account>, look_up: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
+    match account {
+        None => Ok(None),
+        Some(Account::Id(id)) => Ok(Some(*id)),
+        Some(Account::Name(name)) => look_up(name).map(Some).ok_or_else(|| format!("'{name}' is unknown")),
+    }
+}
+
+fn user_id(name: &str) -> Option<u32> {
+    users::user(name).ok().flatten().map(|user| user.id)
+}
+
+fn group_id(name: &str) -> Option<u32> {
+    users::group(name).ok().flatten()
+}
+
+static ACCEPT: Kind = Kind::new("accept");
+static RECEIVE: Kind = Kind::new("log datagrams");
+/// The backlog of a line that does not belong to an instance.
+const BACKLOG_APART: u32 = 128;
+/// The time limit for a predecessor to release its addresses.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often the addresses are tried in that time.
+const RETRY: Duration = Duration::from_millis(10);

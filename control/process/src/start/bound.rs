@@ -1,0 +1,178 @@
+//! Sockets: opened while nothing of another process has changed, then put in place.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_assemble::{LivePeers, LiveTls, RingFiles};
+use weir_config::model::Global;
+use weir_net::HandedOver;
+use weir_observe::CliSocket;
+use weir_observe::messages::Messages;
+use weir_sys::signal;
+
+use super::built::{BuiltProcess, ProcessParts};
+use super::{Fault, Former, Invocation, Outside, Startup};
+use crate::handover::{self, Giver};
+use crate::listening::{BindContext, Listening, Owner, Predecessor};
+use crate::process::PidFile;
+use crate::worker::WorkerLink;
+
+/// A process with open sockets. Up to here a failing start has changed nothing of another process.
+pub(super) struct BoundProcess {
+    start: Startup,
+    parts: ProcessParts,
+    peers: LivePeers,
+    pid_file: Option<PidFile>,
+    listening: Listening,
+    takeover: Takeover,
+    ring_files: RingFiles,
+    outside: Outside,
+}
+
+/// A process that has its addresses and its files; the former ones leave.
+pub(super) struct SettledProcess {
+    pub start: Startup,
+    pub parts: ProcessParts,
+    pub peers: LivePeers,
+    pub listening: Listening,
+    pub outside: Outside,
+}
+
+impl BuiltProcess {
+    /// Opens the listening sockets, or takes those of a former process.
+    pub fn bind(self) -> Result<BoundProcess, Fault> {
+        let BuiltProcess { mut start, mut parts, peers, ring_files, outside } = self;
+        let pid_file = start.pid_file()?;
+        let gave = handed_over(&mut start.invocation, start.link.as_ref(), start.messages);
+        let has_predecessor =
+            !start.invocation.former.processes.is_empty() || (start.link.is_some() && !gave.is_empty());
+        let messages = start.messages;
+        let report = |text: &str| messages.warning(text);
+        let peers = peers.publish(&parts.instance, has_predecessor, report, &parts.record.log_tag);
+        let takeover = Takeover::new(std::mem::take(&mut start.invocation.former));
+        let context = BindContext {
+            global: &start.global,
+            workers: start.workers,
+            reuse_port: !start.invocation.no_reuse_port && !start.global.no_reuse_port,
+            resolver: &start.resolver(),
+            messages,
+        };
+        let listening = Listening::open(&parts.instance, &parts.relays, &peers, &context, gave, &takeover);
+        let listening = listening.ok_or(None)?;
+        listening.name_listeners(&mut parts.instance);
+        let of_operators = cli_sockets(&listening, &start.global, parts.record.tls());
+        let of_master = start.link.as_ref().map(|link| link.socket(&start.global));
+        parts.record.cli_sockets = of_operators.into_iter().chain(of_master).map(Arc::new).collect();
+        start.check(&listening)?;
+        Ok(BoundProcess { start, parts, peers, pid_file, listening, takeover, ring_files, outside })
+    }
+}
+
+impl BoundProcess {
+    /// Takes paths and addresses from other processes. Steps that can fail come first.
+    pub fn settle(self) -> Result<SettledProcess, Fault> {
+        let BoundProcess { start, parts, peers, pid_file, mut listening, takeover, ring_files, outside } =
+            self;
+        pid_file.map(|file| file.write()).transpose().map_err(Some)?;
+        listening.put_in_place(start.messages).ok_or(None)?;
+        ring_files.put_in_place(|text| start.messages.warning(text));
+        takeover.finish();
+        Ok(SettledProcess { start, parts, peers, listening, outside })
+    }
+}
+
+impl Startup {
+    /// The pid file, if this process writes one: a master writes its own number.
+    fn pid_file(&self) -> Result<Option<PidFile>, Fault> {
+        let path = self.invocation.pid_file.as_ref().or(self.global.pidfile.as_ref());
+        let path = path.filter(|_| self.link.is_none());
+        path.map(|path| PidFile::check(path)).transpose().map_err(Some)
+    }
+
+    /// Whether anything listens, and the memory suffices.
+    fn check(&self, listening: &Listening) -> Result<(), Fault> {
+        if listening.all_sockets().is_empty() {
+            return Err(Some(
+                "[weir.main()] No enabled listener found (check for 'bind' directives) ! Exiting.".to_owned(),
+            ));
+        }
+        match self.invocation.memory_mb.filter(|_| weir_memory::shortage::is_short()) {
+            Some(limit) => Err(Some(format!(
+                "[weir.main()] {limit} MB of memory ('-m') are not enough for this configuration."
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
+/// can be shared, or it releases them when told to.
+fn handed_over(
+    invocation: &mut Invocation,
+    link: Option<&WorkerLink>,
+    messages: &Messages,
+) -> Vec<HandedOver> {
+    let activated = std::mem::take(&mut invocation.activated);
+    let mut sockets: Vec<_> =
+        activated.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect();
+    let path = invocation.take_over.as_deref();
+    if path == Some(Path::new("/dev/null")) {
+        // `-x /dev/null` disables the transfer (manual, "-x").
+        return sockets;
+    }
+    for giver in path.map(Giver::Path).into_iter().chain(link.and_then(WorkerLink::giver)) {
+        match handover::take(&giver) {
+            Ok(more) => sockets.extend(more),
+            Err(fault) => messages.warning(fault),
+        }
+    }
+    sockets
+}
+
+/// The sockets of the runtime API, in the order of the listeners.
+fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) -> Vec<CliSocket> {
+    let of_operators =
+        listening.all_sockets().iter().filter_map(|listener_sockets| match &listener_sockets.owner {
+            Owner::Operator(line) => {
+                Some(CliSocket::new(&global.sockets[*line], global, &listener_sockets.address, tls))
+            }
+            Owner::Frontend { .. } | Owner::Relay(_) | Owner::Peers(_) => None,
+        });
+    of_operators.collect()
+}
+
+/// The processes that this one replaces, while it starts. If the start fails, those that released their addresses may take
+/// them back.
+struct Takeover {
+    former: Former,
+    /// Whether they were asked to release their addresses.
+    released: Cell<bool>,
+}
+
+impl Takeover {
+    fn new(former: Former) -> Self {
+        Takeover { former, released: Cell::new(false) }
+    }
+
+    /// Tells them to end: this process has the addresses now.
+    fn finish(self) {
+        self.released.set(false);
+        self.former.tell(if self.former.at_once { signal::SIGTERM } else { signal::SIGUSR1 });
+    }
+}
+
+impl Predecessor for Takeover {
+    fn release(&self) -> bool {
+        self.released.set(true);
+        self.former.tell(signal::SIGTTOU)
+    }
+}
+
+impl Drop for Takeover {
+    fn drop(&mut self) {
+        if self.released.get() {
+            self.former.tell(signal::SIGTTIN);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Live objects made from the configuration, before anything is bound.
+
+use weir_assemble::{
+    BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, Options, PeersPlan, RelayListeners, RingFiles,
+    SavedStates, SystemResolver,
+};
+use weir_config::model::{Config, Resolvers};
+use weir_observe::files::SystemFiles;
+use weir_observe::{ProcessRecord, RecordedLimits};
+use weir_stream::instance::{Identity, Instance};
+use weir_syntax::SharedFiles;
+use weir_sys::{process as system, users};
+
+use super::read::DetachedProcess;
+use super::{Fault, Invocation, Outside, Prepared, Startup, refused, said};
+use crate::limits::Capacity;
+use crate::process;
+
+/// A process with everything that it will serve; none of it is reachable yet.
+pub(super) struct BuiltProcess {
+    pub start: Startup,
+    pub parts: ProcessParts,
+    pub peers: PeersPlan,
+    /// Dropping them removes files without their paths.
+    pub ring_files: RingFiles,
+    pub outside: Outside,
+}
+
+/// The instance and the record of the process, before they refer to each other.
+pub(super) struct ProcessParts {
+    pub instance: Instance,
+    pub record: ProcessRecord,
+    pub relays: RelayListeners,
+    pub resolution: Resolution,
+    pub client: ClientPlan,
+}
+
+/// What resolves names while the process serves.
+pub(super) struct Resolution {
+    pub sections: Vec<Resolvers>,
+    pub name_servers: NameServersPlan,
+    pub states: SavedStates,
+}
+
+impl DetachedProcess {
+    /// Builds the live objects. Names are resolved, rings and log targets opened here.
+    pub fn build(self) -> Result<BuiltProcess, Fault> {
+        let DetachedProcess { start, prepared, outside } = self;
+        let Prepared { config, states, patterns, token_keys, variable_names, registry, environment, .. } =
+            prepared;
+        let (record, client, ring_files) = start.record(&config, &environment)?;
+        let record = ProcessRecord { patterns, token_keys, variable_names, registry, environment, ..record };
+        let sections = config.resolvers.clone();
+        let resolver = &start.resolver();
+        let fault = |faults: Vec<_>| refused(&faults, start.messages);
+        let mut peers = weir_assemble::peers(&config, resolver).map_err(fault)?;
+        let mut name_servers = weir_assemble::name_servers(&config, resolver).map_err(fault)?;
+        // Values are computed while the instance is built: variables of the process.
+        weir_expr::bound::set(config.global.tuning.buffer_size as usize);
+        let warn = |warning: weir_assemble::Warning| match warning.is_borne && start.global.zero_warning {
+            true => start.messages.announce(format!("config : {}", warning.text)),
+            false => start.messages.warning(format!("config : {}", warning.text)),
+        };
+        let notice = |notice: String| start.messages.announce(format!("config : {notice}"));
+        let options = Options { warn: &warn, notice: &notice, ..start.options(&record, resolver, &states) };
+        let relays = weir_assemble::relays(&config, &options).map_err(fault)?;
+        let built = weir_assemble::instance(config, options, &mut peers, &mut name_servers);
+        let BuiltInstance { instance, tls, log_sinks } = built.map_err(fault)?;
+        record.events.attach(&instance).map_err(fault)?;
+        let relays = relays.publish(&instance, &tls);
+        process::rehearse_threads(start.workers).map_err(said("Cannot start the workers"))?;
+        let record = ProcessRecord { tls: Some(tls), log_sinks, ..record };
+        let resolution = Resolution { sections, name_servers, states };
+        let parts = ProcessParts { instance, record, relays, resolution, client };
+        Ok(BuiltProcess { start, parts, peers, ring_files, outside })
+    }
+}
+
+impl Startup {
+    /// The system's resolver, as the command line wants it.
+    pub(super) fn resolver(&self) -> SystemResolver {
+        SystemResolver { ipv4_only: self.invocation.ipv4_only }
+    }
+
+    /// The record of the process, without the objects that expressions refer to; the plan of its client, and the files of its rings.
+    fn record(
+        &self,
+        config: &Config,
+        environment: &[String],
+    ) -> Result<(ProcessRecord, ClientPlan, RingFiles), Fault> {
+        let (global, resolver, messages) = (&self.global, &self.resolver(), self.messages);
+        let fault = |faults: Vec<_>| refused(&faults, messages);
+        let events = weir_assemble::events(config, resolver, self.invocation.ignore_unresolved);
+        let mut events = events.map_err(fault)?;
+        let ring_files = events.take_files();
+        let mailers = weir_assemble::mailers(config, resolver, |text: &str| messages.warning(text));
+        let mailers = mailers.map_err(fault)?;
+        let client = ClientPlan::new(config, resolver).map_err(fault)?;
+        let check_means = CheckMeans::new(config, environment)
+            .map_err(|error| Some(format!("External checks cannot be started: {error}.")))?;
+        let record = ProcessRecord {
+            events,
+            description: global.description.as_deref().map(str::to_owned),
+            messages: Some(messages),
+            limits: recorded_limits(&self.capacity, &self.invocation),
+            cli_connections_limit: global.stats_maxconn,
+            shares_idle: weir_assemble::shares_idle(global),
+            check_means,
+            mailers,
+            log_tag: global.log_tag.as_deref().unwrap_or(weir_assemble::DEFAULT_TAG).as_bytes().into(),
+            ..ProcessRecord::new(self.workers)
+        };
+        Ok((record, client, ring_files))
+    }
+
+    /// The options for building the instance, without functions for warnings and notices.
+    fn options<'o>(
+        &self,
+        record: &'o ProcessRecord,
+        resolver: &'o SystemResolver,
+        states: &'o SavedStates,
+    ) -> Options<'o> {
+        let hostname = users::host_name();
+        let soft = system::descriptor_limit().soft.unwrap_or(u64::MAX);
+        Options {
+            files: SharedFiles::new(SystemFiles),
+            workers: self.workers,
+            connections: self.capacity.maxconn,
+            open_files: u64::from(self.capacity.open_files).min(soft) as u32,
+            pipes: self.capacity.pipes,
+            frontend_connections: self.invocation.proxy_maxconn,
+            events: &record.events,
+            resolver,
+            states,
+            ignore_unknown_names: self.invocation.ignore_unresolved,
+            identity: Identity {
+                node: self.global.node.as_deref().unwrap_or(&hostname).to_owned(),
+                hostname,
+                process_id: system::id(),
+                started_us: weir_sched::wall_us(),
+                time_zone: weir_assemble::local_time_zone(&SystemFiles),
+            },
+            warn: &|_| {},
+            notice: &|_| {},
+        }
+    }
+}
+
+fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimits {
+    RecordedLimits {
+        connections: capacity.maxconn,
+        connections_hard: capacity.hard_maxconn,
+        open_files: capacity.open_files,
+        sockets: capacity.open_files,
+        pipes: capacity.pipes,
+        memory: invocation.memory_mb.unwrap_or(0) << 20,
+    }
+}

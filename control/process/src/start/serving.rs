@@ -1,0 +1,85 @@
+//! The serving process, until it ends.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_observe::Live;
+use weir_sched::{Runtime, Watchdog};
+
+use super::confined::all_log_sinks;
+use super::{End, Fault, Startup, said};
+use crate::lifecycle::{Lifecycle, ServedParts};
+use crate::process::Background;
+
+/// A process with running workers.
+pub(super) struct ServingProcess {
+    pub start: Startup,
+    pub live: Live,
+    pub lifecycle: Arc<Lifecycle>,
+    pub runtime: Runtime,
+    pub watchdog: Watchdog,
+    pub background: Option<Background>,
+}
+
+impl ServingProcess {
+    /// Reports to the master, to the shell and to the operator that the process serves.
+    pub fn ready(mut self) -> Result<ServingProcess, Fault> {
+        if let Some(mut link) = self.start.link.take() {
+            if let Some(null) = link.background.take() {
+                null.replace_standard_streams().map_err(said("Cannot go to the background"))?;
+            }
+            link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
+        }
+        self.start.messages.finish_startup();
+        if let Some(greeting) = &self.start.greeting {
+            // If standard output is closed, there is nowhere to report that.
+            let _ = writeln!(std::io::stdout(), "{greeting}");
+        }
+        if let Some(background) = self.background.take() {
+            background.ready();
+        }
+        Ok(self)
+    }
+
+    /// Waits for the end.
+    pub fn join(self) -> Result<End, Fault> {
+        let ServingProcess { start, live, lifecycle, runtime, watchdog, .. } = self;
+        let ended = runtime.join();
+        drop(watchdog);
+        if cfg!(feature = "lock-statistics") {
+            say_what_locks_cost(start.workers, live.record.started_ms);
+        }
+        flush_logs(lifecycle.parts(), &live);
+        // The process ends: the kernel frees its memory faster than destructors do.
+        std::mem::forget(live);
+        match (lifecycle.ended_by(), ended) {
+            (0, Ok(())) => Ok(End::Done),
+            (0, Err(_)) => Err(Some("A worker has died.".to_owned())),
+            (signal, _) => Ok(End::Signal(signal)),
+        }
+    }
+}
+
+/// Prints the cost of each kind of lock, and its share of the workers' time (R82, R83).
+fn say_what_locks_cost(workers: usize, started_ms: u64) {
+    let elapsed_ns = weir_sched::now().as_ms().saturating_sub(started_ms).saturating_mul(1_000_000);
+    for figures in weir_sync::lock_figures() {
+        let share = figures.share_of_run_time(workers, elapsed_ns);
+        // If standard error is closed, there is nowhere to report that.
+        let _ = writeln!(std::io::stderr(), "{figures}\tshare of run time: {share:.3} %");
+    }
+}
+
+/// Waits for a limited time until pending log lines and traces are written.
+fn flush_logs(served: &ServedParts, live: &Live) {
+    for sink in all_log_sinks(&served.instance, &served.relays.sinks, &served.peers.sinks) {
+        sink.flush(LAST_LOGS);
+    }
+    for sink in live.record.events.sinks.all() {
+        sink.flush(LAST_LOGS);
+    }
+}
+
+/// How long the end of the process waits for a slow reader of its logs.
+const LAST_LOGS: Duration = Duration::from_secs(1);

@@ -1,0 +1,214 @@
+//! The workers' settings from the global section: scheduling, memory, accepting.
+
+use weir_config::model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
+use weir_net::shortage::BufferLimits;
+use weir_sched::{ProfileMode, ProfileSettings, Settings, Tuning};
+use weir_stream::listener_handler::Spread;
+
+use crate::limits;
+
+/// The scheduler's settings.
+pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
+    Settings {
+        threads: workers,
+        processors: (1..=workers)
+            .map(|thread| {
+                let cpus = u16::try_from(thread).ok().and_then(|thread| global.cpu_map.cpus(thread));
+                cpus.unwrap_or_default().iter().map(|cpu| usize::from(*cpu)).collect()
+            })
+            .collect(),
+        most_poll_events: global.tuning.poll_events_max.map_or(200, |most| most as usize),
+        tuning: Tuning {
+            runqueue_depth: global.tuning.run_queue_depth.unwrap_or(Tuning::default().runqueue_depth),
+            low_latency: global.tuning.low_latency,
+            ..Tuning::default()
+        },
+        profiling: profiling(&global.profiling),
+    }
+}
+
+/// The measurements that workers make from the start.
+fn profiling(asked: &Profiling) -> ProfileSettings {
+    let mode = match asked.tasks {
+        TaskProfiling::Off => ProfileMode::Off,
+        TaskProfiling::Auto => ProfileMode::Auto,
+        TaskProfiling::On => ProfileMode::On,
+    };
+    ProfileSettings { mode, locks: asked.locks, memory: asked.memory_time }
+}
+
+/// The settings of each worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkerTuning {
+    /// The limits of buffers.
+    pub buffers: BufferLimits,
+    /// Bytes of free memory that each keeps.
+    pub hot_bytes: usize,
+    /// Connections to accept in one turn.
+    pub accept_batch: u32,
+    /// How connections are distributed over workers.
+    pub spread: Spread,
+    /// The duration from which a stream is on the timeline even if it ended well, in milliseconds.
+    pub timeline_slow_ms: u32,
+}
+
+impl WorkerTuning {
+    /// The settings for each of `workers`.
+    pub fn new(tuning: &Configured, workers: usize) -> Self {
+        let (size, hot_bytes) = (tuning.buffer_size as usize, tuning.hot_bytes as usize);
+        WorkerTuning {
+            buffers: BufferLimits {
+                size,
+                most: limits::buffers_of_all(tuning.buffers_max, tuning.buffers_reserve, workers),
+                kept: (hot_bytes / size.max(1)).max(limits::LEAST_BUFFERS),
+                reserve: tuning.buffers_reserve as usize,
+            },
+            hot_bytes,
+            timeline_slow_ms: tuning
+                .timeline_slow
+                .map_or(u32::MAX, |slow| u32::try_from(slow.as_millis()).unwrap_or(u32::MAX)),
+            accept_batch: tuning.accept_max.unwrap_or(ACCEPT_BATCH),
+            spread: match tuning.listener_queues {
+                ListenerQueues::Off => Spread::Keep,
+                ListenerQueues::On => Spread::LessLoaded,
+                ListenerQueues::Fair => Spread::InTurn,
+            },
+        }
+    }
+}
+
+/// The default of `tune.maxaccept` (manual): further connections wait for the next turn.
+const ACCEPT_BATCH: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use weir_config::model::TlsVerify;
+    use weir_config::vocabulary::{ConfigWord, DefaultValue, WordPlace, WordState, words};
+    use weir_stream::actions::ACTIONS;
+
+    use super::*;
+    use crate::fixture::live_with_global;
+    use crate::listening::plan;
+    use weir_assemble::CheckMeans;
+    use weir_observe::CheckedProcess;
+
+    const WORKERS: usize = 2;
+
+    /// Whether a word is accepted without effect; the configuration warns of each.
+    fn is_idle(word: &ConfigWord) -> bool {
+        word.help.contains("no effect")
+    }
+
+    /// Everything derived from a global section with this line, as text.
+    fn made_of(line: &str) -> String {
+        let text = format!(
+            "global\n expose-experimental-directives\n {line}\ndefaults\n timeout connect 1s\n timeout client 1s\n \
+             timeout server 1s\nlisten l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
+        );
+        let made = weir_sched::run(async move {
+            let (live, global) = live_with_global(&text);
+            let mut out = String::new();
+            let mut note = |what: &dyn std::fmt::Debug| writeln!(out, "{what:?}").expect("memory takes it");
+            note(&live.instance.limits);
+            note(&live.instance.pipes);
+            note(&live.instance.proxies[0].servers().servers()[0].settings());
+            note(&live.instance.variables().limit());
+            note(&scheduler(&global, WORKERS));
+            note(&WorkerTuning::new(&global.tuning, WORKERS));
+            note(&weir_assemble::updates_at_once(&global.tuning));
+            let means = CheckMeans { tuning: global.tuning.checks, ..CheckMeans::default() };
+            let view = CheckedProcess::new(&live.instance, live.downgrade());
+            note(&weir_assemble::checks(&live.instance, &means, Box::new(view)).load);
+            note(&plan::described(&live.instance, &global, WORKERS));
+            let rings = live.record.events.sinks.all().iter().filter_map(|sink| sink.as_ring());
+            note(&rings.map(|ring| ring.queues()).collect::<Vec<_>>());
+            let mut tls = global.tls.clone();
+            let defaults =
+                tls.line_defaults.drain(..).last().map(|(_, defaults)| defaults).unwrap_or_default();
+            note(&(defaults.extra_files, defaults.replaces_extension));
+            tls.server_verify.get_or_insert(TlsVerify::Required);
+            note(&tls);
+            out
+        });
+        made.expect("a worker").expect("it ends")
+    }
+
+    /// A keyword is either implemented or an error: none of `tune.*` is accepted and ignored.
+    #[test]
+    fn every_word_about_tuning_changes_something() {
+        let plain = made_of("");
+        let mut looked_at = 0;
+        for word in words(&ACTIONS) {
+            let concerns = word.place == WordPlace::Global && word.state == WordState::Ready;
+            let left_out = [&SAY_WHAT_IS_SO[..], &FORMER_NAMES, &SEEN_FROM_OUTSIDE, &ABOUT_NOTHING]
+                .iter()
+                .any(|names| names.contains(&word.name));
+            if !concerns || !word.name.starts_with("tune.") || left_out || is_idle(&word) {
+                continue;
+            }
+            let made = made_of(&format!("{} {}", word.name, word.example));
+            assert_ne!(made, plain, "'{} {}' changes nothing", word.name, word.example);
+            looked_at += 1;
+        }
+        assert!(looked_at > 20, "{looked_at}");
+    }
+
+    /// The manual's sentences that begin with a value: it changes nothing where it is written.
+    #[test]
+    fn defaults_are_what_the_manual_tells() {
+        let plain = made_of("");
+        let (mut looked_at, mut wrong) = (0, Vec::new());
+        for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
+            let Some(DefaultValue::Described(text)) = word.default else { continue };
+            let Some(told) = text.strip_prefix('`').and_then(|rest| rest.split('`').next()) else { continue };
+            looked_at += 1;
+            if made_of(&format!("{} {told}", word.name)) != plain {
+                wrong.push(format!("{} {told}", word.name));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert!(looked_at > 5, "{looked_at}");
+    }
+
+    /// R1, R39, R40: the three keywords of the scheduler reach it, and low latency is off by default.
+    #[test]
+    fn the_scheduler_is_set_up_as_written() {
+        let made = |lines: &str| {
+            let text = format!(
+                "global\n{lines}\ndefaults\n timeout connect 1s\n timeout client 1s\n timeout server 1s\nlisten l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n"
+            );
+            let settings = weir_sched::run(async move { scheduler(&live_with_global(&text).1, WORKERS) });
+            let Settings { tuning, most_poll_events, threads, .. } =
+                settings.expect("a worker").expect("it ends");
+            (tuning.runqueue_depth, tuning.low_latency, most_poll_events, threads)
+        };
+        assert_eq!(made(""), (200, false, 200, WORKERS));
+        let lines = " tune.runqueue-depth 77\n tune.sched.low-latency on\n tune.maxpollevents 33";
+        assert_eq!(made(lines), (77, true, 33, WORKERS));
+        assert_eq!(made(" tune.sched.low-latency off"), (200, false, 200, WORKERS));
+    }
+
+    /// These accept only what weir always does: certificates are never compressed, and 'auto' leaves that to the library.
+    const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.ssl.certificate-compression"];
+    /// The former name of a word that is tried itself (language/config/src/global/tests.rs); it warns.
+    const FORMER_NAMES: [&str; 1] = ["tune.ssl.capture-cipherlist-size"];
+    /// DHE is never negotiated, and all workers share one cache of sessions.
+    const ABOUT_NOTHING: [&str; 2] = ["tune.ssl.default-dh-param", "tune.ssl.force-private-cache"];
+    /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one, and
+    /// tests/ocsp_updates.py at what certificates are shown. How many
+    /// counters there are bounds what rules may name (language/config/src/proxy/tables.rs).
+    const SEEN_FROM_OUTSIDE: [&str; 10] = [
+        "tune.pattern.cache-size",
+        "tune.rcvbuf.frontend",
+        "tune.regex.on-limit",
+        "tune.regex.request-time",
+        "tune.renice.runtime",
+        "tune.renice.startup",
+        "tune.sndbuf.backend",
+        "tune.ssl.ocsp-update.maxdelay",
+        "tune.ssl.ocsp-update.mindelay",
+        "tune.stick-counters",
+    ];
+}

@@ -1,0 +1,113 @@
+//! Reports of stuck workers.
+//!
+//! They are written directly to standard error, because the worker may be stuck in any other output.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_sched::{Handle, Runtime, Stall, Watchdog};
+use weir_stream::instance::Instance;
+use weir_syntax::{Severity, classic_line};
+
+use weir_observe::work_target::place_of;
+
+/// Watches the workers until the returned value is dropped.
+pub(crate) fn start(
+    runtime: &Runtime,
+    instance: Arc<Instance>,
+    warn_after: Duration,
+) -> weir_sys::Result<Watchdog> {
+    let handle = runtime.handle();
+    runtime.watch(warn_after, move |stall| {
+        let streams = instance.figures.get(stall.worker).map_or(0, |figures| figures.streams_now.value());
+        let mut text = classic_line(severity(stall), weir_sys::process::id(), &describe(stall, streams));
+        if stall.deadly {
+            text.push_str(&everybody(&handle));
+        }
+        // The watchdog must not block: a warning does not wait for a reader, and the last message only shortly.
+        let patience_ms = if stall.deadly { LAST_WORDS_MS } else { 0 };
+        weir_sys::standard_error::write(text.as_bytes(), patience_ms);
+    })
+}
+
+/// How long the last message before ending the process waits for a reader, in milliseconds.
+const LAST_WORDS_MS: u32 = 100;
+
+fn severity(stall: &Stall) -> Severity {
+    if stall.deadly { Severity::Alert } else { Severity::Warning }
+}
+
+fn describe(stall: &Stall, streams: u64) -> String {
+    let thread = stall.worker + 1;
+    let at = match stall.kind {
+        Some(kind) => format!("'{}'", place_of(kind)),
+        None => "its own loop".to_owned(),
+    };
+    let woken =
+        stall.woken_at.map_or(String::new(), |place| format!(", woken at {}:{}", place.file(), place.line()));
+    let how = if stall.asleep { "waits for the kernel" } else { "computes" };
+    let milliseconds = stall.stuck_ns / 1_000_000;
+    let mut text = format!(
+        "Thread {thread} {how} in {at}{woken} and has given nobody else a turn for {milliseconds} ms; {streams} streams \
+         wait for it."
+    );
+    text.push_str(match stall {
+        Stall { deadly: true, .. } => " It is stuck: the process ends.",
+        Stall { asleep: true, .. } => " A slow disk or a pipe that nobody reads can hold it there.",
+        _ => {
+            " With 'set profiling tasks on', 'show profiling tasks' tells which kind of work takes how long, and what \
+             woke it."
+        }
+    });
+    text
+}
+
+/// What each worker is doing, one line each, for the analysis.
+fn everybody(handle: &Handle) -> String {
+    let mut text = String::new();
+    for worker in 0..handle.worker_count() {
+        let at = handle.running(worker).map_or_else(|| "no task".to_owned(), place_of);
+        let figures = handle.activity(worker, |activity| (activity.loops.value(), activity.queued.value()));
+        let (loops, queued) = figures.unwrap_or_default();
+        let _ = writeln!(text, "  thread {}: {at}, loops={loops} queued={queued}", worker + 1);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_sched::Kind;
+
+    static KIND: Kind = Kind::new("connection");
+
+    /// The report names the stuck kind of work and its place.
+    #[test]
+    fn a_stall_names_the_work_and_its_place() {
+        let here = std::panic::Location::caller();
+        let stall = Stall {
+            worker: 1,
+            kind: Some(&KIND),
+            woken_at: Some(here),
+            stuck_ns: 104_900_000,
+            asleep: false,
+            deadly: false,
+        };
+        let text = describe(&stall, 12);
+        let line = KIND.place.line();
+        let start = format!(
+            "Thread 2 computes in 'connection@control/process/src/watch.rs:{line}', woken at control/process/src/watch.rs:{} \
+             and has given nobody else a turn for 104 ms; 12 streams wait for it.",
+            here.line()
+        );
+        assert!(text.starts_with(&start), "{text}");
+        let deadly = describe(&Stall { deadly: true, kind: None, woken_at: None, ..stall }, 0);
+        assert!(deadly.starts_with("Thread 2 computes in its own loop and"), "{deadly}");
+        assert!(deadly.ends_with("the process ends."), "{deadly}");
+        let asleep = describe(&Stall { asleep: true, ..stall }, 0);
+        assert!(asleep.starts_with("Thread 2 waits for the kernel in "), "{asleep}");
+        // Each report gives advice.
+        assert!(text.contains("profiling") && asleep.contains("disk") && !deadly.contains("disk"));
+    }
+}

@@ -1,0 +1,89 @@
+//! Requests of the process itself: from what the global section says to who sends them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weir_client::{Client, Naming, Settings};
+use weir_config::model::{Config, HttpClient, OcspUpdates, Resolvers as Section};
+use weir_resolvers::Resolvers;
+use weir_tls::LiveUpstream;
+
+use super::milliseconds;
+use super::names::socket_address;
+use super::{BuildError, Resolver};
+
+/// What is known of requests of the process before anything serves.
+pub struct ClientPlan {
+    said: HttpClient,
+    /// How OCSP responses are renewed.
+    pub updates: OcspUpdates,
+    /// `ocsp-update.httpproxy`.
+    pub proxy: Option<SocketAddr>,
+    /// The section of name servers; none where names are not resolved.
+    section: Option<Box<str>>,
+    buffer_size: usize,
+}
+
+impl ClientPlan {
+    /// What a configuration says.
+    ///
+    /// # Errors
+    /// Names that nobody knows, delays that exclude each other.
+    pub fn new(config: &Config, resolver: &dyn Resolver) -> Result<Self, Vec<BuildError>> {
+        let mut errors = Vec::new();
+        let (said, updates) = (config.global.client.clone(), config.global.ocsp_updates.clone());
+        if let Some(at) = &updates.at
+            && updates.least_delay >= updates.most_delay
+        {
+            let message = format!(
+                "'ocsp-update.mindelay' ({}) must be lower than 'ocsp-update.maxdelay' ({}).",
+                updates.least_delay, updates.most_delay
+            );
+            errors.push(BuildError { at: at.clone(), message });
+        }
+        let proxy = updates.proxy.as_ref().and_then(|(host, port, at)| {
+            socket_address(host, *port, resolver)
+                .map_err(|unknown| {
+                    let message = format!("'ocsp-update.httpproxy' : invalid address: '{}'", unknown.0);
+                    errors.push(BuildError { at: at.clone(), message });
+                })
+                .ok()
+        });
+        let is_known = |name: &str| config.resolvers.iter().any(|section| *section.name == *name);
+        let section = match &said.resolvers {
+            _ if said.resolves_nothing => None,
+            Some((name, at)) if !is_known(name) => {
+                let message =
+                    format!("'httpclient.resolvers.id' : there is no 'resolvers' section '{name}'.");
+                errors.push(BuildError { at: at.clone(), message });
+                None
+            }
+            Some((name, _)) => Some(name.clone()),
+            None => is_known(Section::DEFAULT).then(|| Section::DEFAULT.into()),
+        };
+        let buffer_size = config.global.tuning.buffer_size as usize;
+        let plan = ClientPlan { said, updates, proxy, section, buffer_size };
+        if errors.is_empty() { Ok(plan) } else { Err(errors) }
+    }
+
+    /// Who sends requests.
+    pub fn client(&self, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Client {
+        let prefers_ipv4 = self.said.prefers_ipv4;
+        Client::new(Settings {
+            retries: self.said.retries,
+            connect_ms: milliseconds(self.said.connect_timeout),
+            answer_ms: ANSWER_MS,
+            largest_answer: self.buffer_size,
+            tls,
+            naming: self.section.clone().map(|section| Naming { resolvers, section, prefers_ipv4 }),
+        })
+    }
+}
+
+/// What is wrong with what a configuration says of the client.
+pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+    errors.extend(ClientPlan::new(config, resolver).err().into_iter().flatten());
+}
+
+/// How long an answer may take, in milliseconds: the language has no word for it.
+const ANSWER_MS: u64 = 10_000;

@@ -1,0 +1,98 @@
+//! Builds log farms from backends in log mode, the targets of `log backend@`.
+
+use std::sync::Arc;
+
+use weir_config::model::{self, BalanceArgument, Config, LogBalance, Mode};
+use weir_events::logger::LONGEST_LENGTH;
+use weir_events::{LogFormat, Sink};
+use weir_logs::farm::{LogFarm, LogTransport, Policy};
+use weir_logs::forward::{Forward, ForwardLine};
+use weir_stream::server::plan;
+use weir_sync::Ring;
+
+use super::BuildError;
+use super::backends;
+use super::events::Events;
+use super::links::line;
+use super::names::Resolver;
+use super::subjects;
+
+/// Creates the farms of a configuration. They get their servers when they are attached to their backends.
+pub(super) fn add(
+    events: &mut Events,
+    config: &Config,
+    queues: usize,
+    resolver: &dyn Resolver,
+    errors: &mut Vec<BuildError>,
+) {
+    for proxy in config.proxies.iter().filter(|proxy| proxy.mode() == Mode::Log) {
+        // A disabled backend has no servers: its lines are dropped.
+        let servers = if proxy.settings.disabled { &[][..] } else { &proxy.servers };
+        let mut transports = Vec::with_capacity(servers.len());
+        for server in servers {
+            match transport(events, config, proxy, server, queues, resolver) {
+                Ok(transport) => transports.push(transport),
+                Err(message) => errors.push(BuildError { at: server.at.clone(), message }),
+            }
+        }
+        let farm = Arc::new(LogFarm::new(Arc::clone(&proxy.name), policy(&proxy.settings), transports));
+        events.sinks.add_servers(&proxy.name, Arc::<LogFarm>::clone(&farm));
+        events.farms.push(farm);
+    }
+}
+
+fn transport(
+    events: &mut Events,
+    config: &Config,
+    proxy: &model::Proxy,
+    server: &model::Server,
+    queues: usize,
+    resolver: &dyn Resolver,
+) -> Result<LogTransport, String> {
+    let mut settings = server.settings.clone();
+    backends::resolve_server(&mut settings, resolver)?;
+    if server.datagrams {
+        return Ok(LogTransport::datagrams(
+            settings.source.as_deref().map(|said| plan::source(said, 0).into()),
+        ));
+    }
+    let name = format!("{}/{}", proxy.name, server.name);
+    let size = settings.log_buffer.unwrap_or(u64::from(config.global.tuning.buffer_size));
+    let size = usize::try_from(size).map_err(|_| "'log-bufsize' is too large".to_owned())?;
+    let ring = Ring::try_in_memory(size, queues)
+        .ok_or_else(|| format!("'log-bufsize': there are no {size} bytes of memory"))?;
+    let description = format!("lines on their way to log server {name}");
+    let sink = Sink::ring(&name, &description, LogFormat::Local, LONGEST_LENGTH, Arc::clone(&ring));
+    events.sinks.add(sink);
+    let sink = events.sinks.find(&name).expect("it was just added");
+    // Keywords for traffic are ignored; reading the configuration warned about them.
+    (settings.send_proxy, settings.proxy_v2) = (None, None);
+    let keep_alive = proxy.settings.options.server_keep_alive.then_some(&proxy.settings.server_keep_alive);
+    let line = ForwardLine {
+        connect_timeout: proxy.settings.timeouts.connect,
+        server_timeout: proxy.settings.timeouts.server,
+        ..line(&settings, keep_alive, proxy.settings.options.no_linger)
+    };
+    let forward = Forward::new(Arc::clone(sink), server.name.as_ref().into(), None, line);
+    let forward = Arc::new(forward);
+    events.add(
+        Arc::clone(&forward),
+        subjects::server(&proxy.name, &server.name),
+        server.at.clone(),
+        settings,
+    );
+    Ok(LogTransport::Ring { ring, forward })
+}
+
+fn policy(settings: &model::Settings) -> Policy {
+    let balance = &settings.balance;
+    match (balance.word.logs, &balance.argument) {
+        (Some(LogBalance::Turns), _) => Policy::Turns,
+        (Some(LogBalance::Sticky), _) => Policy::Sticky,
+        (Some(LogBalance::Hash), BalanceArgument::LogMessage(converters)) => {
+            Policy::Hash(Arc::clone(converters), backends::hash_type(settings.hash_type))
+        }
+        // There is no load to compare, so one draw is enough (manual, "balance").
+        _ => Policy::Random,
+    }
+}

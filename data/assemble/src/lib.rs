@@ -1,0 +1,421 @@
+//! Live objects made from a configuration: every object is created once, before any worker runs.
+//!
+//! [`Parsed::read`] reads the text, [`events`] makes sinks and rings for log lines, and [`instance`] makes the proxies with their servers,
+//! listeners and limits. Names are resolved and log targets opened here. The program and the integration tests of `data` build with it.
+//!
+//! The crate refuses to know the syntax of the configuration, the meaning of messages, and the process that serves. Begin with [`instance`].
+
+mod backends;
+mod checks;
+mod client;
+mod events;
+mod farms;
+#[cfg(test)]
+mod fixture;
+mod http2;
+mod links;
+mod listeners;
+mod logs;
+mod mail;
+mod names;
+mod parsed;
+mod peers;
+mod relays;
+mod resolvers;
+mod rings;
+mod states;
+mod subjects;
+mod tls;
+pub mod traces;
+mod verify;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
+use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
+use weir_events::LogSink;
+use weir_expr::context::DetachedContext;
+use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
+use weir_http::CaseMap;
+use weir_net::{ConnectionLimit, SocketSizes};
+use weir_stream::closing::Closing;
+use weir_stream::instance::{AddedServers, DescriptorMarks, Hooks, Identity, Instance, Limits, Proxy};
+use weir_stream::variables::VariableLimits;
+use weir_syntax::{Files, SharedFiles};
+use weir_tables::Table;
+
+pub use checks::CheckMeans;
+pub use checks::{CheckParts, checks, follow, plans};
+pub use client::ClientPlan;
+pub use events::{Events, RingFiles};
+pub use logs::LogSinks;
+pub use mail::mailers;
+pub use names::{NameError, Resolver, SystemResolver, address};
+pub use parsed::Parsed;
+pub use peers::{LivePeers, PeerListener, PeersPlan, peers, updates_at_once};
+pub use relays::{LiveRelays, RelayListener, RelayListeners, RelayPlan, RelayWay, relays};
+pub use resolvers::{LiveNames, resolvers};
+pub use resolvers::{NameServersPlan, name_servers};
+pub use rings::events;
+pub use states::SavedStates;
+pub use subjects::unknown_account;
+pub use tls::{LiveTls, RenewalFault, Subject, TlsBuilder, Warning};
+pub use verify::{Verified, verify};
+
+/// Values for the instance that come from the process rather than from the configuration.
+pub struct Options<'o> {
+    /// The number of workers.
+    pub workers: usize,
+    /// The computed connection limit of the process.
+    pub connections: u32,
+    /// The limit of open descriptors.
+    pub open_files: u32,
+    /// The limit of pipes (`maxpipes`).
+    pub pipes: u32,
+    /// `-N`: the default limit of frontends.
+    pub frontend_connections: Option<u32>,
+    /// The event sinks.
+    pub events: &'o Events,
+    /// Where files come from.
+    pub files: SharedFiles,
+    /// Turns names into addresses.
+    pub resolver: &'o dyn Resolver,
+    /// The servers' states in a former process.
+    pub states: &'o SavedStates,
+    /// `-dr`: servers whose names are unknown start in maintenance.
+    pub ignore_unknown_names: bool,
+    /// Facts about the process.
+    pub identity: Identity,
+    /// Called with warnings.
+    pub warn: &'o dyn Fn(Warning),
+    /// Called with what is worth knowing and may be meant.
+    pub notice: &'o dyn Fn(String),
+}
+
+/// Why the instance could not be built.
+#[derive(Debug)]
+pub struct BuildError {
+    /// The position of the fault in the configuration.
+    pub at: model::Location,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::fmt::Display for BuildError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "[{}] : {}", self.at, self.message)
+    }
+}
+
+/// The instance of a configuration, and objects of the process beside it.
+pub struct BuiltInstance {
+    /// The instance, without its hooks.
+    pub instance: Instance,
+    /// The TLS objects, for commands that change them.
+    pub tls: Arc<LiveTls>,
+    /// The open log targets of the global section, if TLS is used: changes of certificates are logged there.
+    pub log_sinks: Vec<Arc<LogSink>>,
+}
+
+/// Builds the instance. Links to peers and to name servers get their TLS settings and log targets. All faults are collected.
+///
+/// # Errors
+/// When a name is unknown or a log target cannot be opened.
+pub fn instance(
+    config: model::Config,
+    options: Options<'_>,
+    peers: &mut PeersPlan,
+    name_servers: &mut NameServersPlan,
+) -> Result<BuiltInstance, Vec<BuildError>> {
+    let mut errors = Vec::new();
+    let model::Config {
+        global,
+        proxies,
+        userlists,
+        tables,
+        health_checks,
+        certificate_stores,
+        peers: sections,
+        log_forwards,
+        ..
+    } = config;
+    let names = ProxyNames::new(&proxies);
+    let mut shared = SharedParts {
+        sinks: LogSinks::default(),
+        tls: TlsBuilder::new(&global, &health_checks, options.files.clone()),
+    };
+    shared.tls.load_stores(&certificate_stores);
+    let full_connections = backends::full_connections(&proxies, &options);
+    let mut built = Vec::with_capacity(proxies.len());
+    for (index, proxy) in proxies.into_iter().enumerate() {
+        built.push(make_proxy(
+            index,
+            proxy,
+            &global,
+            &options,
+            full_connections[index],
+            &mut shared,
+            &mut errors,
+        ));
+    }
+    options.events.secure(&mut shared.tls);
+    shared.tls.other_listeners(&global.sockets, &log_forwards);
+    peers.secure(&mut shared.tls);
+    name_servers.secure(&mut shared.tls);
+    peers.open_logs(&sections, &global, &options, &mut shared.sinks, &mut errors);
+    shared.tls.prepare_client(&global);
+    let mut log_sinks = Vec::new();
+    if shared.tls.speaks() && !global.logs.is_empty() {
+        let targets = global.logs.iter();
+        let at = model::Location::new("global".into(), 0);
+        log_sinks = logs::open_all(targets, &at, &global, &options, &mut shared.sinks, &mut errors);
+    }
+    std::mem::take(&mut shared.tls.warnings).into_iter().for_each(options.warn);
+    errors.append(&mut shared.tls.errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let tls = Arc::new(LiveTls::new(shared.tls));
+    let variables = process_variables(&global);
+    let pipes = weir_mux::Pipes::new(global.tuning.pipe_size.unwrap_or(0) as usize, options.pipes as usize);
+    let pipes = Arc::new(pipes);
+    let tables = tables.into_iter().map(|table| {
+        let made = match peers::audiences(&table, &sections) {
+            Some(audiences) if table.aggregate => Table::aggregate(table.declaration, audiences),
+            Some(audiences) => Table::shared(table.declaration, audiences),
+            None => Table::new(table.declaration),
+        };
+        Arc::new(made)
+    });
+    let tables = tables.collect();
+    let limits = limits(&global, &options);
+    let refused = weir_stream::errors::Refused::new(built.len(), limits.buffer_size);
+    let instance = Instance {
+        limits,
+        identity: options.identity,
+        proxies: built,
+        backends: names.backends,
+        frontends: names.frontends,
+        figures: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
+        rates: ProcessRates::new(options.workers),
+        connections: Arc::default(),
+        stopping: AtomicBool::new(false),
+        closing: Closing::new(global.close_spread),
+        keeps_quiet_clients: AtomicBool::new(false),
+        tables,
+        userlists,
+        pipes,
+        process_variables: RwLock::new(variables),
+        variable_bytes: Arc::default(),
+        refused,
+        hooks: Hooks::default(),
+    };
+    Ok(BuiltInstance { instance, tls, log_sinks })
+}
+
+/// The indices of proxies by name.
+struct ProxyNames {
+    backends: HashMap<Box<str>, usize>,
+    frontends: HashMap<Box<str>, usize>,
+}
+
+impl ProxyNames {
+    fn new(proxies: &[model::Proxy]) -> Self {
+        // Requests must not be sent to a log backend, even if a rule computes its name.
+        let takes_traffic = |proxy: &model::Proxy| proxy.is_backend() && proxy.mode() != model::Mode::Log;
+        let of = |wanted: fn(&model::Proxy) -> bool| {
+            let chosen = proxies.iter().enumerate().filter(|(_, proxy)| wanted(proxy));
+            chosen.map(|(index, proxy)| (Box::from(&*proxy.name), index)).collect()
+        };
+        ProxyNames { backends: of(takes_traffic), frontends: of(model::Proxy::is_frontend) }
+    }
+}
+
+/// Parts that proxies share while they are built: files are opened and read once.
+struct SharedParts {
+    sinks: LogSinks,
+    tls: TlsBuilder,
+}
+
+fn make_proxy(
+    index: usize,
+    mut config: model::Proxy,
+    global: &model::Global,
+    options: &Options<'_>,
+    full_connections: u32,
+    shared: &mut SharedParts,
+    errors: &mut Vec<BuildError>,
+) -> Proxy {
+    let workers = options.workers.max(1);
+    backends::resolve_sources(&mut config, options.resolver, errors);
+    let backend = config
+        .is_backend()
+        .then(|| backends::backend(index, &config, global, options, full_connections, errors));
+    let listeners = if config.settings.disabled {
+        Vec::new()
+    } else {
+        listeners::listeners(&config, workers, &mut shared.tls)
+    };
+    let configured_tls = shared.tls.servers(&config);
+    let log_sinks = logs::of_proxy(&config, global, options, &mut shared.sinks, errors);
+    let log_tag = config.settings.logging.tag.as_deref().or(global.log_tag.as_deref()).unwrap_or(DEFAULT_TAG);
+    let frontend_limit = config.settings.maxconn.or(options.frontend_connections).filter(|limit| *limit > 0);
+    let limit = frontend_limit.unwrap_or(options.connections);
+    Proxy {
+        index,
+        backend,
+        frontend_figures: FrontendFigures::new(workers),
+        backend_figures: Arc::new(BackendFigures::new(workers)),
+        added_servers: AddedServers::default(),
+        listeners,
+        configured_tls,
+        log_sinks,
+        log_tag: log_tag.as_bytes().into(),
+        connections: ConnectionLimit::new(),
+        connections_limit: AtomicU32::new(limit),
+        state: AtomicU32::new(0),
+        published: AtomicBool::new(!config.unpublished),
+        acceptors: Mutex::default(),
+        uses_request_line: asks_for_request_line(&config),
+        takes_fragments: config.takes_fragments(),
+        asked_userlists: config.asked_userlists(),
+        log_timing: weir_stream::log::LogTiming::of(&config),
+        timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
+        rulesets: rulesets(&config),
+        name: Arc::from(&*config.name),
+        config,
+    }
+}
+
+fn rulesets(config: &model::Proxy) -> u32 {
+    let present = RulesetKind::ALL.iter().filter(|kind| config.rules(**kind).next().is_some());
+    present.fold(0, |bits, kind| bits | 1 << *kind as u32)
+}
+
+/// Whether the request line may be used after the request was sent: rules on responses can.
+fn asks_for_request_line(config: &model::Proxy) -> bool {
+    let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
+    late.iter().any(|kind| config.rules(*kind).next().is_some())
+        || config.settings.unique_id_format.is_some()
+        || config.is_backend()
+}
+
+fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
+    let tuning = &global.tuning;
+    weir_net::tls_count::limit(global.limits.tls_connections);
+    Limits {
+        buffer_size: tuning.buffer_size as usize,
+        rewrite_reserve: tuning.rewrite_room() as usize,
+        // The start line counts as one (manual, "tune.http.maxhdr").
+        header_count: tuning.headers_max.saturating_sub(1),
+        log_uri_length: tuning.logged_uri_max as usize,
+        cookie_length: tuning.captured_cookie_max as usize,
+        connections: Arc::new(AtomicU32::new(options.connections)),
+        connection_rate: AtomicU32::new(global.limits.connection_rate),
+        session_rate: AtomicU32::new(global.limits.session_rate),
+        tls_rate: AtomicU32::new(global.limits.tls_rate),
+        h1: weir_mux::HeadOptions {
+            accept_payload_with_any_method: global.http1.payload_with_any_method,
+            keep_insecure_transfer_encoding: global.http1.keep_on_insecure_transfer_encoding,
+            ..weir_mux::HeadOptions::default()
+        },
+        h2_logged_errors: global.http2.logged_errors,
+        h2: http2::limits(global, &global.http2.clients),
+        h2_pace: http2::pace(global, &global.http2.clients),
+        h2_server: http2::limits(global, &global.http2.servers),
+        h2_server_pace: http2::pace(global, &global.http2.servers),
+        header_case: header_case(&global.http1.adjusted_names),
+        client_sockets: SocketSizes {
+            receive_buffer: tuning.receive_buffers.client,
+            send_buffer: tuning.send_buffers.client,
+            unsent_low_mark: tuning.unsent_low_marks.client,
+        },
+        server_sockets: SocketSizes {
+            receive_buffer: tuning.receive_buffers.server,
+            send_buffer: tuning.send_buffers.server,
+            unsent_low_mark: tuning.unsent_low_marks.server,
+        },
+        variables: VariableLimits::of(&tuning.variable_sizes),
+        error_codes: global.error_codes.clone(),
+        failure_codes: global.failure_codes.clone(),
+        descriptors: DescriptorMarks::of(
+            options.open_files,
+            tuning.pool_low_descriptors,
+            tuning.pool_high_descriptors,
+        ),
+    }
+}
+
+fn header_case(names: &[Box<str>]) -> Option<CaseMap> {
+    let mut map = CaseMap::default();
+    for name in names {
+        map.insert(name.as_bytes());
+    }
+    (!map.is_empty()).then_some(map)
+}
+
+/// The process's variables, with the values that the global section gives.
+fn process_variables(global: &model::Global) -> VariableStore {
+    let limit = global.tuning.variable_sizes.process.or(global.tuning.variable_sizes.global);
+    let mut context = DetachedContext {
+        variables: VariableStore::with_limit(limit.map(|limit| limit as usize)),
+        ..Default::default()
+    };
+    for variable in &global.variables {
+        let value = match &variable.value {
+            ProcessValue::Expression(expression) => {
+                expression.evaluate(&mut context).into_owned().sample().map(|sample| sample.value)
+            }
+            ProcessValue::Format(format) => {
+                let mut text = Vec::new();
+                format.render(&mut context, &mut text);
+                Some(Value::Str(text.into()))
+            }
+        };
+        if let Some(value) = value {
+            context.set_variable(variable.name, value, SetCondition::ALWAYS);
+        }
+    }
+    context.variables
+}
+
+/// The backend's settings of a server that is added at run time.
+pub fn added_server(config: &model::Server, shares_idle: bool) -> weir_backend::ServerSettings {
+    weir_backend::ServerSettings {
+        disabled: config.settings.disabled,
+        ..backends::added_server(config, shares_idle)
+    }
+}
+
+/// Whether workers may take each other's idle connections.
+pub fn shares_idle(global: &model::Global) -> bool {
+    global.tuning.idle_connections != ConnectionSharing::Off
+}
+
+/// The largest description of a time zone, in bytes: many times as large as any that is in use.
+const LARGEST_TIME_ZONE: u64 = 1 << 20;
+
+/// The local time zone, as `/etc/localtime` describes it; UTC without it.
+#[must_use]
+pub fn local_time_zone(files: &dyn Files) -> TimeZone {
+    let named = std::env::var("TZ").ok().filter(|name| !name.is_empty());
+    let path = match &named {
+        Some(name) => format!("/usr/share/zoneinfo/{}", name.trim_start_matches(':')),
+        None => "/etc/localtime".to_owned(),
+    };
+    let zone = files.read(&path, LARGEST_TIME_ZONE).ok().and_then(|bytes| TimeZone::parse(&bytes));
+    zone.unwrap_or_else(|| TimeZone::fixed(0, "UTC"))
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What log lines are tagged with unless `log-tag` says otherwise: what log processors of this language look for.
+pub const DEFAULT_TAG: &str = "haproxy";
+
+#[cfg(test)]
+mod tests;

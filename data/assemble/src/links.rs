@@ -1,0 +1,110 @@
+//! Builds links: connections of the process itself that lines with the words of servers describe.
+
+use std::sync::Arc;
+
+use weir_config::model::{self, SendProxy, ServerSettings, TcpKeepAlive};
+use weir_logs::forward::ForwardLine;
+use weir_net::{Link, LinkTls};
+use weir_proxy::{Addresses, Command, Transport, V2};
+use weir_stream::server::plan;
+use weir_sys::Address;
+
+use super::TlsBuilder;
+
+/// How a peer or a name server will be connected to.
+#[derive(Debug)]
+pub(super) struct PlannedLink {
+    /// Its name in messages.
+    subject: String,
+    at: model::Location,
+    pub(super) address: Address,
+    pub(super) settings: Arc<ServerSettings>,
+    tls: Option<LinkTls>,
+}
+
+impl PlannedLink {
+    pub(super) fn new(
+        subject: String,
+        at: &model::Location,
+        address: Address,
+        settings: &Arc<ServerSettings>,
+    ) -> PlannedLink {
+        let (at, settings) = (at.clone(), Arc::clone(settings));
+        PlannedLink { subject, at, address, settings, tls: None }
+    }
+
+    /// Builds the TLS settings, and records their faults.
+    pub(super) fn secure(&mut self, tls: &mut TlsBuilder) {
+        self.tls = tls.log_server(self.subject.clone(), &self.settings, &self.at);
+    }
+
+    /// Makes it live.
+    pub(super) fn publish(self) -> Link {
+        let settings = &*self.settings;
+        let mut link = Link::to(self.address);
+        link.socks4 = plan::socks4(settings);
+        let source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
+        link.source = source.into();
+        link.options = plan::options(Some(settings), None, false);
+        link.header = header(settings);
+        link.tls = self.tls;
+        link
+    }
+}
+
+/// How a log server with these settings, all names resolved, is connected to.
+pub(super) fn line(
+    settings: &ServerSettings,
+    keep_alive: Option<&TcpKeepAlive>,
+    no_linger: bool,
+) -> ForwardLine {
+    let source = settings.source.as_deref().map(|said| plan::source(said, 0)).unwrap_or_default();
+    ForwardLine {
+        socks4: plan::socks4(settings),
+        source: source.into(),
+        options: plan::options(Some(settings), keep_alive, no_linger),
+        header: header(settings),
+        framing: settings.framing,
+        ..ForwardLine::default()
+    }
+}
+
+/// The beginning of a connection: a PROXY header without a client (UNKNOWN or LOCAL), if configured; otherwise empty.
+fn header(settings: &ServerSettings) -> Box<[u8]> {
+    let mut header = Vec::new();
+    match settings.send_proxy {
+        None => {}
+        Some(SendProxy::V1) => weir_proxy::write_v1(Addresses::Unknown, &mut header),
+        Some(SendProxy::V2) => {
+            let checksum = settings.proxy_v2.as_ref().is_some_and(|header| header.crc32c);
+            let local = V2 {
+                command: Command::Local,
+                transport: Transport::Unspecified,
+                addresses: Addresses::Unknown,
+                tlvs: &[],
+                checksum,
+            };
+            // Only TLVs can be too long.
+            let _ = weir_proxy::write_v2(&local, &mut header);
+        }
+    }
+    header.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_without_a_client_has_a_header_that_says_so() {
+        let of = |send_proxy| header(&ServerSettings { send_proxy, ..ServerSettings::default() });
+        assert!(of(None).is_empty());
+        assert_eq!(*of(Some(SendProxy::V1)), *b"PROXY UNKNOWN\r\n");
+        let v2 = of(Some(SendProxy::V2));
+        let header = weir_proxy::parse(&v2).expect("a header").expect("all of it");
+        assert_eq!(
+            (header.command, header.addresses, header.length),
+            (Command::Local, Addresses::Unknown, v2.len())
+        );
+    }
+}

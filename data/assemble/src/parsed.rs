@@ -1,0 +1,49 @@
+//! A configuration from its text, with the objects that its expressions refer to.
+
+use std::sync::Arc;
+
+use weir_config::{Inputs, Outcome};
+use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
+use weir_stream::actions::ACTIONS;
+use weir_stream::fetch::FETCHES;
+use weir_syntax::{ConditionContext, Environment, SourceMap};
+
+/// A configuration that was read, and what its expressions use.
+pub struct Parsed {
+    /// The configuration, its environment and its diagnostics.
+    pub outcome: Outcome,
+    /// The fetches that its expressions may use.
+    pub registry: Arc<Registry>,
+    /// The sets of patterns that it loaded.
+    pub patterns: Arc<PatternStore>,
+    /// The public keys that it loaded.
+    pub token_keys: TokenKeys,
+    /// The names of its variables.
+    pub variable_names: Arc<VariableNames>,
+}
+
+impl Parsed {
+    /// Reads these files. `loader` reads the files that they name; `.if` tests the `conditions`.
+    pub fn read(
+        sources: &SourceMap,
+        loader: &dyn Loader,
+        conditions: &dyn ConditionContext,
+        environment: Environment,
+    ) -> Parsed {
+        let registry = Arc::new(Registry::new(FETCHES.iter().map(|row| &row.decl)));
+        let (patterns, variable_names) = (Arc::new(PatternStore::new()), Arc::new(VariableNames::new()));
+        let token_keys = TokenKeys::new();
+        let inputs = Inputs {
+            sources,
+            loader,
+            registry: &registry,
+            actions: &ACTIONS,
+            patterns: &patterns,
+            token_keys: &token_keys,
+            variables: &variable_names,
+            conditions,
+        };
+        let outcome = weir_config::parse(inputs, environment);
+        Parsed { outcome, registry, patterns, token_keys, variable_names }
+    }
+}

@@ -1,0 +1,154 @@
+//! Builds the receivers and targets of `log-forward` sections.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_config::model::{self, Bind, Config};
+use weir_events::LogSink;
+use weir_logs::relay::{ForwardListener, Relay, Relays};
+use weir_stream::instance::Instance;
+use weir_tls::ChooseServer;
+
+use super::logs::{self, LogSinks};
+use super::{BuildError, LiveTls, Options, listeners};
+
+/// All `log-forward` sections of the process.
+#[derive(Debug)]
+pub struct LiveRelays {
+    /// Their shared state.
+    pub shared: Arc<Relays>,
+    /// The listeners for messages.
+    pub listeners: Vec<Arc<RelayListener>>,
+    /// Their targets.
+    pub sinks: Vec<Arc<LogSink>>,
+}
+
+/// The listeners and targets of all `log-forward` sections.
+#[derive(Debug, Default)]
+pub struct RelayListeners {
+    /// The listeners for messages.
+    pub listeners: Vec<Arc<RelayListener>>,
+    /// The targets.
+    pub sinks: Vec<Arc<LogSink>>,
+}
+
+/// One address of a `bind` or `dgram-bind` line.
+#[derive(Debug)]
+pub struct RelayListener {
+    /// The line, with only this address.
+    pub bind: Bind,
+    /// The section's name.
+    pub section: Arc<str>,
+    /// How many connections may wait to be accepted.
+    pub backlog: u32,
+    /// Its index among such listeners: the worker that reads datagrams differs from one to the next.
+    pub number: usize,
+    /// The handler of its messages.
+    pub way: RelayWay,
+}
+
+/// How messages arrive at a listener.
+#[derive(Clone, Debug)]
+pub enum RelayWay {
+    /// Over connections.
+    Stream(Arc<ForwardListener>),
+    /// As datagrams.
+    Datagrams(Arc<Relay>),
+}
+
+/// Sections that are not live yet.
+#[derive(Debug, Default)]
+pub struct RelayPlan(Vec<(model::LogForward, Vec<Arc<LogSink>>)>);
+
+/// Opens the targets of all sections.
+///
+/// # Errors
+/// When a name is unknown or a target cannot be opened. All faults are collected.
+pub fn relays(config: &Config, options: &Options<'_>) -> Result<RelayPlan, Vec<BuildError>> {
+    let (mut sinks, mut errors) = (LogSinks::default(), Vec::new());
+    let plan = config.log_forwards.iter().map(|section| {
+        let targets = section.targets.iter();
+        let opened = logs::open_all(targets, &section.at, &config.global, options, &mut sinks, &mut errors);
+        (section.clone(), opened)
+    });
+    let plan = RelayPlan(plan.collect());
+    if errors.is_empty() { Ok(plan) } else { Err(errors) }
+}
+
+impl RelayPlan {
+    /// Makes the listeners of the sections.
+    pub fn publish(self, instance: &Instance, tls: &LiveTls) -> RelayListeners {
+        let mut open = RelayListeners::default();
+        for (section, sinks) in self.0 {
+            open.add(section, sinks, tls, instance.limits.connections.load(Relaxed));
+        }
+        open
+    }
+}
+
+impl RelayListeners {
+    /// The sections of a process that serves this instance.
+    pub fn live(self, instance: &Arc<Instance>) -> LiveRelays {
+        let (of_connections, of_sessions) = (Arc::clone(instance), Arc::clone(instance));
+        let shared = Relays::new(
+            instance.figures.len(),
+            Arc::clone(&instance.connections),
+            Arc::clone(&instance.limits.connections),
+            Box::new(move || count_connection(&of_connections)),
+            Box::new(move |facts| of_sessions.count_tls_session(facts)),
+        );
+        LiveRelays { shared: Arc::new(shared), listeners: self.listeners, sinks: self.sinks }
+    }
+}
+
+/// Senders count in the totals of the process, as clients of the runtime API do.
+fn count_connection(instance: &Instance) {
+    if let Some(figures) = instance.figures.get(weir_sched::worker_index()) {
+        figures.connections.increment();
+    }
+}
+
+impl RelayListeners {
+    fn add(
+        &mut self,
+        section: model::LogForward,
+        sinks: Vec<Arc<LogSink>>,
+        tls: &LiveTls,
+        process_limit: u32,
+    ) {
+        self.sinks.extend(sinks.iter().cloned());
+        let limit = section.maxconn.unwrap_or(process_limit);
+        let relay = Arc::new(Relay {
+            name: Arc::clone(&section.name),
+            sinks,
+            unparsed: section.unparsed,
+            lines_only: section.lines_only,
+            host: section.host,
+            client_timeout: section.client_timeout,
+            connections: Arc::default(),
+            connections_limit: limit,
+        });
+        for bind in &section.binds {
+            let backlog = bind.options.backlog.or(section.backlog).or(bind.options.maxconn).unwrap_or(limit);
+            let secure = tls.listener(bind);
+            for bind in listeners::single(bind) {
+                let listener = Arc::new(ForwardListener {
+                    relay: Arc::clone(&relay),
+                    accept_proxy: bind.options.accept_proxy,
+                    tls: secure.clone().map(|listener| listener as Arc<dyn ChooseServer>),
+                    connections: Arc::default(),
+                    connections_limit: bind.options.maxconn.unwrap_or(u32::MAX),
+                });
+                self.listen(&section, bind, backlog, RelayWay::Stream(listener));
+            }
+        }
+        for bind in section.datagram_binds.iter().flat_map(listeners::single) {
+            self.listen(&section, bind, 0, RelayWay::Datagrams(Arc::clone(&relay)));
+        }
+    }
+
+    fn listen(&mut self, section: &model::LogForward, bind: Bind, backlog: u32, way: RelayWay) {
+        let (section, number) = (Arc::clone(&section.name), self.listeners.len());
+        self.listeners.push(Arc::new(RelayListener { bind, section, backlog, number, way }));
+    }
+}

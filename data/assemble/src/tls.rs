@@ -1,0 +1,651 @@
+//! Builds TLS listeners: reads files, looks up OpenSSL's names, and prepares handshakes.
+//!
+//! Parameters that rustls does not support are not an error as long as others are left: one warning per line lists those that
+//! have no effect. Required parameters that do not exist are an error with a suggestion.
+
+mod authorities;
+mod defaults;
+mod layers;
+mod live;
+mod renewals;
+mod servers;
+mod settings;
+mod stores;
+#[cfg(test)]
+mod tests;
+mod unused;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_config::CrtListLine;
+use weir_config::model::{
+    self, Bind, BindTls, CertificateFiles, CertificateSource, Location, TlsOptions, TlsVerify,
+};
+use weir_net::Clock;
+use weir_syntax::{FileKind, SharedFiles};
+use weir_tls::clock::TimeProvider;
+use weir_tls::forge::Forger;
+use weir_tls::passphrase::Passphrases;
+use weir_tls::resumption::{Scope, SessionCache, tickets};
+use weir_tls::rustls::KeyLog;
+use weir_tls::rustls::server::ProducesTickets;
+use weir_tls::ticket_keys::TicketKeys;
+use weir_tls::{
+    Base, Certificate, CertificatePaths, Entry, Listener, ListenerSettings, LiveListener, LiveUpstream,
+    Loader, Part, describe,
+};
+
+use super::BuildError;
+use super::subjects;
+use authorities::AuthorityFiles;
+use defaults::{OrderedDefaults, issuer_chains};
+use layers::{Layers, Side};
+pub use live::LiveTls;
+use live::{LiveBind, LiveServer};
+use renewals::Renewals;
+pub use renewals::{RenewalFault, Subject};
+
+/// Builds TLS settings from a configuration, and rebuilds those that change at run time.
+pub struct TlsBuilder {
+    defaults: OrderedDefaults,
+    loader: Loader,
+    /// The names of certificates by the paths in lines: a file has one, a folder or a bundle several.
+    paths: HashMap<String, Vec<Box<str>>>,
+    /// Certificates by name, shared by lines. None for those that are still empty.
+    certificates: BTreeMap<Box<str>, Option<Arc<Certificate>>>,
+    /// The files of certificates that are named individually, by certificate name.
+    files: HashMap<Box<str>, CertificatePaths>,
+    authorities: AuthorityFiles,
+    /// Certificate lists by name: list files, and folders.
+    lists: BTreeMap<Box<str>, Vec<ListedLine>>,
+    sessions: Option<Arc<SessionCache>>,
+    /// Whose OCSP responses are renewed.
+    renewals: Renewals,
+    /// What requests of the process itself need.
+    client: Option<Arc<LiveUpstream>>,
+    /// `tune.ssl.cachesize`.
+    cache_size: usize,
+    /// `tune.ssl.ssl-ctx-cache-size`.
+    generated: usize,
+    /// `tune.ssl.lifetime`, in seconds.
+    lifetime: u64,
+    /// How many bytes of early data a client may send, if it may.
+    early_data: u32,
+    /// `tune.ssl.capture-buffer-size`: how many bytes of each client's hello are kept.
+    captured: usize,
+    /// `tune.ssl.keylog`: the log that keeps keys.
+    key_log: Option<Arc<dyn KeyLog>>,
+    /// Ticket keys by file, shared by lines. The file named last is the first.
+    ticket_keys: VecDeque<Arc<TicketKeys>>,
+    /// The position of `ssl-dh-param-file`.
+    dh_parameters: Option<Location>,
+    /// Whether anything uses TLS.
+    speaks: bool,
+    /// The built listeners, for changes at run time.
+    binds: Vec<LiveBind>,
+    servers: Vec<LiveServer>,
+    /// Whether no file may be read any more: only known files can be used.
+    keeps_to_known_files: bool,
+    /// The `healthcheck` sections that connect with TLS whatever the server does.
+    secure_sections: Vec<Arc<str>>,
+    /// Warnings.
+    pub warnings: Vec<Warning>,
+    /// Faults that prevent the start.
+    pub errors: Vec<BuildError>,
+}
+
+/// The first folder or list of a line, if all of them are empty.
+fn empty_source(tls: &BindTls) -> Option<&str> {
+    tls.certificates.first().map(|source| match source {
+        CertificateSource::Path(path) | CertificateSource::List(path) => &**path,
+    })
+}
+
+/// Something that the operator should know of what was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What.
+    pub text: String,
+    /// Whether the start goes on where warnings end it (`zero-warning`), and this is a notice.
+    pub is_borne: bool,
+}
+
+impl Warning {
+    /// A warning that counts.
+    fn new(text: String) -> Warning {
+        Warning { text, is_borne: false }
+    }
+}
+
+/// A line of a certificate list, unparsed: the effect of its options depends on the `bind` line.
+#[derive(Clone, Debug)]
+struct ListedLine {
+    number: usize,
+    text: Box<str>,
+    /// Whether it is only the path of a certificate: a file of a folder.
+    is_path: bool,
+}
+
+impl TlsBuilder {
+    /// A builder for a configuration with this global section.
+    pub fn new(global: &model::Global, health_checks: &[model::HealthCheck], files: SharedFiles) -> Self {
+        let defaults = OrderedDefaults::of(global);
+        let (mut remarks, mut errors) = (Vec::new(), Vec::new());
+        TlsBuilder {
+            authorities: AuthorityFiles::new(files.clone()),
+            loader: Loader {
+                issuers: Arc::new(issuer_chains(global, &files, &mut remarks, &mut errors)),
+                files,
+                extra: defaults.extra_files,
+                replaces_extension: defaults.replaces_extension,
+                skips_self_issued: global.tls.skips_self_issued,
+                passphrases: Arc::new(defaults::passphrases(global)),
+            },
+            defaults,
+            paths: HashMap::new(),
+            certificates: BTreeMap::new(),
+            files: HashMap::new(),
+            lists: BTreeMap::new(),
+            sessions: None,
+            renewals: Renewals::of(global),
+            client: None,
+            cache_size: global.tls.sessions as usize,
+            generated: global.tls.generated_certificates as usize,
+            lifetime: global.tls.session_lifetime.as_secs(),
+            early_data: early_data(global),
+            captured: (global.tls.captured_hello as usize).min(MOST_CAPTURED),
+            key_log: global.tls.logs_keys.then(weir_tls::keep_keys),
+            ticket_keys: VecDeque::new(),
+            dh_parameters: global.tls.dh_parameters.clone(),
+            speaks: false,
+            binds: Vec::new(),
+            servers: Vec::new(),
+            keeps_to_known_files: false,
+            secure_sections: health_checks
+                .iter()
+                .filter(|section| section.scripts.connects_over_tls())
+                .map(|section| Arc::clone(&section.name))
+                .collect(),
+            warnings: remarks.into_iter().map(Warning::new).collect(),
+            errors,
+        }
+    }
+
+    /// Builds everything of a configuration, only to find its faults.
+    pub fn check(config: &model::Config, files: SharedFiles) -> Self {
+        let mut builder = TlsBuilder::new(&config.global, &config.health_checks, files);
+        builder.load_stores(&config.certificate_stores);
+        for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
+            builder.declare_certificates(proxy);
+            for bind in &proxy.binds {
+                let _ = builder.listener(&proxy.name, bind, proxy.mode() == model::Mode::Http);
+            }
+            let _ = builder.servers(proxy);
+            for server in proxy.servers.iter().filter(|_| proxy.mode() == model::Mode::Log) {
+                let _ = builder.log_server(
+                    subjects::server(&proxy.name, &server.name),
+                    &server.settings,
+                    &server.at,
+                );
+            }
+        }
+        builder.other_listeners(&config.global.sockets, &config.log_forwards);
+        builder.prepare_client(&config.global);
+        for section in config.peers.iter().filter(|section| section.is_shared()) {
+            let bind = section.bind.iter();
+            bind.for_each(|bind| _ = builder.listener(&section.name, bind, false));
+            for peer in &section.peers {
+                let _ = builder.log_server(subjects::peer(section, peer), &peer.settings, &peer.at);
+            }
+        }
+        for section in &config.resolvers {
+            for server in &section.name_servers {
+                let _ =
+                    builder.log_server(subjects::name_server(section, server), &server.settings, &server.at);
+            }
+        }
+        for section in &config.rings {
+            for server in section.servers.iter().filter(|server| !server.settings.disabled) {
+                let _ = builder.log_server(
+                    subjects::server(&section.name, &server.name),
+                    &server.settings,
+                    &section.at,
+                );
+            }
+        }
+        builder
+    }
+
+    /// Whether somebody speaks TLS, by what was made so far.
+    pub fn speaks(&self) -> bool {
+        self.speaks
+    }
+
+    /// What the global section says of TLS and never has an effect is warned of once somebody speaks it.
+    fn note_speaker(&mut self) {
+        weir_tls::set_capture(self.captured);
+        if std::mem::replace(&mut self.speaks, true) {
+            return;
+        }
+        if let Some(at) = self.dh_parameters.take() {
+            let text = "'ssl-dh-param-file' has no effect: DHE is never negotiated, ECDHE is.";
+            self.warnings.push(Warning::new(format!("[{at}] : {text}")));
+        }
+    }
+
+    fn refuse(&mut self, at: &Location, message: impl Into<String>) {
+        self.errors.push(BuildError { at: at.clone(), message: message.into() });
+    }
+
+    /// The listener for a `bind` line with `ssl`; none without, or with a fault, which is recorded. With
+    /// `http`, clients may choose among the versions of HTTP if the line has no `alpn`.
+    pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
+        self.authorities.forget_used();
+        self.defaults.enter(&bind.at, &mut self.loader);
+        let bind = self.with_protocols(bind, http);
+        let live = Arc::new(LiveListener::new(self.make_listener(&bind)?));
+        let files = self.authorities.used();
+        self.binds.push(LiveBind { frontend: frontend.into(), bind, live: Arc::clone(&live), files });
+        Some(live)
+    }
+
+    /// The line with a default list of HTTP versions as `alpn`; certificate lists may have others.
+    fn with_protocols(&self, bind: &Bind, http: bool) -> Bind {
+        let mut bind = bind.clone();
+        if let Some(tls) = bind.options.tls.as_deref_mut()
+            && http
+            && !self.defaults.listener.name_protocols()
+        {
+            tls.options.protocols.get_or_insert_with(|| ["h2", "http/1.1"].map(Into::into).into());
+        }
+        bind
+    }
+
+    /// Builds the listeners of `bind` lines without traffic: for operators and senders of log messages.
+    pub fn other_listeners(&mut self, sockets: &[Bind], log_forwards: &[model::LogForward]) {
+        for bind in sockets {
+            let _ = self.listener(OPERATORS, bind, false);
+        }
+        for section in log_forwards {
+            for bind in &section.binds {
+                let _ = self.listener(&section.name, bind, false);
+            }
+        }
+    }
+
+    fn make_listener(&mut self, bind: &Bind) -> Option<Listener> {
+        self.defaults.enter(&bind.at, &mut self.loader);
+        let tls = bind.options.tls.as_deref()?;
+        if !tls.enabled {
+            self.check_unused(bind, tls);
+            return None;
+        }
+        self.note_speaker();
+        let before = self.errors.len();
+        let strict = tls.strict_names.unwrap_or(self.defaults.strict_names);
+        let mut entries = Vec::new();
+        for path in &tls.default_certificates {
+            self.add_path(&mut entries, bind, tls, path, true);
+        }
+        for source in &tls.certificates {
+            match source {
+                CertificateSource::Path(path) => self.add_path(&mut entries, bind, tls, path, false),
+                CertificateSource::List(path) => self.add_list(&mut entries, bind, tls, path),
+            }
+        }
+        if self.errors.len() > before {
+            return None;
+        }
+        if entries.is_empty() && !strict {
+            let message = match empty_source(tls) {
+                None => format!("no SSL certificate specified for bind '{}' (use 'crt').", bind.spelling),
+                Some(source) => format!(
+                    "'bind {}' : there is no certificate in '{source}' yet. Add one, or 'strict-sni' to the line: weir then starts, \
+                     and refuses handshakes until a reload finds one.",
+                    bind.spelling
+                ),
+            };
+            self.refuse(&bind.at, message);
+            return None;
+        }
+        let forger = self.forger(bind, tls)?;
+        if entries.is_empty() && forger.is_none() {
+            let text = format!(
+                "'bind {}' has 'strict-sni' and no certificate: each handshake fails until one is added. 'crt' names some.",
+                bind.spelling
+            );
+            self.warn(&bind.at, &text);
+        }
+        Some(Listener::new(strict, entries).with_forger(forger))
+    }
+
+    fn refuse_line(&mut self, bind: &Bind, path: &str, line: &ListedLine, fault: &str) {
+        let text = format!("'bind {}' : 'crt-list' : {path}, line {}: {fault}.", bind.spelling, line.number);
+        self.refuse(&bind.at, text);
+    }
+
+    /// Who makes certificates for names that nobody has, if somebody does; the outer none when that cannot be, which is noted.
+    fn forger(&mut self, bind: &Bind, tls: &BindTls) -> Option<Option<Arc<Forger>>> {
+        if !tls.generates {
+            return Some(None);
+        }
+        let made = match &tls.signer {
+            None => Err("'generate-certificates' needs an authority that signs: add 'ca-sign-file <file>'."
+                .to_owned()),
+            Some(file) => {
+                let file = based(file, self.defaults.global.authority_base.as_deref());
+                let files = CertificatePaths { certificate: file.clone(), ..Default::default() };
+                let size = self.generated;
+                let loaded = match &tls.signer_passphrase {
+                    None => self.loader.load_files(&file, &files),
+                    Some(passphrase) => {
+                        let passphrases = Arc::new(Passphrases::of(passphrase));
+                        let loader = Loader { passphrases, ..self.loader.clone() };
+                        let loaded = loader.load_files(&file, &files);
+                        loaded.map_err(|fault| format!("'ca-sign-pass' : {fault}"))
+                    }
+                };
+                loaded.and_then(|authority| {
+                    Forger::new(authority, size).map_err(|why| format!("'ca-sign-file' : '{file}' : {why}"))
+                })
+            }
+        };
+        match made {
+            Ok(forger) => Some(Some(Arc::new(forger))),
+            Err(fault) => {
+                self.refuse(&bind.at, format!("'bind {}' : {fault}", bind.spelling));
+                None
+            }
+        }
+    }
+
+    fn add_path(
+        &mut self,
+        entries: &mut Vec<Entry>,
+        bind: &Bind,
+        tls: &BindTls,
+        path: &str,
+        is_default: bool,
+    ) {
+        // A folder becomes a list, which can be changed like one.
+        let folder = based(path, self.defaults.global.certificate_base.as_deref());
+        if self.lists.contains_key(&*folder) {
+            return self.add_list(entries, bind, tls, &folder);
+        }
+        let subject = format!("'bind {}'", bind.spelling);
+        let Some(certificates) = self.load(path, &subject, &bind.at) else { return };
+        if self.loader.files.kind(&folder).is_ok_and(|kind| kind == FileKind::Folder) {
+            let lines = certificates.iter().enumerate();
+            let lines = lines.map(|(at, found)| ListedLine {
+                number: at + 1,
+                text: found.path.clone(),
+                is_path: true,
+            });
+            self.lists.insert(folder.as_str().into(), lines.collect());
+            return self.add_list(entries, bind, tls, &folder);
+        }
+        let layers = Layers {
+            subject: &subject,
+            at: &bind.at,
+            line: &tls.options,
+            listed: None,
+            side: Side::Listener,
+        };
+        let Some(base) = self.server_settings(&layers) else { return };
+        let base = Arc::new(base);
+        for certificate in &certificates {
+            self.note_renewal(certificate, None, &subject, &bind.at);
+        }
+        let part = Part { is_default, ..Part::default() };
+        entries.extend(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())));
+    }
+
+    fn add_list(&mut self, entries: &mut Vec<Entry>, bind: &Bind, tls: &BindTls, path: &str) {
+        if let Err(fault) = self.read_list(path) {
+            return self.refuse(&bind.at, format!("'bind {}' : 'crt-list' : {fault}", bind.spelling));
+        }
+        let lines = self.lists.get(path).cloned().unwrap_or_default();
+        let mut same: Option<Arc<Base>> = None;
+        for line in lines {
+            match self.listed(bind, &tls.options, path, &line, &mut same) {
+                Ok(found) => entries.extend(found),
+                Err(Some(fault)) => return self.refuse_line(bind, path, &line, &fault),
+                // The fault was recorded.
+                Err(None) => {}
+            }
+        }
+    }
+
+    /// Reads a list unless it is known.
+    fn read_list(&mut self, path: &str) -> Result<(), String> {
+        if self.lists.contains_key(path) {
+            return Ok(());
+        }
+        let text = self.loader.files.read_text(path).map_err(|error| weir_tls::cannot_open(path, &error))?;
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let lines = lines.map(|(number, text)| ListedLine { number, text: text.into(), is_path: false });
+        self.lists.insert(path.into(), lines.collect());
+        Ok(())
+    }
+
+    /// The additions of a list's line to a `bind` line. Lines without options share those in `same`.
+    fn listed(
+        &mut self,
+        bind: &Bind,
+        inherited: &TlsOptions,
+        list: &str,
+        line: &ListedLine,
+        same: &mut Option<Arc<Base>>,
+    ) -> Result<Vec<Entry>, Option<String>> {
+        let parsed = self.parse_line(list, line, inherited)?;
+        let subject = format!("'bind {}'", bind.spelling);
+        // A folder has no lines: what is wrong with its certificates is told with the line that names it.
+        let at = match line.is_path {
+            true => bind.at.clone(),
+            false => Location::new(list.into(), line.number as u32),
+        };
+        let certificates = self.load_listed(&parsed, &subject, &at).ok_or(None::<String>)?;
+        for certificate in &certificates {
+            self.note_renewal(certificate, parsed.files.ocsp_update, &subject, &at);
+        }
+        let base = match same {
+            Some(base) if parsed.written.is_empty() => Arc::clone(base),
+            _ => {
+                let listed = Some((&at, &parsed.options)).filter(|_| !parsed.written.is_empty());
+                let layers =
+                    Layers { subject: &subject, at: &bind.at, line: inherited, listed, side: Side::Listener };
+                Arc::new(self.server_settings(&layers).ok_or(None::<String>)?)
+            }
+        };
+        if parsed.written.is_empty() {
+            *same = Some(Arc::clone(&base));
+        }
+        let part =
+            Part { filters: parsed.filters, is_default: false, line: Some((list.into(), line.number)) };
+        Ok(certificates.iter().map(|certificate| Entry::new(certificate, &base, part.clone())).collect())
+    }
+
+    fn parse_line(
+        &mut self,
+        list: &str,
+        line: &ListedLine,
+        inherited: &TlsOptions,
+    ) -> Result<CrtListLine, String> {
+        if line.is_path {
+            let (number, path, options) = (line.number, line.text.clone(), inherited.clone());
+            return Ok(CrtListLine {
+                number,
+                path,
+                options,
+                files: CertificateFiles::default(),
+                written: Box::default(),
+                filters: Vec::new(),
+            });
+        }
+        let warnings = &mut self.warnings;
+        let warn = |text: String| warnings.push(Warning::new(format!("[{list}:{}] : {text}", line.number)));
+        weir_config::parse_crt_list_line(line.number, &line.text, inherited, warn)
+    }
+
+    fn load(&mut self, path: &str, subject: &str, at: &Location) -> Option<Vec<Arc<Certificate>>> {
+        // A certificate created by the runtime API has the name that it was given there.
+        if let Some(Some(made)) = self.certificates.get(path) {
+            return Some(vec![Arc::clone(made)]);
+        }
+        let path = based(path, self.defaults.global.certificate_base.as_deref());
+        if let Some(Some(stored)) = self.certificates.get(&*path).filter(|_| self.files.contains_key(&*path))
+        {
+            return Some(vec![Arc::clone(stored)]);
+        }
+        if path.starts_with('@') {
+            self.refuse(at, format!("{subject} : no 'crt-store' section has a certificate '{path}'."));
+            return None;
+        }
+        if let Some(names) = self.paths.get(&path) {
+            let known = names.iter().filter_map(|name| self.certificates.get(name)?.clone());
+            return Some(known.collect());
+        }
+        if self.keeps_to_known_files {
+            self.refuse(at, format!("unable to stat SSL certificate '{path}'."));
+            return None;
+        }
+        match self.loader.load(&path) {
+            Ok(loaded) => {
+                loaded.iter().for_each(|certificate| self.note_remarks(certificate, subject, at));
+                self.paths.insert(path, loaded.iter().map(|certificate| certificate.path.clone()).collect());
+                for certificate in &loaded {
+                    let known = self.certificates.entry(certificate.path.clone());
+                    known.or_insert_with(|| Some(Arc::clone(certificate)));
+                }
+                Some(loaded)
+            }
+            Err(faults) => {
+                faults.into_iter().for_each(|fault| self.refuse(at, format!("{subject} : {fault}")));
+                None
+            }
+        }
+    }
+
+    /// Warns about faults of a certificate that do not prevent its use.
+    fn note_remarks(&mut self, certificate: &Certificate, subject: &str, at: &Location) {
+        let now = Clock.current_time();
+        let seconds = now.and_then(|now| i64::try_from(now.as_secs()).ok());
+        if let Some(why) = seconds.and_then(|now| describe::out_of_validity(certificate.own(), now)) {
+            let text = format!(
+                "[{at}] : {subject} : the certificate '{}' {why}: clients refuse it.",
+                certificate.path
+            );
+            // A restart with an old certificate is better than none.
+            self.record(Warning { text, is_borne: true });
+        }
+        let late = certificate.response().zip(now).and_then(|(response, now)| response.check(now).err());
+        let late = late.map(|why| format!("the OCSP response of '{}' is not shown: {why}", certificate.path));
+        for remark in certificate.remarks.iter().cloned().chain(late) {
+            self.warn(at, &format!("{subject} : {remark}"));
+        }
+    }
+
+    fn server_settings(&mut self, layers: &Layers<'_>) -> Option<Base> {
+        let (subject, at) = (layers.subject, layers.here());
+        let options = layers.options(&self.defaults);
+        let mut settings = self.settings(&options, layers)?;
+        settings.protocols = match &options.protocols {
+            Some(protocols) => protocols.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            None => vec![b"http/1.1".to_vec()],
+        };
+        let sessions = self.sessions();
+        if options.allow_early_data && options.ticket_keys.is_some() {
+            let text = "'tls-ticket-keys' has no effect beside 'allow-0rtt': early data need tickets that are good once.";
+            self.warn(at, &format!("{subject} : {text}"));
+        }
+        let tickets = match options.no_tickets {
+            // Early data can be replayed: only a session that is kept here, and removed when it is resumed, is safe.
+            _ if options.allow_early_data => None,
+            Some(true) => None,
+            _ => Some(self.tickets(&options, subject, at)?),
+        };
+        let settings = ListenerSettings {
+            settings,
+            client_order: options.client_order,
+            tickets,
+            sessions: Some(sessions.of_listener()),
+            early_data: if options.allow_early_data { self.early_data } else { 0 },
+        };
+        match settings.build() {
+            Ok(config) => Some(config),
+            Err(error) => {
+                self.refuse(at, format!("{subject} : these TLS settings cannot work together: {error}."));
+                None
+            }
+        }
+    }
+
+    fn sessions(&mut self) -> Arc<SessionCache> {
+        let made = || Arc::new(SessionCache::new(self.cache_size, self.lifetime, Arc::new(Clock)));
+        Arc::clone(self.sessions.get_or_insert_with(made))
+    }
+
+    /// The tickets of a line; none when the file of its keys cannot be used, which is recorded.
+    fn tickets(
+        &mut self,
+        options: &TlsOptions,
+        subject: &str,
+        at: &Location,
+    ) -> Option<Arc<dyn ProducesTickets>> {
+        let keys = match options.ticket_keys.as_deref() {
+            None => None,
+            Some(file) => match self.keys_of_tickets(file) {
+                Ok(keys) => Some(keys),
+                Err(fault) => {
+                    self.refuse(at, format!("{subject} : 'tls-ticket-keys' : {fault}"));
+                    return None;
+                }
+            },
+        };
+        // A session with fewer requirements must not be resumed where more are required.
+        let mode = match options.verify {
+            None | Some(TlsVerify::None) => "",
+            Some(TlsVerify::Optional) => "optional",
+            Some(TlsVerify::Required) => "required",
+        };
+        let files = [&options.ca_file, &options.ca_verify_file, &options.crl_file];
+        let [authorities, verified, revoked] = files.map(|file| file.as_deref().unwrap_or_default());
+        let scope =
+            if mode.is_empty() { Scope::of(&[]) } else { Scope::of(&[mode, authorities, verified, revoked]) };
+        let lifetime = u32::try_from(self.lifetime).unwrap_or(u32::MAX);
+        Some(tickets(keys, lifetime, Arc::new(Clock), scope))
+    }
+
+    fn keys_of_tickets(&mut self, file: &str) -> Result<Arc<TicketKeys>, String> {
+        if let Some(known) = self.ticket_keys.iter().find(|keys| keys.file() == file) {
+            return Ok(Arc::clone(known));
+        }
+        let keys = Arc::new(TicketKeys::read(&self.loader.files, file)?);
+        self.ticket_keys.push_front(Arc::clone(&keys));
+        Ok(keys)
+    }
+}
+
+/// A path, below `base` unless it is absolute.
+fn based(path: &str, base: Option<&str>) -> String {
+    match base {
+        Some(base) if !Path::new(path).is_absolute() && !path.starts_with('@') => format!("{base}/{path}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// How many bytes of early data a client may send: the size limit of a head, and less than a buffer, so that further bytes are noticed.
+fn early_data(global: &model::Global) -> u32 {
+    let tuning = &global.tuning;
+    tuning.buffer_size.saturating_sub(tuning.rewrite_room().max(LEAST_REWRITE))
+}
+
+/// The frontend of the runtime API's sockets, in statistics and messages.
+const OPERATORS: &str = "GLOBAL";
+/// The largest capture of a hello: no list of a hello is longer.
+const MOST_CAPTURED: usize = 1 << 16;
+/// How many bytes of a buffer early data must leave free.
+const LEAST_REWRITE: u32 = 256;

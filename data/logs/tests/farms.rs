@@ -1,0 +1,199 @@
+//! Log backends of a configuration.
+
+use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
+
+use weir_assemble::{Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates};
+use weir_backend::{
+    Backend, BackendCounter, Change, OperationalState, RequestedState, ServerCounter, ServerKey, WeightChange,
+};
+use weir_expr::TimeZone;
+use weir_stream::instance::{Identity, Instance};
+use weir_syntax::{Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
+
+use weir_events::{
+    Facility, Level, LogAddress, LogFormat, LogIdentity, LogMessage, LogSink, LogTarget, Logger, Sent,
+    WallTime,
+};
+
+/// The servers of a farm.
+const A: u32 = 0;
+const B: u32 = 1;
+const C: u32 = 2;
+
+const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 0 };
+
+/// A log backend with these lines, whose servers `a`, `b` and `c` get datagrams, and their sockets.
+struct Farm {
+    instance: Instance,
+    servers: Vec<UdpSocket>,
+    sink: LogSink,
+    logger: Logger,
+}
+
+impl Farm {
+    fn new(lines: &str) -> Self {
+        let servers: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
+        let mut text = format!("backend logs\n mode log\n{lines}\n");
+        for (name, server) in ["a", "b", "c"].iter().zip(&servers) {
+            server.set_nonblocking(true).expect("an option");
+            let address = server.local_addr().expect("an address");
+            text.push_str(&format!(" server {name} udp@{address}\n"));
+        }
+        let (instance, events) = built(&text);
+        let facility = Facility::from_name("local0").expect("a facility");
+        let target = LogTarget {
+            format: LogFormat::Priority,
+            ..LogTarget::new(LogAddress::Servers("logs".into()), facility)
+        };
+        let sink = LogSink::open(target, &events.sinks).expect("the backend is there");
+        let logger = Logger::new(Arc::new(LogIdentity::default()), Arc::new(|_| 0));
+        Farm { instance, servers, sink, logger }
+    }
+
+    fn backend(&self) -> &Backend {
+        self.instance.proxies[0].servers()
+    }
+
+    fn change(&self, server: u32, change: Change) {
+        self.backend().change(ServerKey::configured(server), change, 0).expect("it is there");
+    }
+
+    fn disable(&self, server: u32) {
+        self.change(server, Change::State(RequestedState::Maintenance));
+    }
+
+    fn send(&mut self, text: &str) -> Sent {
+        let message =
+            LogMessage { level: Level::Info, tag: b"", structured_data: b"", text: text.as_bytes() };
+        self.logger.send(&self.sink, TIME, &message)
+    }
+
+    /// The name of the server that gets each of these texts; `-` for none.
+    fn hear(&mut self, texts: &[&str]) -> String {
+        texts.iter().map(|text| self.who_hears(text)).collect()
+    }
+
+    fn who_hears(&mut self, text: &str) -> char {
+        let left = self.send(text) == Sent::Yes;
+        let mut space = [0; 256];
+        let heard = |server: &UdpSocket| server.recv(&mut space).ok();
+        let found = self.servers.iter().map(heard).position(|length| length.is_some());
+        assert_eq!(found.is_some(), left, "{text}");
+        found.map_or('-', |index| char::from(b'a' + index as u8))
+    }
+}
+
+fn with(lines: &'static str, work: impl FnOnce(&mut Farm) + Send + 'static) {
+    let done = weir_sched::run(async move { work(&mut Farm::new(lines)) });
+    assert!(done.expect("a worker").is_some(), "the test came to its end");
+}
+
+#[test]
+fn servers_take_turns_whatever_their_weights() {
+    with(" balance roundrobin", |farm| {
+        farm.change(A, Change::Weight(WeightChange::Absolute(200)));
+        assert_eq!(farm.hear(&["x"; 6]), "abcabc");
+        farm.disable(B);
+        assert_eq!(farm.hear(&["x"; 4]), "acac");
+        farm.change(A, Change::State(RequestedState::Drain));
+        farm.change(C, Change::Health(OperationalState::Stopped));
+        assert_eq!((farm.hear(&["x"; 2]).as_str(), farm.sink.dropped()), ("--", 2));
+    });
+}
+
+#[test]
+fn a_key_has_its_server_and_none_has_a_turn() {
+    with(" balance log-hash 'field(2,/)'", |farm| {
+        let heard = farm.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
+        let of: Vec<char> = heard.chars().collect();
+        assert_eq!((of[3], of[4], of[5]), (of[0], of[2], of[1]), "{heard}");
+        // 97 and 98 modulo 3, by sdbm.
+        assert_eq!((of[0], of[1]), ('b', 'c'));
+    });
+    with(" balance log-hash 'field(9,/)'", |farm| assert_eq!(farm.hear(&["x"; 4]), "abca"));
+}
+
+#[test]
+fn a_sticky_server_is_left_when_it_has_to_be() {
+    with(" balance sticky", |farm| {
+        assert_eq!(farm.hear(&["x"; 2]), "aa");
+        farm.change(A, Change::Health(OperationalState::Stopped));
+        assert_eq!(farm.hear(&["x"; 2]), "bb");
+        farm.change(A, Change::Health(OperationalState::Running));
+        assert_eq!(farm.hear(&["x"; 2]), "bb");
+        farm.disable(B);
+        assert_eq!(farm.hear(&["x"; 2]), "cc", "the first one stands behind it now");
+    });
+}
+
+#[test]
+fn chance_reaches_everybody() {
+    with("", |farm| {
+        let heard = farm.hear(&["x"; 200]);
+        assert!("abc".chars().all(|server| heard.matches(server).count() > 20), "{heard}");
+    });
+}
+
+#[test]
+fn lines_are_counted_where_they_went() {
+    with(" balance sticky", |farm| {
+        farm.hear(&["12345", "12345"]);
+        farm.disable(A);
+        farm.disable(B);
+        farm.disable(C);
+        assert_eq!(farm.send("lost"), Sent::Dropped);
+        let proxy = &farm.instance.proxies[0];
+        let figures = &proxy.backend_figures;
+        let of = |counter| figures.sum(counter);
+        // "<134>12345" and a newline.
+        assert_eq!((of(BackendCounter::Sessions), of(BackendCounter::BytesIn)), (3, 22));
+        assert_eq!((of(BackendCounter::Balanced), of(BackendCounter::FailedConnections)), (2, 1));
+        let servers = proxy.servers().servers();
+        assert_eq!(servers[0].figures().sum(ServerCounter::Sessions), 2);
+        assert_eq!(servers[1].figures().sum(ServerCounter::Sessions), 0);
+    });
+}
+
+struct Nothing;
+
+impl Resolver for Nothing {
+    fn addresses(&self, _: &str) -> Vec<IpAddr> {
+        Vec::new()
+    }
+}
+
+/// The instance of a configuration, and its event sinks.
+fn built(text: &str) -> (Instance, Events) {
+    let mut sources = SourceMap::new();
+    sources.add("t.cfg", text.as_bytes().to_vec());
+    let config =
+        Parsed::read(&sources, &NoFiles, &StaticFeatures::default(), Environment::new()).outcome.config;
+    let events = weir_assemble::events(&config, &Nothing, false).expect("no names");
+    let identity = Identity {
+        hostname: "host".into(),
+        node: "host".into(),
+        process_id: 1,
+        started_us: 0,
+        time_zone: TimeZone::fixed(0, "UTC"),
+    };
+    let options = Options {
+        files: SharedFiles::default(),
+        workers: 1,
+        connections: 100,
+        open_files: 100,
+        pipes: 0,
+        frontend_connections: None,
+        events: &events,
+        resolver: &Nothing,
+        states: &SavedStates::default(),
+        ignore_unknown_names: false,
+        identity,
+        warn: &|_| {},
+        notice: &|_| {},
+    };
+    let (mut peers, mut name_servers) = (PeersPlan::default(), NameServersPlan::default());
+    let built = weir_assemble::instance(config, options, &mut peers, &mut name_servers).expect("no names");
+    events.attach(&built.instance).expect("no sources");
+    (built.instance, events)
+}
