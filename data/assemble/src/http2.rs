@@ -129,6 +129,8 @@ mod tests {
         assert_eq!((limits.concurrent_streams, limits.max_payload), (100, 16_384));
         assert_eq!(limits.connection_window, 1_638_400);
         assert_eq!(of(&[("tune.h2.max-frame-size", "1000000")]).max_payload, 16_384, "no more than a buffer");
+        let larger = [("tune.bufsize", "32768"), ("tune.h2.max-frame-size", "20000")];
+        assert_eq!(of(&larger).max_payload, 20_000, "less than a buffer");
     }
 
     /// What is made of both sides with these lines, as text.

@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.be.glitches-threshold",
         "<number>",
-        "0",
+        "100",
         "HTTP/2: oddities to bear from servers",
         |l, w| {
             l.global.http2.servers.glitches = l.number(w, 0..=MAX)?;
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.be.max-concurrent-streams",
         "<number>",
-        "100",
+        "50",
         "HTTP/2: streams on a connection to a server",
         |l, w| {
             l.global.http2.servers.concurrent_streams = Some(l.number(w, 0..=MAX)?);
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.be.max-frames-at-once",
         "<number>",
-        "0",
+        "200",
         "HTTP/2: frames in a row from servers",
         |l, w| {
             l.global.http2.servers.frames = l.number(w, 0..=MAX)?;
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.be.rxbuf",
         "<size>",
-        "1m",
+        "4m",
         "HTTP/2: receive buffer that the streams of a connection to a server share: whole buffers, one for each stream at least. Seven eighths are for windows of bodies that grow if the server is far",
         |l, w| {
             l.global.http2.servers.receive_buffer = Some(l.size(w, 0..=MAX.into())? as u32);
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.fe.glitches-threshold",
         "<number>",
-        "0",
+        "100",
         "HTTP/2: oddities to bear from clients",
         |l, w| {
             l.global.http2.clients.glitches = l.number(w, 0..=MAX)?;
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.fe.max-concurrent-streams",
         "<number>",
-        "100",
+        "50",
         "HTTP/2: streams on a client's connection",
         |l, w| {
             l.global.http2.clients.concurrent_streams = Some(l.number(w, 0..=MAX)?);
@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.fe.max-frames-at-once",
         "<number>",
-        "0",
+        "200",
         "HTTP/2: frames in a row from clients",
         |l, w| {
             l.global.http2.clients.frames = l.number(w, 0..=MAX)?;
@@ -119,7 +119,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.fe.max-rst-at-once",
         "<number>",
-        "0",
+        "10",
         "HTTP/2: resets in a row from clients",
         |l, w| {
             l.global.http2.clients.resets = l.number(w, 0..=MAX)?;
@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.fe.max-total-streams",
         "<number>",
-        "0",
+        "1000",
         "HTTP/2: streams of a client's connection in all",
         |l, w| {
             l.global.http2.clients.total_streams = l.number(w, 0..=MAX)?;
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.fe.rxbuf",
         "<size>",
-        "1m",
+        "4m",
         "HTTP/2: receive buffer that the streams of a client's connection share: whole buffers, one for each stream at least. Seven eighths are for windows of bodies that grow if the client is far",
         |l, w| {
             l.global.http2.clients.receive_buffer = Some(l.size(w, 0..=MAX.into())? as u32);
@@ -152,7 +152,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.header-table-size",
         "<number>",
-        "4096",
+        "8192",
         "HTTP/2: size of the header table, 4096 to 65536 bytes",
         |l, w| {
             l.global.http2.header_table_size = l.number(w, 4096..=65536)?;
@@ -168,7 +168,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.log-errors",
         "{ none | connection | stream }",
-        "stream",
+        "connection",
         "HTTP/2: which errors of clients become log lines",
         |l, w| {
             l.global.http2.logged_errors = match l.choice(w, &["none", "connection", "stream"])? {
@@ -183,7 +183,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.max-concurrent-streams",
         "<number>",
-        "100",
+        "50",
         "HTTP/2: streams on a connection",
         |l, w| {
             l.global.http2.concurrent_streams = Some(l.number(w, 0..=MAX)?);
@@ -194,7 +194,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.h2.zero-copy-fwd-send",
         "{ on | off }",
-        "on",
+        "off",
         "HTTP/2: send large pieces of payload from where they came in",
         |l, w| {
             l.global.http2.zero_copy = l.switch(w)?;

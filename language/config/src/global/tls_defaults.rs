@@ -386,7 +386,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.ssl.cachesize",
         "<number>",
-        "20000",
+        "50000",
         "TLS: sessions to remember",
         |l, w| {
             l.global.tls.sessions = l.number(w, 0..=MAX)?;
@@ -429,7 +429,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.ssl.keylog",
         "{ on | off }",
-        "off",
+        "on",
         "TLS: keep the keys for analysis",
         |l, w| {
             l.global.tls.logs_keys = l.switch(w)?;
@@ -440,7 +440,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.ssl.lifetime",
         "<timeout>",
-        "300",
+        "600",
         "TLS: how long sessions can be resumed",
         |l, w| {
             let word = l.word(w, "ssl sessions <lifetime> in seconds as argument")?;
@@ -463,7 +463,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(
         "tune.ssl.ssl-ctx-cache-size",
         "<number>",
-        "1000",
+        "5000",
         "TLS: generated certificates to remember",
         |l, w| {
             l.global.tls.generated_certificates = l.number(w, 0..=MAX)?;
