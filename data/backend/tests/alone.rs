@@ -49,7 +49,7 @@ fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
         (Algorithm::new("roundrobin"), 9, true),
     ];
     for (algorithm, limit, locks) in cases {
-        let backend = shared_by(2, algorithm.clone(), vec![limited("a", limit), server("b"), server("c")]);
+        let backend = shared_by(2, algorithm, vec![limited("a", limit), server("b"), server("c")]);
         let designated = backend.servers()[usize::from(limit == 0)].key();
         // A worker looks at the farm once.
         drop(choose_on(&backend, 1));
@@ -113,8 +113,7 @@ const TURNS: [Algorithm; 3] =
 fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
     let servers = weighted(weights).into_iter();
     let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });
-    let settings =
-        BackendSettings { workers, algorithm: kind.0.clone(), hash_type: kind.1, ..Default::default() };
+    let settings = BackendSettings { workers, algorithm: *kind.0, hash_type: kind.1, ..Default::default() };
     with(settings, servers.collect())
 }
 
@@ -265,7 +264,7 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
     const REQUESTS: u64 = 20_000;
     let weights = [1, 2, 3, 4, 10];
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("static-rr")] {
-        let backend = shared_by(WORKERS, algorithm.clone(), weighted(&weights));
+        let backend = shared_by(WORKERS, algorithm, weighted(&weights));
         std::thread::scope(|scope| {
             for worker in 0..WORKERS {
                 let backend = &backend;

@@ -78,7 +78,7 @@ fn saturated_servers_are_passed_over() {
         Algorithm::new("leastconn"),
         Algorithm::new("random").with(Some(1)),
     ] {
-        let backend = backend(algorithm.clone(), vec![limited("a", 1), limited("b", 3)]);
+        let backend = backend(algorithm, vec![limited("a", 1), limited("b", 3)]);
         let held: Vec<_> = (0..4).map(|_| lease(choose(&backend))).collect();
         let on_a = held.iter().filter(|lease| lease.server().name() == "a").count();
         assert_eq!(on_a, 1, "{algorithm:?}");
@@ -96,7 +96,7 @@ fn a_server_to_avoid_is_taken_when_it_is_the_only_one() {
         Algorithm::new("random").with(Some(2)),
         Algorithm::new("source"),
     ] {
-        let backend = backend(algorithm.clone(), vec![server("a"), server("b")]);
+        let backend = backend(algorithm, vec![server("a"), server("b")]);
         let avoid = Some(key(&backend, "a"));
         for number in 0..20 {
             let input = ChooseInput { avoid, hash: Some(number), random: number.into(), ..at(0) };
@@ -346,7 +346,7 @@ proptest! {
             (Algorithm::new("hash"), HashType::consistent(), 60),
         ];
         for (algorithm, hash_type, tolerance) in kinds {
-            let backend = farm(algorithm.clone(), hash_type, &weights);
+            let backend = farm(algorithm, hash_type, &weights);
             let requests = (0..REQUESTS).map(|number| {
                 let key = (seed.wrapping_add(u64::from(number))).to_be_bytes();
                 let random = seed.wrapping_add(u64::from(number)).wrapping_mul(0x2545_f491_4f6c_dd1d);
@@ -380,7 +380,7 @@ proptest! {
             Algorithm::new("hash"),
         ];
         let hash_type = if choice == 5 { HashType::consistent() } else { HashType::default() };
-        let backend = farm(algorithms[choice].clone(), hash_type, &[1, 2, 3, 4]);
+        let backend = farm(algorithms[choice], hash_type, &[1, 2, 3, 4]);
         for (server, weight, hash) in steps {
             let key = backend.servers()[server].key();
             let change = if weight == 3 { WeightChange::Percentage(100) } else { WeightChange::Absolute(weight) };

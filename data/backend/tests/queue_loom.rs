@@ -33,7 +33,7 @@ fn check_idle(backend: &Backend) {
 fn no_wake_up_is_lost_between_release_and_joining_r168() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
         loom::model(move || {
-            let backend = backend(algorithm.clone(), vec![limited("a", 1)]);
+            let backend = backend(algorithm, vec![limited("a", 1)]);
             let held = lease(choose(&backend));
             let releasing = thread::spawn(move || drop(held));
             let choice = choose(&backend);

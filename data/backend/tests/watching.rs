@@ -10,7 +10,7 @@ use weir_backend::*;
 #[test]
 fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
-        let backend = backend(algorithm.clone(), vec![server("a"), server("b"), server("c")]);
+        let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&seen);
         backend.watch(Box::new(move |farm| {

@@ -86,7 +86,7 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
 #[test]
 fn a_storm_of_changes_is_followed_together() {
     for algorithm in ALGORITHMS {
-        let backend = farm(algorithm.clone(), 5_000, 0);
+        let backend = farm(algorithm, 5_000, 0);
         let rounds = storm(&backend, |choice| assert!(lease(choice).server().is_up(), "{algorithm:?}"));
         assert!((200..=MOST_ROUNDS).contains(&rounds), "{algorithm:?}: {rounds}");
         assert_eq!((backend.usable_servers(), backend.status(2_000).active), (5_000, 5_000), "{algorithm:?}");
@@ -144,7 +144,7 @@ fn adding_and_removing_looks_at_no_other_server() {
 #[test]
 fn who_waits_does_not_make_changes_expensive() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
-        let backend = farm(algorithm.clone(), 5_000, 1);
+        let backend = farm(algorithm, 5_000, 1);
         let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
         let mut waiting = std::collections::VecDeque::new();
         let rounds = storm(&backend, |choice| match choice {
