@@ -196,7 +196,7 @@ mod tests {
     const FORMER_NAMES: [&str; 1] = ["tune.ssl.capture-cipherlist-size"];
     /// DHE is never negotiated, and all workers share one cache of sessions.
     const ABOUT_NOTHING: [&str; 2] = ["tune.ssl.default-dh-param", "tune.ssl.force-private-cache"];
-    /// It is no more than `tune.bufsize`, and has that size without the word: `http2.rs` of `data/assemble` tests it with another one.
+    /// `tune.bufsize` bounds it and is its default. A test of `data/assemble` (`http2.rs`) sets both.
     const BOUND_BY_OTHERS: [&str; 1] = ["tune.h2.max-frame-size"];
     /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one, and
     /// tests/ocsp_updates.py at what certificates are shown. How many
