@@ -1,6 +1,7 @@
 //! The words of a `server` line, and of `server-template` and `default-server`.
 
 pub(crate) mod checks;
+mod proxy_header;
 mod resolution;
 mod tls;
 
@@ -14,10 +15,8 @@ use weir_syntax::{Diagnostic, Layout, Span, Word};
 use crate::address::{is_multipath, proxy_address};
 use crate::bind::{PROTOCOLS, protocol};
 use crate::expressions::Expressions;
-use crate::model::{
-    Framing, HashKey, InitialAddress, ProxyV2, Ring, SendProxy, ServerSettings, SocksProxy, WebSocket,
-};
-use crate::numbers::{delay_of, integer_in, prefixed_integer, size_of};
+use crate::model::{Framing, HashKey, InitialAddress, Ring, ServerSettings, SocksProxy, WebSocket};
+use crate::numbers::{delay_of, integer_in, size_of};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
@@ -182,11 +181,13 @@ fn check_added(word: &Word, row: &Row<ServerReader>) -> Parsed {
 /// Every word of a server line.
 pub static SERVER_OPTIONS: Table<ServerReader> = Table::new(&[
     READY,
+    proxy_header::READY,
     tls::ROWS,
     tls_rows!(ServerReader, ServerReader::tls),
     checks::READY,
     resolution::READY,
     NEGATIONS,
+    proxy_header::NEGATIONS,
     NOT_YET,
 ]);
 
@@ -502,43 +503,6 @@ const READY: &[Row<ServerReader>] = &[
     .default(Described("what ALPN chose, else HTTP/1.1"))
     .values(PROTOCOLS),
     option(
-        "proxy-v2-options",
-        "<option>[,<option>]*",
-        "crc32c,unique-id",
-        "what a version 2 header carries",
-        |server, words| {
-            let word = words.expect("'proxy-v2-options' : expects a list of options")?;
-            let header = proxy_v2(server);
-            for option in word.text().split(',').filter(|option| !option.is_empty()) {
-                match option {
-                    "crc32c" => header.crc32c = true,
-                    "unique-id" => header.unique_id = true,
-                    "authority" => header.authority = true,
-                    "ssl" => header.tls.enabled = true,
-                    "cert-cn" => header.tls.common_name = true,
-                    "ssl-cipher" => header.tls.cipher = true,
-                    "cert-sig" => header.tls.signature = true,
-                    "cert-key" => header.tls.key = true,
-                    _ => {
-                        let message = format!("'{option}' : proxy v2 option not implemented.");
-                        return Err(fault(word.span(), message));
-                    }
-                }
-            }
-            Ok(())
-        },
-    )
-    .values(&[
-        ("crc32c", "a checksum"),
-        ("unique-id", "the identifier of 'unique-id-format'"),
-        ("authority", "the name that the client asked for (SNI)"),
-        ("ssl", "whether the client uses TLS"),
-        ("cert-cn", "the common name of its certificate"),
-        ("ssl-cipher", "the cipher"),
-        ("cert-sig", "the algorithm that signed its certificate"),
-        ("cert-key", "the algorithm of the certificate's key"),
-    ]),
-    option(
         "redir",
         "<prefix>",
         "http://b.example.com",
@@ -550,45 +514,6 @@ const READY: &[Row<ServerReader>] = &[
         },
     )
     .with(NOT_ADDED),
-    option("send-proxy", "", "", "begin connections with a version 1 PROXY header", |server, _| {
-        // Version 2 wins if both are set, in any order.
-        server.settings.send_proxy.get_or_insert(SendProxy::V1);
-        Ok(())
-    }),
-    option("send-proxy-v2", "", "", "begin connections with a version 2 PROXY header", |server, _| {
-        server.settings.send_proxy = Some(SendProxy::V2);
-        Ok(())
-    }),
-    option(
-        "send-proxy-v2-ssl",
-        "",
-        "",
-        "begin connections with a version 2 PROXY header that tells of TLS",
-        |server, _| {
-            server.settings.send_proxy = Some(SendProxy::V2);
-            proxy_v2(server).tls.enabled = true;
-            Ok(())
-        },
-    ),
-    option(
-        "send-proxy-v2-ssl-cn",
-        "",
-        "",
-        "the same with the name in the client's certificate",
-        |server, _| {
-            server.settings.send_proxy = Some(SendProxy::V2);
-            let tls = &mut proxy_v2(server).tls;
-            (tls.enabled, tls.common_name) = (true, true);
-            Ok(())
-        },
-    ),
-    option(
-        "set-proxy-v2-tlv-fmt",
-        "(<id>) <fmt>",
-        "(0xE1) x",
-        "a further field of the version 2 PROXY header",
-        read_tlv,
-    ),
     option("slowstart", "<start_time_in_ms>", "30s", "how long the weight takes to grow", |server, words| {
         let word = words.expect("'slowstart' expects a delay in milliseconds.")?;
         server.settings.slowstart = delay_of(words, word, "slowstart")?;
@@ -678,35 +603,6 @@ const NEGATIONS: &[Row<ServerReader>] = &[
         server.settings.backup = false;
         Ok(())
     }),
-    option("no-send-proxy", "", "", "undo 'send-proxy' of default-server", |server, _| {
-        if matches!(server.settings.send_proxy, Some(SendProxy::V1)) {
-            server.settings.send_proxy = None;
-        }
-        Ok(())
-    }),
-    option("no-send-proxy-v2", "", "", "undo 'send-proxy-v2' of default-server", |server, _| {
-        forget_proxy_v2(server);
-        Ok(())
-    }),
-    option("no-send-proxy-v2-ssl", "", "", "undo 'send-proxy-v2-ssl' of default-server", |server, _| {
-        forget_proxy_v2(server);
-        proxy_v2(server).tls.enabled = false;
-        Ok(())
-    })
-    .with(NOT_ADDED),
-    option(
-        "no-send-proxy-v2-ssl-cn",
-        "",
-        "",
-        "undo 'send-proxy-v2-ssl-cn' of default-server",
-        |server, _| {
-            forget_proxy_v2(server);
-            let tls = &mut proxy_v2(server).tls;
-            (tls.enabled, tls.common_name) = (false, false);
-            Ok(())
-        },
-    )
-    .with(NOT_ADDED),
     option("no-tfo", "", "", "undo 'tfo' of default-server", |server, _| {
         server.settings.tcp_fast_open = false;
         Ok(())
@@ -742,46 +638,6 @@ fn limit_or_none(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<u32>> {
         },
     }
 }
-
-fn proxy_v2<'s>(server: &'s mut ServerLine<'_>) -> &'s mut ProxyV2 {
-    Arc::make_mut(server.settings.proxy_v2.get_or_insert_default())
-}
-
-fn forget_proxy_v2(server: &mut ServerLine<'_>) {
-    if matches!(server.settings.send_proxy, Some(SendProxy::V2)) {
-        server.settings.send_proxy = None;
-    }
-}
-
-/// `set-proxy-v2-tlv-fmt(<id>) <fmt>`.
-fn read_tlv(server: &mut ServerLine<'_>, words: &mut Words<'_>) -> Parsed {
-    let keyword = &words.line().words()[words.position() - 1];
-    let identifier = keyword
-        .text()
-        .split_once('(')
-        .and_then(|(_, rest)| rest.strip_suffix(')'))
-        .and_then(|number| prefixed_integer(number.trim()))
-        .and_then(|number| u8::try_from(number).ok());
-    let identifier = identifier.ok_or_else(|| {
-        fault(keyword.span(), "'set-proxy-v2-tlv-fmt' expects a type between 0 and 255 in parentheses")
-    })?;
-    let format = match words.take() {
-        Some(format) => {
-            server.expressions.format(format, EvaluationPoints::only(EvaluationPoint::ServerSource))?
-        }
-        // As the last word of its line it stands for an empty field.
-        None => server.expressions.literal(keyword, "")?,
-    };
-    let header = proxy_v2(server);
-    if header.tlvs.len() == MAX_TLVS {
-        return Err(fault(keyword.span(), format!("'set-proxy-v2-tlv-fmt' : more than {MAX_TLVS} fields")));
-    }
-    header.tlvs.push((identifier, format));
-    Ok(())
-}
-
-/// A PROXY header carries at most this many fields of ours.
-const MAX_TLVS: usize = 32;
 
 fn initial_addresses(word: &Word) -> Parsed<Arc<[InitialAddress]>> {
     let mut methods = Vec::new();
