@@ -11,92 +11,65 @@ use weir_expr::{Expr, FormatOptions, LogFormat};
 
 use crate::stream::Stream;
 
-/// An integer.
+/// An argument that is known now, or that an expression gives when the rule runs.
 #[derive(Debug)]
-pub(super) enum Number {
+pub(super) enum Argument<T> {
     /// Known now.
-    Fixed(u32),
+    Fixed(T),
     /// An expression that gives an integer.
     Expression(Arc<Expr>),
 }
 
-/// A delay.
-#[derive(Debug)]
-pub(super) enum DelayOrExpression {
-    /// Known now.
-    Fixed(Duration),
-    /// An expression that gives milliseconds.
-    Expression(Arc<Expr>),
-}
+/// An integer.
+pub(super) type Number = Argument<i64>;
+/// A delay; an expression gives milliseconds.
+pub(super) type Delay = Argument<Duration>;
+/// A size in bytes.
+pub(super) type Size = Argument<u64>;
 
-/// A size.
-#[derive(Debug)]
-pub(super) enum SizeOrExpression {
-    /// Known now.
-    Fixed(u64),
-    /// An expression that gives bytes.
-    Expression(Arc<Expr>),
+impl<T: Copy> Argument<T> {
+    /// The known value, or the one that `made` makes of the expression's integer.
+    fn given(&self, stream: &mut Stream, made: fn(i64) -> Option<T>) -> Option<T> {
+        match self {
+            Argument::Fixed(known) => Some(*known),
+            Argument::Expression(expression) => stream.evaluate_number(expression).and_then(made),
+        }
+    }
+
+    pub fn visit_references(&self, visit: Visit<'_>) {
+        if let Argument::Expression(expression) = self {
+            expression.visit_references(visit);
+        }
+    }
 }
 
 impl Number {
     /// The number, if the expression gives one.
     pub fn value(&self, stream: &mut Stream) -> Option<i64> {
-        match self {
-            Number::Fixed(number) => Some(i64::from(*number)),
-            Number::Expression(expression) => stream.evaluate_number(expression),
-        }
-    }
-
-    pub fn visit_references(&self, visit: Visit<'_>) {
-        if let Number::Expression(expression) = self {
-            expression.visit_references(visit);
-        }
+        self.given(stream, Some)
     }
 }
 
-impl DelayOrExpression {
+impl Delay {
     /// Reads a delay if a digit follows, else an expression.
     pub fn read(context: &ActionContext<'_, '_>, words: &mut Words<'_>, keyword: &str) -> Parsed<Self> {
         if at_digit(words) {
             let word = words.expect("expects a delay.")?;
-            return Ok(DelayOrExpression::Fixed(delay_of(words, word, keyword)?));
+            return Ok(Argument::Fixed(delay_of(words, word, keyword)?));
         }
-        Ok(DelayOrExpression::Expression(context.expression(words)?))
+        Ok(Argument::Expression(context.expression(words)?))
     }
 
     /// The delay, if the expression gives one.
     pub fn value(&self, stream: &mut Stream) -> Option<Duration> {
-        match self {
-            DelayOrExpression::Fixed(delay) => Some(*delay),
-            DelayOrExpression::Expression(expression) => stream
-                .evaluate_number(expression)
-                .and_then(|ms| u64::try_from(ms).ok())
-                .map(Duration::from_millis),
-        }
-    }
-
-    pub fn visit_references(&self, visit: Visit<'_>) {
-        if let DelayOrExpression::Expression(expression) = self {
-            expression.visit_references(visit);
-        }
+        self.given(stream, |ms| u64::try_from(ms).ok().map(Duration::from_millis))
     }
 }
 
-impl SizeOrExpression {
+impl Size {
     /// The size, if the expression gives one.
     pub fn value(&self, stream: &mut Stream) -> Option<u64> {
-        match self {
-            SizeOrExpression::Fixed(size) => Some(*size),
-            SizeOrExpression::Expression(expression) => {
-                stream.evaluate_number(expression).and_then(|size| u64::try_from(size).ok())
-            }
-        }
-    }
-
-    pub fn visit_references(&self, visit: Visit<'_>) {
-        if let SizeOrExpression::Expression(expression) = self {
-            expression.visit_references(visit);
-        }
+        self.given(stream, |size| u64::try_from(size).ok())
     }
 }
 

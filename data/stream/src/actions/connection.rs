@@ -127,7 +127,7 @@ fn number(context: &ActionContext<'_, '_>, words: &mut Words<'_>, highest: u32) 
 fn fixed(words: &mut Words<'_>, highest: u32) -> Parsed<Number> {
     let word = words.expect("expects exactly 1 argument (integer/hex value).")?;
     match prefixed_integer(word.text()).filter(|value| *value <= highest) {
-        Some(value) => Ok(Number::Fixed(value)),
+        Some(value) => Ok(Number::Fixed(value.into())),
         None => {
             let message = format!("invalid character starting at '{word}' (integer/hex value expected).");
             Err(fault(word.span(), message))

@@ -13,7 +13,7 @@ use weir_config::words::{Parsed, Words, fault, not_yet};
 use weir_containers::PooledFuture;
 use weir_expr::Expr;
 
-use super::arguments::{DelayOrExpression, Number, SizeOrExpression, at_digit};
+use super::arguments::{Delay, Number, Size, at_digit};
 use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{TimeoutName, Waits, While};
 use crate::drive::Step;
@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
         |_, _| Ok(WaitForHandshake.into_action()),
     ),
     action("pause", "{ <timeout> | <expr> }", "100ms", "wait", sets::HTTP_MESSAGES, |context, words| {
-        Ok(Pause(DelayOrExpression::read(context, words, "pause")?).into_action())
+        Ok(Pause(Delay::read(context, words, "pause")?).into_action())
     }),
     action(
         "strict-mode",
@@ -181,7 +181,7 @@ impl StreamAction for SetNice {
 #[derive(Debug)]
 struct SetTimeout {
     timeout: TimeoutName,
-    value: DelayOrExpression,
+    value: Delay,
 }
 
 impl SetTimeout {
@@ -218,7 +218,7 @@ impl SetTimeout {
             let message = format!("'{}' has no {lacking} capability.", context.section_name());
             return Err(fault(word.span(), message));
         }
-        let value = DelayOrExpression::read(context, words, "set-timeout")?;
+        let value = Delay::read(context, words, "set-timeout")?;
         Ok(SetTimeout { timeout, value })
     }
 }
@@ -252,7 +252,9 @@ impl SetRetries {
         }
         if at_digit(words) {
             let word = words.expect("expects a number.")?;
-            return Ok(SetRetries(Number::Fixed(integer_in(word, "set-retries", 0..=i32::MAX as u32)?)));
+            return Ok(SetRetries(Number::Fixed(
+                integer_in(word, "set-retries", 0..=i32::MAX as u32)?.into(),
+            )));
         }
         Ok(SetRetries(Number::Expression(context.expression(words)?)))
     }
@@ -313,8 +315,8 @@ pub(super) struct SetBandwidthLimit {
     /// The filter's name.
     pub filter: Box<str>,
     /// Bytes per period.
-    pub limit: Option<SizeOrExpression>,
-    pub period: Option<DelayOrExpression>,
+    pub limit: Option<Size>,
+    pub period: Option<Delay>,
 }
 
 impl SetBandwidthLimit {
@@ -338,13 +340,13 @@ impl SetBandwidthLimit {
             match (option, at_digit(words)) {
                 ("limit", true) => {
                     let word = words.expect(next)?;
-                    limit = Some(SizeOrExpression::Fixed(size_of(word, option).map_err(unknown)?));
+                    limit = Some(Size::Fixed(size_of(word, option).map_err(unknown)?));
                 }
                 ("limit", false) => {
                     let value = context.expression(words).map_err(unknown)?;
-                    limit = Some(SizeOrExpression::Expression(value));
+                    limit = Some(Size::Expression(value));
                 }
-                _ => period = Some(DelayOrExpression::read(context, words, option).map_err(unknown)?),
+                _ => period = Some(Delay::read(context, words, option).map_err(unknown)?),
             }
         }
         context.use_bandwidth_limit(name, limit.is_some() || period.is_some());
@@ -444,7 +446,7 @@ impl StreamAction for WaitForHandshake {
 
 /// `pause`; an expression gives milliseconds.
 #[derive(Debug)]
-struct Pause(DelayOrExpression);
+struct Pause(Delay);
 
 impl StreamAction for Pause {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {

@@ -131,7 +131,7 @@ fn number(context: &ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Numb
     }
     if at_digit(words) {
         let word = words.expect("expects a number.")?;
-        return Ok(Number::Fixed(integer_in(word, context.word.text(), 0..=u32::MAX)?));
+        return Ok(Number::Fixed(integer_in(word, context.word.text(), 0..=u32::MAX)?.into()));
     }
     Ok(Number::Expression(context.expression(words)?))
 }

@@ -7,7 +7,7 @@ use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{Environment, NoFiles, Severity, SourceMap, StaticFeatures};
 
 use super::answers::Deny;
-use super::arguments::{DelayOrExpression, SizeOrExpression};
+use super::arguments::{Delay, Size};
 use super::headers::Capture;
 use super::process::SetBandwidthLimit;
 use super::{ACTIONS, arguments};
@@ -389,8 +389,8 @@ fn a_rule_enables_a_filter_of_its_own_proxy() {
     let set: &SetBandwidthLimit =
         arguments(&outcome.proxies[1].rules.http_request[0].action).expect("set-bandwidth-limit");
     assert_eq!(&*set.filter, "a");
-    assert!(matches!(set.limit, Some(SizeOrExpression::Fixed(2048))));
-    assert!(matches!(set.period, Some(DelayOrExpression::Expression(_))));
+    assert!(matches!(set.limit, Some(Size::Fixed(2048))));
+    assert!(matches!(set.period, Some(Delay::Expression(_))));
     let rule = |rest: &str, want: &str| {
         refuse(&[BWLIM, &format!("tcp-request content set-bandwidth-limit{rest}")], want)
     };
