@@ -6,9 +6,9 @@
 //! server (runtime API, checks, DNS, agents, the state file) goes through one method,
 //! [`Backend::change`].
 //!
-//! This crate refuses to know sockets, clocks, randomness and the configuration language: time and
-//! entropy come in as arguments, connections stay with their owners, and the settings are
-//! plain structs ([`BackendSettings`], [`ServerSettings`]) that the caller fills.
+//! This crate refuses to know sockets, clocks, randomness, and the syntax and expressions of the configuration: time and entropy come in as
+//! arguments, connections stay with their owners, and the settings are plain structs ([`BackendSettings`], [`ServerSettings`]) that the
+//! caller fills. They contain types of the configuration's model where both mean the same (cookies, hash keys, reuse).
 //!
 //! Begin with `backend.rs` (the object and its lock), then `view.rs` (how a worker chooses without the
 //! lock), `queue.rs` (why no wake-up is lost) and `balance.rs` (one file per algorithm).

@@ -118,8 +118,8 @@ pub(crate) fn arguments<A: StreamAction>(action: &Action) -> Option<&A> {
 pub(crate) fn run<'s>(action: &'s Action, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
     match stream_action(action) {
         Some(action) => action.run(stream, rule),
-        // Actions of this crate's rows are all of this kind.
-        None => ActionResult::NEXT,
+        // All actions of this crate's rows are of this kind. Any other would be a rule that is skipped, so it fails.
+        None => ActionResult::FAILED,
     }
 }
 

@@ -16,7 +16,7 @@
 //! A retry is a loop in [`ExchangePhase`] around [`ServerPhase`]; nothing moves. The upload and the response flow at the same time, both in
 //! [`ExchangePhase`]. A reply of ours may follow any phase up to the head of the response.
 //!
-//! A handle is the stream itself, seen as that phase: it costs nothing to make, and its methods are where the phase is. It is not
+//! A handle is the stream itself, seen as that phase: making one is a cast, and its methods are where the phase is. It is not
 //! narrower than the stream, because each phase evaluates expressions, counts and traces, and these read all parts. What reads only
 //! takes the stream shared: [`StreamTrace`], [`StreamCounts`].
 
@@ -67,7 +67,7 @@ handles! {
     ChoicePhase: choice_phase, as_choice_phase;
     /// Sends the request and awaits the response: `http/messages.rs`, `http/websocket.rs`, `http/forwarded.rs`.
     ExchangePhase: exchange_phase, as_exchange_phase;
-    /// Runs the rules on the response and prepares its fields: `http/response.rs`.
+    /// Runs the rules on the response: `http/response.rs`.
     ResponsePhase: response_phase, as_response_phase;
     /// Moves the bodies: `http/bodies.rs`.
     BodyPhase: body_phase;
