@@ -16,8 +16,8 @@ use weir_expr::alias::Alias;
 use weir_expr::{Registry, converters};
 use weir_stats::{fields, info};
 use weir_stream::actions::ACTIONS;
-use weir_stream::fetch::FETCHES;
 use weir_syntax::did_you_mean;
+use weir_vocabulary::fetch::FETCHES;
 
 use self::lines::{Expressions, Line};
 use crate::problems;

@@ -2,7 +2,7 @@
 
 use weir_expr::{Registry, docs};
 use weir_stream::actions::ACTIONS;
-use weir_stream::fetch::FETCHES;
+use weir_vocabulary::fetch::FETCHES;
 
 /// One class of keywords.
 struct Class {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use weir_backend::{Backend, News, Server};
 use weir_checks::{IdleConnection, ProcessView};
-use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_stream::instance::Instance;
+use weir_vocabulary::Objects;
 
 use super::WeakLive;
 
@@ -40,16 +41,12 @@ impl ProcessView for CheckedProcess {
         }
     }
 
-    fn buffer_size(&self) -> usize {
-        self.instance.limits.buffer_size
-    }
-
     fn node(&self) -> &str {
         &self.instance.identity.node
     }
 
-    fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str> {
-        weir_stream::fetch::FETCHES.get(usize::from(fetch.0)).map(|row| row.decl.name)
+    fn objects(&self) -> &dyn Objects {
+        &*self.instance
     }
 
     fn unique_id_format(&self, backend: &Backend) -> Option<Arc<LogFormat>> {

@@ -125,7 +125,7 @@ impl ProcessRecord {
             patterns: Arc::default(),
             token_keys: TokenKeys::new(),
             variable_names: Arc::default(),
-            registry: Arc::new(Registry::new(weir_stream::fetch::declarations())),
+            registry: Arc::new(Registry::new(weir_vocabulary::fetch::declarations())),
             environment: Vec::new(),
             messages: None,
             limits: RecordedLimits::default(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_config::{Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_stream::actions::ACTIONS;
-use weir_stream::fetch::FETCHES;
 use weir_syntax::{ConditionContext, Environment, SourceMap};
+use weir_vocabulary::fetch::FETCHES;
 
 /// A configuration that was read, and what its expressions use.
 pub struct Parsed {

@@ -53,7 +53,7 @@ async fn converse(
     {
         return Err(Finding::new(CheckStatus::L7Timeout));
     }
-    let limit = attempt.view.buffer_size();
+    let limit = attempt.view.objects().buffer_size();
     loop {
         let is_over = match connection.receive(limit) {
             Received::Bytes(_) | Received::Nothing => false,

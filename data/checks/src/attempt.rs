@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 
 use weir_backend::{Check, CheckStatus, Finding, Server};
 use weir_config::model::{CheckConnect, Protocol};
@@ -20,7 +21,7 @@ use crate::schedule::{MOST_LATE_MS, deadline};
 /// One check of a server.
 pub(crate) struct Attempt<'a> {
     pub(crate) plan: &'a CheckPlan,
-    pub(crate) server: &'a Server,
+    pub(crate) server: &'a Arc<Server>,
     pub(crate) check: &'a Check,
     pub(crate) view: &'a dyn ProcessView,
     /// Microseconds of the clock.
@@ -79,7 +80,7 @@ impl<'a> Attempt<'a> {
     /// A check that begins now.
     pub(crate) fn new(
         plan: &'a CheckPlan,
-        server: &'a Server,
+        server: &'a Arc<Server>,
         check: &'a Check,
         view: &'a dyn ProcessView,
     ) -> Self {

@@ -104,7 +104,7 @@ impl<'c> Conversation<'c> {
         if self.lent.is_none() || !self.persists {
             return;
         }
-        let limit = self.attempt.view.buffer_size();
+        let limit = self.attempt.view.objects().buffer_size();
         let (Some(response), Some((body, size))) = (&self.context.response, &mut self.body) else { return };
         if reuse::is_over(response, body, *size, &mut self.context.connector, self.deadline, limit).await
             && let Some(lent) = self.lent.take()
@@ -213,6 +213,7 @@ impl<'c> Conversation<'c> {
             self.http2 = None;
             self.has_answer = false;
             self.deadline = self.attempt.answer_deadline();
+            self.context.earlier_requests = lent.requests();
             (self.lent, self.context.connector) = (Some(lent), connector);
             return Ok(());
         }
@@ -229,6 +230,7 @@ impl<'c> Conversation<'c> {
         self.end_connection();
         self.http2 = None;
         (self.lent, self.has_answer) = (None, false);
+        self.context.earlier_requests = 0;
         self.forget();
         let host = request::host(following, &mut self.context);
         let port = match &said.port {
@@ -486,7 +488,7 @@ impl<'c> Conversation<'c> {
     /// Takes a response's head, then the available part of its body; false as long as the head is not complete.
     async fn take_response(&mut self, said: &Expect) -> Result<bool, Stop> {
         if self.context.response.is_none() {
-            let limit = self.attempt.view.buffer_size();
+            let limit = self.attempt.view.objects().buffer_size();
             let mut message = Message::new(MOST_FIELDS);
             match message.read_response(&mut self.context.connector, &HeadOptions::default(), limit) {
                 ReadHead::Complete => {}
@@ -518,7 +520,7 @@ impl<'c> Conversation<'c> {
 
     /// Waits until more is received, or nothing more will be.
     async fn more(&mut self) -> Result<(), Stop> {
-        let limit = self.attempt.view.buffer_size();
+        let limit = self.attempt.view.objects().buffer_size();
         loop {
             if let Some(http2) = &mut self.http2
                 && http2.turn(&mut self.context.connector).await

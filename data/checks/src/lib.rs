@@ -32,7 +32,6 @@ mod reuse;
 mod run;
 mod schedule;
 mod script;
-mod secured;
 mod task;
 
 pub use http2::Http2Bounds;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use weir_backend::{Backend, News, Server};
-use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_net::Connection;
+use weir_vocabulary::Objects;
 
 /// An idle connection of the server's traffic.
 #[derive(Debug)]
@@ -26,14 +27,11 @@ pub trait ProcessView: Send + Sync {
     /// Returns a connection to the server's traffic.
     fn keep_idle(&self, backend: &Backend, server: &Server, key: u64, idle: IdleConnection);
 
-    /// How many bytes of an answer are examined (`tune.bufsize`).
-    fn buffer_size(&self) -> usize;
-
     /// The name of this node.
     fn node(&self) -> &str;
 
-    /// The name of a fetch.
-    fn fetch_name(&self, fetch: FetchIndex) -> Option<&'static str>;
+    /// The objects that expressions name.
+    fn objects(&self) -> &dyn Objects;
 
     /// `unique-id-format` of a backend.
     fn unique_id_format(&self, backend: &Backend) -> Option<Arc<LogFormat>>;

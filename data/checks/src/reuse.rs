@@ -41,6 +41,11 @@ impl Lent {
         Some(Lent::new(attempt.server, reuse.key, 0))
     }
 
+    /// How many requests it carried before.
+    pub(crate) fn requests(&self) -> u32 {
+        self.requests
+    }
+
     /// Whether it was used before, so that the server may have closed it just when the check began.
     pub(crate) fn is_reused(&self) -> bool {
         self.requests > 0

@@ -1,5 +1,7 @@
 //! One check: connects, runs the dialogue if there is one, and concludes.
 
+use std::sync::Arc;
+
 use weir_backend::{Check, CheckKind, CheckResult, Finding, Server};
 
 use crate::agent;
@@ -12,7 +14,12 @@ use crate::program;
 /// Checks the server. Whatever happens is a finding; [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) when there was nothing
 /// to check. A failure that is found much later than it should have been is looked at once more: when a machine was stopped for a while, the
 /// deadlines of all checks are over, and what servers said may not have been heard yet.
-pub(crate) async fn run(plan: &CheckPlan, server: &Server, check: &Check, view: &dyn ProcessView) -> Finding {
+pub(crate) async fn run(
+    plan: &CheckPlan,
+    server: &Arc<Server>,
+    check: &Check,
+    view: &dyn ProcessView,
+) -> Finding {
     let mut is_again = false;
     loop {
         let began_us = weir_sched::now_us();

@@ -104,7 +104,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
 }
 
 /// Checks a server once, and reports the finding.
-async fn judge(checks: &Checks, plan: &CheckPlan, server: &Server, check: &Check) {
+async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &Check) {
     let finding = run::run(plan, server, check, &*checks.view).await;
     check.record().running = false;
     // A server that was put into maintenance meanwhile gets no finding.

@@ -20,12 +20,12 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
-use crate::fetch::auth::is_for_proxy;
 use crate::reply::{Body, Reply};
 use crate::rules::RulesetResult;
 use crate::stream::Stream;
 use crate::stream::phases::ReplyPhase;
 use crate::stream::response::ResponseProgress;
+use weir_vocabulary::fetch::auth::is_for_proxy;
 
 /// The text of a format, unless it was cut: half a body is not an answer.
 fn whole(text: Scratch) -> Result<Scratch, NoRoom> {

@@ -1,6 +1,7 @@
 //! The implementation of the expression language's context for streams.
 
 mod variables;
+mod view;
 
 use std::borrow::Cow;
 
@@ -13,14 +14,16 @@ use weir_expr::{
     ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
 };
 
-use crate::fetch;
+use weir_vocabulary::fetch::FETCHES;
+use weir_vocabulary::tracked;
+
 use crate::stream::Stream;
 use crate::stream::password_verdicts::PasswordVerdicts;
 use crate::stream::stream_variables::lasts;
 
 impl Context for Stream {
     fn fetch<'c>(&'c mut self, fetch: FetchIndex, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
-        match fetch::FETCHES.get(usize::from(fetch.0)) {
+        match FETCHES.get(usize::from(fetch.0)) {
             Some(row) => (row.run)(self, args, cursor),
             None => Fetched::Missing,
         }
@@ -85,7 +88,7 @@ impl Context for Stream {
 
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
         let table = self.tracking().table_named(lookup.table)?;
-        self.tracking().ask_table(table, lookup.key, lookup.question, lookup.default)
+        tracked::ask_table(table, lookup.key, lookup.question, lookup.default)
     }
 
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {

@@ -14,8 +14,8 @@ use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit, received_lines};
 
 use crate::caching::Caching;
 use crate::errors::Direction;
-use crate::fetch::rdp;
 use crate::stream::Stream;
+use weir_vocabulary::fetch::rdp;
 
 /// The server that the client's cookie designates, if it may be used; and whether no other server may be (`force-persist`).
 pub(crate) fn designated(stream: &mut Stream) -> (Option<ServerKey>, bool) {

@@ -130,6 +130,21 @@ impl Timeouts {
         }
     }
 
+    /// In the form in which a proxy has them.
+    pub(crate) fn configured(&self) -> Configured {
+        Configured {
+            client: self.client.duration(),
+            server: self.server.duration(),
+            connect: self.connect.duration(),
+            queue: self.queue.duration(),
+            tunnel: self.tunnel.duration(),
+            tarpit: self.tarpit.duration(),
+            client_fin: self.client_fin.duration(),
+            server_fin: self.server_fin.duration(),
+            ..Configured::default()
+        }
+    }
+
     /// A frontend's timeouts, until a backend is chosen.
     #[inline]
     pub(crate) fn of_frontend(frontend: &Timeouts) -> Self {

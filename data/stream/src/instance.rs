@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
-use weir_backend::{Backend, Server, ServerKey};
+use weir_backend::{Backend, ServerKey};
 use weir_config::model::{
     Bind, LoggedErrors, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes,
     Userlist,
@@ -21,6 +21,7 @@ use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
 use weir_tables::Table;
+use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 
 use crate::closing::Closing;
 use crate::figures::ProcessFigures;
@@ -86,6 +87,32 @@ impl Instance {
     pub fn with_hooks(mut self, hooks: Hooks) -> Instance {
         self.hooks = hooks;
         self
+    }
+}
+
+impl Objects for Instance {
+    fn connections(&self) -> u32 {
+        self.connections.inside()
+    }
+
+    fn buffer_size(&self) -> usize {
+        self.limits.buffer_size
+    }
+
+    fn proxy(&self, position: usize) -> Option<ViewedProxy<'_>> {
+        self.proxies.get(position).map(Proxy::viewed)
+    }
+
+    fn backend_by_name(&self, name: &str) -> Option<ViewedProxy<'_>> {
+        Instance::backend_by_name(self, name).map(Proxy::viewed)
+    }
+
+    fn frontend_by_name(&self, name: &str) -> Option<ViewedProxy<'_>> {
+        Instance::frontend_by_name(self, name).map(Proxy::viewed)
+    }
+
+    fn userlist(&self, position: u32) -> Option<&Userlist> {
+        self.userlists.get(position as usize)
     }
 }
 
@@ -342,6 +369,18 @@ impl Listener {
 }
 
 impl Proxy {
+    /// The parts of it that expressions see.
+    #[inline]
+    pub(crate) fn viewed(&self) -> ViewedProxy<'_> {
+        ViewedProxy {
+            config: &self.config,
+            backend: self.backend.as_deref(),
+            frontend_figures: &self.frontend_figures,
+            backend_figures: &self.backend_figures,
+            connections: &self.connections,
+        }
+    }
+
     /// Its listener at this position.
     #[inline]
     pub fn listener(&self, position: u32) -> &Listener {
@@ -458,17 +497,6 @@ impl Instance {
         self.process_variables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server by `backend/server`, or by its name in `own`.
-    pub fn find_server<'i>(&'i self, own: &'i Proxy, name: &[u8]) -> Option<(&'i Proxy, Arc<Server>)> {
-        let name = std::str::from_utf8(name).ok()?;
-        let (proxy, server) = match name.split_once('/') {
-            Some((backend, server)) => (self.backend_by_name(backend)?, server),
-            None => (own, name),
-        };
-        let server = proxy.backend.as_ref()?.server_by_name(server)?;
-        Some((proxy, server))
-    }
-
     /// Answers questions of a few converters.
     pub fn lookup(&self, own: &Proxy, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         let text = std::str::from_utf8(name).ok()?;
@@ -477,8 +505,10 @@ impl Instance {
                 let status = self.backend_by_name(text)?.backend.as_ref()?.status(weir_sched::now().as_ms());
                 Value::Int(i64::from(if status.active > 0 { status.active } else { status.backup }))
             }
-            Lookup::ServerQueue => Value::Int(i64::from(self.find_server(own, name)?.1.queued())),
-            Lookup::ServerIsUp => Value::Bool(self.find_server(own, name)?.1.is_up()),
+            Lookup::ServerQueue => {
+                Value::Int(i64::from(server_by_name(self, Some(own.viewed()), name)?.1.queued()))
+            }
+            Lookup::ServerIsUp => Value::Bool(server_by_name(self, Some(own.viewed()), name)?.1.is_up()),
             Lookup::FrontendExists => Value::Bool(self.frontends.contains_key(text)),
         })
     }

@@ -17,9 +17,9 @@ use weir_sched::Class;
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
-use crate::fetch::auth;
 use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
+use weir_vocabulary::fetch::auth;
 
 /// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy asks, for
 /// expressions that cannot be suspended.

@@ -6,7 +6,9 @@ use weir_sys::Address;
 use weir_tls::inspect::{Inspected, Party};
 use weir_tls::{Facts, ciphers};
 
-use crate::session::{ProxyFields, Session};
+use weir_vocabulary::ProxyFields;
+
+use crate::session::Session;
 use crate::stream::Stream;
 
 /// Sets the session's addresses to those of the header.

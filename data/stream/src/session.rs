@@ -17,9 +17,10 @@ use crate::addresses::Addresses;
 use crate::admission::Admission;
 use crate::clock::Moment;
 use crate::instance::{Listener, ProxyRef};
-use crate::tracked::Tracked;
 use crate::upstream::OwnConnection;
 use crate::variables::Charge;
+use weir_vocabulary::ProxyFields;
+use weir_vocabulary::tracked::Tracked;
 
 /// Facts about one client connection. Shared by its streams and by the list of the worker's connections.
 ///
@@ -61,13 +62,6 @@ struct Rare {
     tracked: Tracked,
     /// Accepted in TCP mode, it goes on in HTTP, of this version if a rule says one.
     upgraded: Option<Option<Protocol>>,
-}
-
-/// Fields of a PROXY protocol header besides the addresses.
-#[derive(Debug, Default)]
-pub struct ProxyFields {
-    /// The type-length-value fields, in order.
-    pub fields: Vec<(u8, Box<[u8]>)>,
 }
 
 impl Session {

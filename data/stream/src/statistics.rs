@@ -7,13 +7,13 @@ use weir_http::Method;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
-use crate::fetch::body::request_body;
 use crate::http::request::target_as;
 use crate::instance::Proxy;
 use crate::instance::service::{Page, PageRequest};
 use crate::stream::phases::ReplyPhase;
 use crate::stream::response::LocalName;
 use crate::stream::{Phase, ProxySide, StreamError};
+use weir_vocabulary::FetchView as _;
 
 impl ReplyPhase {
     /// Answers with the statistics page.
@@ -28,7 +28,7 @@ impl ReplyPhase {
         let form = match method {
             Method::Post => {
                 self.stream.inspection().wait_for_body(0, None).await?;
-                Some(request_body(&mut self.stream).map_or(Vec::new(), |body| body.bytes.to_vec()))
+                Some(self.stream.request_body().map_or(Vec::new(), |body| body.bytes.to_vec()))
             }
             _ => None,
         };

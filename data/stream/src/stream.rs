@@ -21,6 +21,7 @@ pub mod reusable;
 pub mod rule_state;
 pub mod server_side;
 pub mod stream_variables;
+pub(crate) mod table_use;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,9 +47,8 @@ use crate::stream::reusable::Reusable;
 use crate::stream::rule_state::RuleState;
 use crate::stream::server_side::ServerSide;
 use crate::stream::stream_variables::StreamVariables;
-use crate::timers::{Elapsed, Timers};
-use crate::tracked::TableUse;
 use crate::upstream::VisitedBackend;
+use weir_vocabulary::timers::{Elapsed, Timers};
 
 /// A stream in progress.
 pub struct Stream {
@@ -73,7 +73,7 @@ pub struct Stream {
     /// The response.
     pub response: ResponsePart,
     /// Its use of stick-tables; none without any.
-    pub(crate) tables: Option<PoolBox<TableUse>>,
+    pub(crate) tables: Option<PoolBox<table_use::TableUse>>,
     /// The filters of its proxies; none without any.
     pub(crate) attached: Option<Box<Attached>>,
     /// The current phase.

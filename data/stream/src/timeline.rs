@@ -13,8 +13,8 @@ use weir_sync::Ring;
 use crate::ending::By;
 use crate::stream::phases::StreamLog;
 use crate::stream::rule_state::{StoppedBy, decided_at};
-use crate::timers::Elapsed;
 use sentence::Ended;
+use weir_vocabulary::timers::Elapsed;
 
 mod sentence;
 

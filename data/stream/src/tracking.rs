@@ -6,18 +6,17 @@
 
 mod sticking;
 
-use std::sync::Arc;
-
 use weir_config::model::{RulesetKind, Track};
 use weir_containers::{LocalArc, PoolBox};
-use weir_expr::table::{DataType, TableQuestion};
-use weir_expr::{Fetched, Value};
-use weir_tables::{Answer, Key, Table};
+use weir_expr::Fetched;
+use weir_expr::table::DataType;
+use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;
 use crate::session::Session;
 use crate::stream::phases::StreamTables;
-use crate::tracked::{Event, TableUse, TrackedEntry, now_ms};
+use crate::stream::table_use::TableUse;
+use weir_vocabulary::tracked::{TrackedEntry, TrackedEvent, now_ms};
 
 /// The result of a rule that tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,63 +110,6 @@ impl StreamTables {
         self.tracked(counter, false).or_else(|| self.tracked(counter, true))
     }
 
-    /// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question
-    /// makes. None if there is no answer.
-    pub(crate) fn ask_counter(
-        &self,
-        counter: usize,
-        other: Option<&LocalArc<Table>>,
-        question: TableQuestion,
-    ) -> Option<u64> {
-        let tracked = self.counter(counter)?;
-        let answer = match other.filter(|other| !Arc::ptr_eq(other.shared(), tracked.table.shared())) {
-            None => tracked.look(|row| row.ask(question))?,
-            Some(other) => {
-                if !has_keys_of(other, &tracked.table) {
-                    return None;
-                }
-                let key = Key::of(tracked.look(|row| row.key())?, other.declaration().key)?;
-                other.look(&key, now_ms(), |row| row.ask(question)).unwrap_or(Answer::NoEntry)
-            }
-        };
-        match answer {
-            Answer::Value(value) => Some(value),
-            Answer::NoEntry => Some(0),
-            Answer::NotStored => None,
-        }
-    }
-
-    /// Whether a counter tracks, and tracks keys as that table has them.
-    pub(crate) fn counter_tracks(&self, counter: usize, other: Option<&LocalArc<Table>>) -> bool {
-        self.counter(counter)
-            .is_some_and(|tracked| other.is_none_or(|other| has_keys_of(other, &tracked.table)))
-    }
-
-    /// The key that a counter tracks.
-    pub(crate) fn counter_key(&self, counter: usize) -> Option<Value<'static>> {
-        self.counter(counter)?.look(|row| row.key())
-    }
-
-    /// Answers a question about a key's entry: see [`weir_expr::Context::table`].
-    pub(crate) fn ask_table(
-        &self,
-        table: &Table,
-        key: Value<'_>,
-        question: TableQuestion,
-        default: Option<i64>,
-    ) -> Option<i64> {
-        let answer = match Key::of(key, table.declaration().key) {
-            Some(key) => table.ask(&key, question, now_ms()),
-            None => Answer::NoEntry,
-        };
-        match (answer, question) {
-            (Answer::Value(value), _) => Some(i64::try_from(value).unwrap_or(i64::MAX)),
-            (Answer::NotStored, _) => None,
-            (Answer::NoEntry, TableQuestion::Expires | TableQuestion::Idle) => default,
-            (Answer::NoEntry, _) => Some(0),
-        }
-    }
-
     /// The table that an expression names, or the current proxy's.
     pub(crate) fn table_named(&self, position: Option<u32>) -> Option<&LocalArc<Table>> {
         let of = |proxy: &Proxy| proxy.config.table;
@@ -183,7 +125,7 @@ impl StreamTables {
 
     /// Counts events of this stream in all tracked entries: its own and its session's.
     #[cold]
-    fn count_tracked(&self, events: &[Event]) {
+    fn count_tracked(&self, events: &[TrackedEvent]) {
         if let Some(tables) = &self.stream.tables {
             tables.tracked.count(events);
         }
@@ -237,9 +179,4 @@ impl StreamTables {
             ]);
         }
     }
-}
-
-/// Whether keys of both tables are of the same type.
-fn has_keys_of(one: &Table, other: &Table) -> bool {
-    one.declaration().key.sample_type() == other.declaration().key.sample_type()
 }

@@ -11,8 +11,8 @@ use weir_config::vocabulary::{self, WordPlace};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
 use weir_stream::actions::ACTIONS;
-use weir_stream::fetch;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
+use weir_vocabulary::fetch;
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(fetch::declarations()));
 

@@ -37,6 +37,7 @@ const ALL_DATA: &[&str] = &[
     "weir-stream",
     "weir-tables",
     "weir-tls",
+    "weir-vocabulary",
 ];
 
 const HOUSE: &[Room] = &[
@@ -70,11 +71,22 @@ const HOUSE: &[Room] = &[
     room("weir-backend", "data/backend", NOTHING, DATA_BELOW),
     room("weir-tables", "data/tables", NOTHING, DATA_BELOW),
     room("weir-peers", "data/peers", &["weir-net", "weir-tables", "weir-tls"], DATA_BELOW),
-    room("weir-checks", "data/checks", &["weir-backend", "weir-mux", "weir-net", "weir-tls"], DATA_BELOW),
+    room(
+        "weir-vocabulary",
+        "data/vocabulary",
+        &["weir-backend", "weir-mux", "weir-net", "weir-tables", "weir-tls"],
+        DATA_BELOW,
+    ),
+    room(
+        "weir-checks",
+        "data/checks",
+        &["weir-backend", "weir-mux", "weir-net", "weir-tls", "weir-vocabulary"],
+        DATA_BELOW,
+    ),
     room(
         "weir-stream",
         "data/stream",
-        &["weir-backend", "weir-mux", "weir-net", "weir-tables", "weir-tls"],
+        &["weir-backend", "weir-mux", "weir-net", "weir-tables", "weir-tls", "weir-vocabulary"],
         DATA_BELOW,
     ),
     room("weir-resolvers", "data/resolvers", &["weir-backend", "weir-net"], DATA_BELOW),

@@ -70,7 +70,7 @@ pub fn words() -> BTreeSet<Word> {
     }
     let internal = internal::FETCHES.iter().map(|row| &row.decl);
     let rows: Vec<&FetchDecl> =
-        internal.chain(weir_stream::fetch::FETCHES.iter().map(|row| &row.decl)).collect();
+        internal.chain(weir_vocabulary::fetch::FETCHES.iter().map(|row| &row.decl)).collect();
     rows.iter().for_each(|row| add(Kind::Fetch, row.name, row.help, true));
     for name in weir_expr::fetch::names().iter().filter(|name| rows.iter().all(|row| row.name != **name)) {
         add(Kind::Fetch, name, "", false);

@@ -7,7 +7,7 @@ use weir_expr::args::{ArgKind, ArgSpec};
 use weir_expr::pattern::MatchMethod;
 use weir_expr::{EvaluationPoint, EvaluationPoints, FetchDecl, Registry, SampleType, converters};
 use weir_stream::actions::ACTIONS;
-use weir_stream::fetch::FETCHES;
+use weir_vocabulary::fetch::FETCHES;
 
 /// A line, and the section whose line it is.
 #[derive(Clone, Debug)]

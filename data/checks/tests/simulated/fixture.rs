@@ -11,10 +11,12 @@ use weir_backend::{
     ServerAddress, ServerKey, ServerSettings, StartLevel,
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
-use weir_expr::{FetchIndex, LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_config::model::Userlist;
+use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Class, Kind, now, sleep_until, spawn};
 use weir_sys::Address;
+use weir_vocabulary::{Objects, ViewedProxy};
 
 /// What the process received.
 #[derive(Default)]
@@ -27,6 +29,32 @@ pub(crate) struct Heard {
 
 /// A process that only records.
 struct Listener(Arc<Heard>);
+
+impl Objects for Listener {
+    fn connections(&self) -> u32 {
+        0
+    }
+
+    fn buffer_size(&self) -> usize {
+        16384
+    }
+
+    fn proxy(&self, _: usize) -> Option<ViewedProxy<'_>> {
+        None
+    }
+
+    fn backend_by_name(&self, _: &str) -> Option<ViewedProxy<'_>> {
+        None
+    }
+
+    fn frontend_by_name(&self, _: &str) -> Option<ViewedProxy<'_>> {
+        None
+    }
+
+    fn userlist(&self, _: u32) -> Option<&Userlist> {
+        None
+    }
+}
 
 impl ProcessView for Listener {
     fn news(&self, news: News) {
@@ -41,16 +69,12 @@ impl ProcessView for Listener {
 
     fn keep_idle(&self, _: &Backend, _: &Server, _: u64, _: IdleConnection) {}
 
-    fn buffer_size(&self) -> usize {
-        16384
-    }
-
     fn node(&self) -> &str {
         "node"
     }
 
-    fn fetch_name(&self, _: FetchIndex) -> Option<&'static str> {
-        None
+    fn objects(&self) -> &dyn Objects {
+        self
     }
 
     fn unique_id_format(&self, _: &Backend) -> Option<Arc<LogFormat>> {

@@ -11,7 +11,7 @@ use super::arguments::{Delay, Size};
 use super::headers::Capture;
 use super::process::SetBandwidthLimit;
 use super::{ACTIONS, arguments};
-use crate::fetch;
+use weir_vocabulary::fetch;
 
 /// The result of parsing a configuration.
 struct Read {

@@ -14,7 +14,7 @@ use weir_mux::{Failed, Filter, FilterOutput, More, Passed};
 use weir_sched::Tick;
 use weir_tables::{Key, Table};
 
-use crate::tracked::{TrackedEntry, now_ms};
+use weir_vocabulary::tracked::{TrackedEntry, now_ms};
 
 /// The entry in force, none until a rule enables the filter. It is tracked, so it neither expires nor is purged.
 #[derive(Default)]

@@ -203,7 +203,7 @@ fn accept_date(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
 }
 
 fn request_date(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
-    let waited = crate::timers::whole_ms_us(stream.timers.first_byte);
+    let waited = weir_vocabulary::timers::whole_ms_us(stream.timers.first_byte);
     let time = crate::clock::wall_time(stream.began_wall_us() + waited);
     match alias {
         Alias::RequestDateUtc => utc_date(time, out),

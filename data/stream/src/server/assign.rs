@@ -9,11 +9,11 @@ use crate::counters::Event;
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
-use crate::fetch::rdp;
 use crate::server::key;
 use crate::stream::choice::Designation;
 use crate::stream::phases::ChoicePhase;
 use crate::stream::{Phase, Stream, StreamError};
+use weir_vocabulary::fetch::rdp;
 
 /// A search for a server.
 struct Search {

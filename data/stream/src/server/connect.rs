@@ -22,7 +22,8 @@ use crate::recycle::Lent;
 use crate::stream::phases::ServerPhase;
 use crate::stream::server_side::PacketMarks;
 use crate::stream::{Stream, StreamError};
-use crate::upstream::{PastConnection, Upstream};
+use crate::upstream::Upstream;
+use weir_vocabulary::past::PastConnection;
 
 /// Why there is no connection.
 #[derive(Debug)]

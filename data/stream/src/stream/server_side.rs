@@ -8,7 +8,8 @@ use weir_mux::StreamConnector;
 use weir_sys::Address;
 
 use super::Stream;
-use crate::upstream::{PastConnection, Upstream};
+use crate::upstream::Upstream;
+use weir_vocabulary::past::PastConnection;
 
 /// The server's side of a stream.
 #[derive(Default)]

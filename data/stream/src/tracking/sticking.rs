@@ -8,7 +8,7 @@ use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;
 use crate::stream::phases::StreamTables;
-use crate::tracked::now_ms;
+use weir_vocabulary::tracked::now_ms;
 
 /// How many keys a request, and a response, may store (manual, "stick store-request").
 const MAX_STORES: usize = 8;

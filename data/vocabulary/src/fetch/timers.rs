@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use weir_config::model::Timeouts;
 use weir_expr::SampleType::Int;
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, Scope};
 
+use super::access::of_stream;
 use super::values::{gauge, number};
-use super::{Row, row, valid};
-use crate::stream::Stream;
-use crate::timers::Timers;
+use super::{FetchRow, row, valid};
+use crate::timers::{Timers, whole_ms_us};
+use crate::view::{FetchView, ViewedProxy};
 
 const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
@@ -24,7 +26,7 @@ const fn backend(name: &'static str, help: &'static str) -> FetchDecl {
     time(name, valid::BACKEND, Needs::BACKEND, help)
 }
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[FetchRow] = &[
     row(
         time(
             "accept_date",
@@ -34,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
         )
         .args(UNIT)
         .check(check_unit),
-        |stream, args, _| since_1970(stream.began_wall_us(), args),
+        |view, args, _| of_stream(view, |stream| since_1970(stream.began_wall_us, args)),
     ),
     row(
         time(
@@ -45,9 +47,9 @@ pub(super) const ROWS: &[Row] = &[
         )
         .args(UNIT)
         .check(check_unit),
-        |stream, args, _| {
-            let waited = crate::timers::whole_ms_us(stream.timers.first_byte);
-            since_1970(stream.began_wall_us() + waited, args)
+        |view, args, _| {
+            let waited = whole_ms_us(view.timers().and_then(|timers| timers.first_byte));
+            of_stream(view, |stream| since_1970(stream.began_wall_us + waited, args))
         },
     ),
     row(
@@ -57,19 +59,19 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_CLIENT,
             "Milliseconds of handshakes on the client's connection",
         ),
-        |stream, _, _| number(stream.timers.handshake()),
+        |view, _, _| timer(view, Timers::handshake, number),
     ),
     row(
         time("fc.timer.total", valid::FRONTEND, Needs::FRONTEND, "Milliseconds since the stream began"),
-        |stream, _, _| gauge(so_far(stream).total()),
+        |view, _, _| timer(view, Timers::total, gauge),
     ),
     row(
         time("bc.timer.connect", valid::ANSWERED, Needs::L4_SERVER, "Milliseconds to connect to the server"),
-        |stream, _, _| number(stream.timers.connecting()),
+        |view, _, _| timer(view, Timers::connecting, number),
     ),
     row(
         time("req.timer.idle", valid::REQUEST, Needs::HTTP_REQUEST, "Idle milliseconds before the request"),
-        |stream, _, _| number(stream.timers.idle()),
+        |view, _, _| timer(view, Timers::idle, number),
     ),
     row(
         time(
@@ -78,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_REQUEST,
             "Milliseconds from the request's first byte to its complete head",
         ),
-        |stream, _, _| number(stream.timers.receive()),
+        |view, _, _| timer(view, Timers::receive, number),
     ),
     row(
         time(
@@ -87,11 +89,11 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_REQUEST,
             "Milliseconds of handshakes, idle time and request together",
         ),
-        |stream, _, _| number(stream.timers.total_request()),
+        |view, _, _| timer(view, Timers::total_request, number),
     ),
     row(
         time("req.timer.queue", valid::ANSWERED, Needs::L4_SERVER, "Milliseconds spent in queues"),
-        |stream, _, _| number(stream.timers.queue_wait()),
+        |view, _, _| timer(view, Timers::queue_wait, number),
     ),
     row(
         time(
@@ -100,7 +102,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_RESPONSE,
             "Milliseconds until the server's response began",
         ),
-        |stream, _, _| number(stream.timers.responding()),
+        |view, _, _| timer(view, Timers::responding, number),
     ),
     row(
         time(
@@ -109,7 +111,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_SERVER,
             "Milliseconds since the response's head was complete",
         ),
-        |stream, _, _| gauge(so_far(stream).data()),
+        |view, _, _| timer(view, Timers::data, gauge),
     ),
     row(
         time(
@@ -118,7 +120,7 @@ pub(super) const ROWS: &[Row] = &[
             Needs::HTTP_REQUEST_META,
             "Milliseconds since the request's first byte",
         ),
-        |stream, _, _| gauge(so_far(stream).active()),
+        |view, _, _| timer(view, Timers::active, gauge),
     ),
     row(
         time(
@@ -127,19 +129,17 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L5_CLIENT,
             "Milliseconds of the stream without its idle time",
         ),
-        |stream, _, _| gauge(so_far(stream).total_user()),
+        |view, _, _| timer(view, Timers::total_user, gauge),
     ),
-    row(
-        client("fe_client_timeout", "The frontend's timeout for clients, in milliseconds"),
-        |stream, _, _| timeout(stream.frontend.config.settings.timeouts.client),
-    ),
-    row(
-        client("fe_tarpit_timeout", "The frontend's timeout for tarpits, in milliseconds"),
-        |stream, _, _| timeout(stream.frontend.config.settings.timeouts.tarpit),
-    ),
+    row(client("fe_client_timeout", "The frontend's timeout for clients, in milliseconds"), |view, _, _| {
+        configured(view.frontend(), |timeouts| timeouts.client)
+    }),
+    row(client("fe_tarpit_timeout", "The frontend's timeout for tarpits, in milliseconds"), |view, _, _| {
+        configured(view.frontend(), |timeouts| timeouts.tarpit)
+    }),
     row(
         client("cur_client_timeout", "The stream's timeout for the client, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.client.duration()),
+        |view, _, _| current(view, |timeouts| timeouts.client),
     ),
     row(
         time(
@@ -148,54 +148,58 @@ pub(super) const ROWS: &[Row] = &[
             Needs::L4_CLIENT,
             "The stream's timeout for tarpits, in milliseconds",
         ),
-        |stream, _, _| timeout(stream.timeouts.tarpit.duration()),
+        |view, _, _| current(view, |timeouts| timeouts.tarpit),
     ),
     row(
         backend("be_connect_timeout", "The backend's timeout for connecting, in milliseconds"),
-        |stream, _, _| timeout(stream.backend.config.settings.timeouts.connect),
+        |view, _, _| configured(view.backend(), |timeouts| timeouts.connect),
     ),
-    row(backend("be_queue_timeout", "The backend's timeout for queues, in milliseconds"), |stream, _, _| {
-        timeout(stream.backend.config.settings.timeouts.queue)
+    row(backend("be_queue_timeout", "The backend's timeout for queues, in milliseconds"), |view, _, _| {
+        configured(view.backend(), |timeouts| timeouts.queue)
     }),
-    row(
-        backend("be_server_timeout", "The backend's timeout for servers, in milliseconds"),
-        |stream, _, _| timeout(stream.backend.config.settings.timeouts.server),
-    ),
-    row(
-        backend("be_tarpit_timeout", "The backend's timeout for tarpits, in milliseconds"),
-        |stream, _, _| timeout(stream.backend.config.settings.timeouts.tarpit),
-    ),
-    row(
-        backend("be_tunnel_timeout", "The backend's timeout for tunnels, in milliseconds"),
-        |stream, _, _| timeout(stream.backend.config.settings.timeouts.tunnel),
-    ),
-    row(backend("be_max_retries", "How often the backend retries to connect"), |stream, _, _| {
-        number(stream.backend.config.settings.retries)
+    row(backend("be_server_timeout", "The backend's timeout for servers, in milliseconds"), |view, _, _| {
+        configured(view.backend(), |timeouts| timeouts.server)
+    }),
+    row(backend("be_tarpit_timeout", "The backend's timeout for tarpits, in milliseconds"), |view, _, _| {
+        configured(view.backend(), |timeouts| timeouts.tarpit)
+    }),
+    row(backend("be_tunnel_timeout", "The backend's timeout for tunnels, in milliseconds"), |view, _, _| {
+        configured(view.backend(), |timeouts| timeouts.tunnel)
+    }),
+    row(backend("be_max_retries", "How often the backend retries to connect"), |view, _, _| {
+        view.backend().map_or(Fetched::Missing, |backend| number(backend.config.settings.retries))
     }),
     row(
         backend("cur_connect_timeout", "The stream's timeout for connecting, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.connect.duration()),
+        |view, _, _| current(view, |timeouts| timeouts.connect),
     ),
-    row(backend("cur_queue_timeout", "The stream's timeout for queues, in milliseconds"), |stream, _, _| {
-        timeout(stream.timeouts.queue.duration())
+    row(backend("cur_queue_timeout", "The stream's timeout for queues, in milliseconds"), |view, _, _| {
+        current(view, |timeouts| timeouts.queue)
     }),
     row(
         backend("cur_server_timeout", "The stream's timeout for the server, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.server.duration()),
+        |view, _, _| current(view, |timeouts| timeouts.server),
     ),
-    row(
-        backend("cur_tunnel_timeout", "The stream's timeout for tunnels, in milliseconds"),
-        |stream, _, _| timeout(stream.timeouts.tunnel.duration()),
-    ),
-    row(backend("cur_max_retries", "How often the stream may retry to connect"), |stream, _, _| {
-        number(stream.attempts.allowed())
+    row(backend("cur_tunnel_timeout", "The stream's timeout for tunnels, in milliseconds"), |view, _, _| {
+        current(view, |timeouts| timeouts.tunnel)
+    }),
+    row(backend("cur_max_retries", "How often the stream may retry to connect"), |view, _, _| {
+        of_stream(view, |stream| number(stream.allowed_retries))
     }),
 ];
 
-/// The timers as if the stream ended now, unless it already has.
-fn so_far(stream: &Stream) -> Timers {
-    let timers = stream.timers;
-    Timers { close: timers.close.or_else(|| Some(stream.elapsed())), ..timers }
+fn timer<'c>(view: &dyn FetchView, which: fn(&Timers) -> i64, then: fn(i64) -> Fetched<'c>) -> Fetched<'c> {
+    view.timers().map_or(Fetched::Missing, |timers| then(which(&timers)))
+}
+
+/// A timeout as a proxy has it.
+fn configured<'c>(proxy: Option<ViewedProxy<'_>>, which: fn(&Timeouts) -> Option<Duration>) -> Fetched<'c> {
+    proxy.map_or(Fetched::Missing, |proxy| timeout(which(&proxy.config.settings.timeouts)))
+}
+
+/// A timeout as the stream has it.
+fn current<'c>(view: &dyn FetchView, which: fn(&Timeouts) -> Option<Duration>) -> Fetched<'c> {
+    view.timeouts().map_or(Fetched::Missing, |timeouts| timeout(which(&timeouts)))
 }
 
 /// A disabled timeout is 0.

@@ -1,20 +1,21 @@
 //! The client's and the server's connection: addresses, PROXY header fields, kernel measurements, byte counts.
 
+use weir_config::model::Mode;
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
-use weir_mux::{Multiplexer, SharedStream};
+use weir_mux::{Multiplexer, SharedStream, StreamConnector};
 use weir_net::Fault;
 use weir_proxy::tlv;
 use weir_sys::tcp_info::TcpInfo;
 use weir_sys::{Address, Errno};
 use weir_tls::Why;
 
+use super::access::of_stream;
 use super::local::is_local;
 use super::values::{amount, copied, gauge, ip, number, port, text, truth};
-use super::{Row, row, valid};
-use crate::stream::Stream;
-use crate::stream::server_side::reached_address;
+use super::{FetchRow, row, valid};
+use crate::view::FetchView;
 
 const fn client(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::CLIENT).needs(Needs::L4_CLIENT)
@@ -35,198 +36,214 @@ const fn choice(name: &'static str, help: &'static str) -> FetchDecl {
 /// The unit of a time; `ms` by default.
 const UNIT: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
-pub(super) const ROWS: &[Row] = &[
-    row(client("src", Addr, "The client's address, as far as it is known"), |stream, _, _| {
-        ip(Some(&stream.source()))
+pub(super) const ROWS: &[FetchRow] = &[
+    row(client("src", Addr, "The client's address, as far as it is known"), |view, _, _| {
+        ip(view.source().as_ref())
     }),
-    row(client("src_port", Int, "The client's port"), |stream, _, _| port(Some(&stream.source()))),
-    row(client("src_is_local", Bool, "Whether the client's address is one of this host"), |stream, _, _| {
-        truth(is_local(&stream.source()))
+    row(client("src_port", Int, "The client's port"), |view, _, _| port(view.source().as_ref())),
+    row(client("src_is_local", Bool, "Whether the client's address is one of this host"), |view, _, _| {
+        local(view.source())
     }),
-    row(client("dst", Addr, "The address that the client connected to"), |stream, _, _| {
-        ip(Some(&stream.destination()))
+    row(client("dst", Addr, "The address that the client connected to"), |view, _, _| {
+        ip(view.destination().as_ref())
     }),
-    row(client("dst_port", Int, "The port that the client connected to"), |stream, _, _| {
-        port(Some(&stream.destination()))
+    row(client("dst_port", Int, "The port that the client connected to"), |view, _, _| {
+        port(view.destination().as_ref())
     }),
     row(
         client("dst_is_local", Bool, "Whether the client connected to an address of this host"),
-        |stream, _, _| truth(is_local(&stream.destination())),
+        |view, _, _| local(view.destination()),
     ),
     row(
         FetchDecl::new("dst_conn", Int, "Connections of the listener")
             .valid(valid::FRONTEND)
             .needs(Needs::LISTENER),
-        |stream, _, _| gauge(stream.session.listener().connections.inside()),
+        |view, _, _| {
+            view.listener().map_or(Fetched::Missing, |listener| gauge(listener.connections.inside()))
+        },
     ),
-    row(client("fc_src", Addr, "The address that the client's connection came from"), |stream, _, _| {
-        ip(Some(&stream.session.connection_source()))
+    row(client("fc_src", Addr, "The address that the client's connection came from"), |view, _, _| {
+        ip(view.connection_source().as_ref())
     }),
-    row(client("fc_src_port", Int, "The port that the client's connection came from"), |stream, _, _| {
-        port(Some(&stream.session.connection_source()))
+    row(client("fc_src_port", Int, "The port that the client's connection came from"), |view, _, _| {
+        port(view.connection_source().as_ref())
     }),
     row(
         client("fc_src_is_local", Bool, "Whether the client's connection came from this host"),
-        |stream, _, _| truth(is_local(&stream.session.connection_source())),
+        |view, _, _| local(view.connection_source()),
     ),
-    row(client("fc_dst", Addr, "The address that the client's connection went to"), |stream, _, _| {
-        ip(Some(&stream.session.connection_destination()))
+    row(client("fc_dst", Addr, "The address that the client's connection went to"), |view, _, _| {
+        ip(view.connection_destination().as_ref())
     }),
-    row(client("fc_dst_port", Int, "The port that the client's connection went to"), |stream, _, _| {
-        port(Some(&stream.session.connection_destination()))
+    row(client("fc_dst_port", Int, "The port that the client's connection went to"), |view, _, _| {
+        port(view.connection_destination().as_ref())
     }),
     row(
         client("fc_dst_is_local", Bool, "Whether the client's connection went to an address of this host"),
-        |stream, _, _| truth(is_local(&stream.session.connection_destination())),
+        |view, _, _| local(view.connection_destination()),
     ),
-    row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |stream, _, _| {
-        number(if stream.client.shared().is_some() { 2 } else { 1 })
+    row(client("fc_http_major", Int, "The HTTP version spoken with the client: 1 or 2"), |view, _, _| {
+        of_client(view, |client| number(if client.shared().is_some() { 2 } else { 1 }))
     }),
-    row(client("internal.strm.is_htx", Bool, "Whether the stream is in HTTP"), |stream, _, _| {
-        truth(stream.speaks_http())
+    row(client("internal.strm.is_htx", Bool, "Whether the stream is in HTTP"), |view, _, _| {
+        truth(view.speaks_http())
     }),
-    row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |stream, _, _| {
-        number(multiplexer(stream).map_or(1, |multiplexer| multiplexer.live() as u32))
+    row(client("fc_nb_streams", Int, "Streams on the client's connection now"), |view, _, _| {
+        of_client(view, |client| {
+            number(multiplexer(client).map_or(1, |multiplexer| multiplexer.live() as u32))
+        })
     }),
     row(
         FetchDecl::new("fc_settings_streams_limit", Int, "The most streams on the client's connection")
             .valid(valid::SESSION)
             .needs(Needs::L5_CLIENT),
-        |stream, _, _| number(multiplexer(stream).map_or(1, Multiplexer::most_streams)),
+        |view, _, _| {
+            of_client(view, |client| number(multiplexer(client).map_or(1, Multiplexer::most_streams)))
+        },
     ),
     row(
         client("fc_glitches", Int, "Small violations of its protocol on the client's connection"),
-        |stream, _, _| number(multiplexer(stream).map_or(0, Multiplexer::glitches)),
+        |view, _, _| of_client(view, |client| number(multiplexer(client).map_or(0, Multiplexer::glitches))),
     ),
-    row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |stream, _, _| {
-        number(error_of(stream.client.fault_of_connection()).id)
+    row(client("fc_err", Int, "The error of the client's connection, 0 for none"), |view, _, _| {
+        of_client(view, |client| number(error_of(client.fault_of_connection()).id))
     }),
-    row(client("fc_err_str", Str, "The error of the client's connection in words"), |stream, _, _| {
-        text(error_of(stream.client.fault_of_connection()).message)
+    row(client("fc_err_str", Str, "The error of the client's connection in words"), |view, _, _| {
+        of_client(view, |client| text(error_of(client.fault_of_connection()).message))
     }),
-    row(client("fc_err_name", Str, "The error of the client's connection as one word"), |stream, _, _| {
-        text(error_of(stream.client.fault_of_connection()).name)
+    row(client("fc_err_name", Str, "The error of the client's connection as one word"), |view, _, _| {
+        of_client(view, |client| text(error_of(client.fault_of_connection()).name))
     }),
     row(
         client("fc_rcvd_proxy", Bool, "Whether the client's connection began with a PROXY header"),
-        |stream, _, _| truth(stream.session.proxy_header().is_some()),
+        |view, _, _| truth(view.proxy_fields().is_some()),
     ),
-    row(client("fc_pp_authority", Str, "The authority that a PROXY header carried"), |stream, _, _| {
-        header_field(stream, tlv::AUTHORITY, &mut Cursor::single())
+    row(client("fc_pp_authority", Str, "The authority that a PROXY header carried"), |view, _, _| {
+        header_field(view, tlv::AUTHORITY, &mut Cursor::single())
     }),
-    row(
-        client("fc_pp_unique_id", Str, "The unique identifier that a PROXY header carried"),
-        |stream, _, _| header_field(stream, tlv::UNIQUE_ID, &mut Cursor::single()),
-    ),
+    row(client("fc_pp_unique_id", Str, "The unique identifier that a PROXY header carried"), |view, _, _| {
+        header_field(view, tlv::UNIQUE_ID, &mut Cursor::single())
+    }),
     row(
         FetchDecl::new("fc_pp_tlv", Str, "A field that a PROXY header carried, by its number or name")
             .args(ArgSpec::new(1, &[ArgKind::Str]))
             .valid(valid::SESSION)
             .needs(Needs::L5_CLIENT)
             .check(check_field_kind),
-        |stream, args, cursor| {
+        |view, args, cursor| {
             let kind = args.int(0).and_then(|kind| u8::try_from(kind).ok());
-            kind.map_or(Fetched::Missing, |kind| header_field(stream, kind, cursor))
+            kind.map_or(Fetched::Missing, |kind| header_field(view, kind, cursor))
         },
     ),
-    row(time("fc_rtt", "The client's smoothed round trip time, in ms or us"), |stream, args, _| {
-        client_info(stream, |info| in_unit(info.rtt_us, args))
+    row(time("fc_rtt", "The client's smoothed round trip time, in ms or us"), |view, args, _| {
+        client_info(view, |info| in_unit(info.rtt_us, args))
+    }),
+    row(time("fc_rttvar", "The deviation of the client's round trip time, in ms or us"), |view, args, _| {
+        client_info(view, |info| in_unit(info.rtt_variance_us, args))
     }),
     row(
-        time("fc_rttvar", "The deviation of the client's round trip time, in ms or us"),
-        |stream, args, _| client_info(stream, |info| in_unit(info.rtt_variance_us, args)),
-    ),
-    row(
         client("fc_unacked", Int, "Segments to the client that are not acknowledged").args(UNIT),
-        |stream, _, _| client_info(stream, |info| info.unacked),
+        |view, _, _| client_info(view, |info| info.unacked),
     ),
     row(
         client("fc_sacked", Int, "Segments to the client that are acknowledged out of order").args(UNIT),
-        |stream, _, _| client_info(stream, |info| info.sacked),
+        |view, _, _| client_info(view, |info| info.sacked),
     ),
-    row(client("fc_lost", Int, "Segments to the client that seem lost").args(UNIT), |stream, _, _| {
-        client_info(stream, |info| info.lost)
+    row(client("fc_lost", Int, "Segments to the client that seem lost").args(UNIT), |view, _, _| {
+        client_info(view, |info| info.lost)
     }),
     row(
         client("fc_retrans", Int, "Segments to the client that are being sent again").args(UNIT),
-        |stream, _, _| client_info(stream, |info| info.retransmits),
+        |view, _, _| client_info(view, |info| info.retransmits),
     ),
     row(
         client("fc_reordering", Int, "How far segments to the client get out of order").args(UNIT),
-        |stream, _, _| client_info(stream, |info| info.reordering),
+        |view, _, _| client_info(view, |info| info.reordering),
     ),
     row(
         time("bc_rtt", "The server's smoothed round trip time, in ms or us").needs(Needs::L4_SERVER),
-        |stream, args, _| server_info(stream, |info| in_unit(info.rtt_us, args)),
+        |view, args, _| server_info(view, |info| in_unit(info.rtt_us, args)),
     ),
     row(
         time("bc_rttvar", "The deviation of the server's round trip time, in ms or us")
             .needs(Needs::L4_SERVER),
-        |stream, args, _| server_info(stream, |info| in_unit(info.rtt_variance_us, args)),
+        |view, args, _| server_info(view, |info| in_unit(info.rtt_variance_us, args)),
     ),
-    row(server("bc_dst", Addr, "The address of the server that was connected to"), |stream, _, _| {
-        ip(reached(stream).as_ref())
+    row(server("bc_dst", Addr, "The address of the server that was connected to"), |view, _, _| {
+        ip(view.reached_address().as_ref())
     }),
-    row(server("bc_dst_port", Int, "The port of the server that was connected to"), |stream, _, _| {
-        port(reached(stream).as_ref())
+    row(server("bc_dst_port", Int, "The port of the server that was connected to"), |view, _, _| {
+        port(view.reached_address().as_ref())
     }),
-    row(server("bc_src", Addr, "The address that the server was connected to from"), |stream, _, _| {
-        ip(stream.own_address().as_ref())
+    row(server("bc_src", Addr, "The address that the server was connected to from"), |view, _, _| {
+        ip(view.own_address().as_ref())
     }),
-    row(server("bc_src_port", Int, "The port that the server was connected to from"), |stream, _, _| {
-        port(stream.own_address().as_ref())
+    row(server("bc_src_port", Int, "The port that the server was connected to from"), |view, _, _| {
+        port(view.own_address().as_ref())
     }),
-    row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |stream, _, _| {
-        if_spoken_to(stream, || number(if spoke_http2(stream) { 2 } else { 1 }))
+    row(server("bc_http_major", Int, "The HTTP version spoken with the server: 1 or 2"), |view, _, _| {
+        if_spoken_to(view, || number(if spoke_http2(view) { 2 } else { 1 }))
     }),
-    row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |stream, _, _| {
-        if_connected(stream, |_, _| number(server_shares(stream, |shared| shared.live() as u32).unwrap_or(1)))
+    row(server("bc_nb_streams", Int, "Streams on the server's connection now"), |view, _, _| {
+        if_connected(view, |_, _| number(server_shares(view, |shared| shared.live() as u32).unwrap_or(1)))
     }),
     row(
         server("bc_settings_streams_limit", Int, "The most streams on the server's connection"),
-        |stream, _, _| {
-            let limit = server_shares(stream, |shared| shared.stream_limit());
-            if_connected(stream, |_, _| number(limit.unwrap_or(1)))
+        |view, _, _| {
+            let limit = server_shares(view, |shared| shared.stream_limit());
+            if_connected(view, |_, _| number(limit.unwrap_or(1)))
         },
     ),
     row(
         server("bc_glitches", Int, "Small violations of its protocol on the server's connection"),
-        |stream, _, _| {
-            let glitches = server_shares(stream, |shared| shared.glitches());
-            if_connected(stream, |_, _| number(glitches.unwrap_or(0)))
+        |view, _, _| {
+            let glitches = server_shares(view, |shared| shared.glitches());
+            if_connected(view, |_, _| number(glitches.unwrap_or(0)))
         },
     ),
     row(
         server("bc_reused", Bool, "Whether the server's connection served other requests before"),
-        |stream, _, _| match if_connected(stream, |reused, _| truth(reused)) {
+        |view, _, _| match if_connected(view, |reused, _| truth(reused)) {
             // Without a connection the answer is false.
             Fetched::Missing => truth(false),
             found => found,
         },
     ),
-    row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |stream, _, _| {
-        server_error(stream, |error| number(error.id))
+    row(server("bc_err", Int, "The error of the server's connection, 0 for none"), |view, _, _| {
+        server_error(view, |error| number(error.id))
     }),
-    row(server("bc_err_str", Str, "The error of the server's connection in words"), |stream, _, _| {
-        server_error(stream, |error| text(error.message))
+    row(server("bc_err_str", Str, "The error of the server's connection in words"), |view, _, _| {
+        server_error(view, |error| text(error.message))
     }),
-    row(server("bc_err_name", Str, "The error of the server's connection as one word"), |stream, _, _| {
-        server_error(stream, |error| text(error.name))
+    row(server("bc_err_name", Str, "The error of the server's connection as one word"), |view, _, _| {
+        server_error(view, |error| text(error.name))
     }),
     row(
         server("bc_be_queue", Int, "Requests that left the backend's queue before this one"),
-        |stream, _, _| number(stream.choice.queued.backend),
+        |view, _, _| of_stream(view, |stream| number(stream.queued.backend)),
     ),
     row(
         server("bc_srv_queue", Int, "Requests that left the server's queue before this one"),
-        |stream, _, _| number(stream.choice.queued.server),
+        |view, _, _| of_stream(view, |stream| number(stream.queued.server)),
     ),
-    row(stream("bytes_in", "Bytes from the client"), |stream, _, _| gauge(amount(stream.bytes_in()))),
-    row(choice("bytes_out", "Bytes from the server"), |stream, _, _| gauge(amount(from_server(stream)))),
-    row(stream("req.bytes_in", "Bytes from the client"), |stream, _, _| gauge(amount(stream.bytes_in()))),
-    row(stream("req.bytes_out", "Bytes to the server"), |stream, _, _| gauge(amount(to_server(stream)))),
-    row(choice("res.bytes_in", "Bytes from the server"), |stream, _, _| gauge(amount(from_server(stream)))),
-    row(choice("res.bytes_out", "Bytes to the client"), |stream, _, _| gauge(amount(stream.bytes_out()))),
+    row(stream("bytes_in", "Bytes from the client"), |view, _, _| {
+        of_stream(view, |stream| gauge(amount(stream.bytes_in)))
+    }),
+    row(choice("bytes_out", "Bytes from the server"), |view, _, _| {
+        of_stream(view, |stream| gauge(amount(from_server(view, stream.bytes_out))))
+    }),
+    row(stream("req.bytes_in", "Bytes from the client"), |view, _, _| {
+        of_stream(view, |stream| gauge(amount(stream.bytes_in)))
+    }),
+    row(stream("req.bytes_out", "Bytes to the server"), |view, _, _| {
+        of_stream(view, |stream| gauge(amount(to_server(view, stream.bytes_in))))
+    }),
+    row(choice("res.bytes_in", "Bytes from the server"), |view, _, _| {
+        of_stream(view, |stream| gauge(amount(from_server(view, stream.bytes_out))))
+    }),
+    row(choice("res.bytes_out", "Bytes to the client"), |view, _, _| {
+        of_stream(view, |stream| gauge(amount(stream.bytes_out)))
+    }),
 ];
 
 const fn time(name: &'static str, help: &'static str) -> FetchDecl {
@@ -244,25 +261,38 @@ fn in_unit(microseconds: u32, args: &Args) -> u32 {
     if args.str(0) == Some(b"us") { microseconds } else { microseconds / 1000 }
 }
 
-fn client_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    stream.client.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
+fn client_info<'c>(view: &dyn FetchView, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    view.client().and_then(StreamConnector::tcp_info).map_or(Fetched::Missing, |info| gauge(figure(info)))
 }
 
-fn server_info<'c>(stream: &Stream, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    let Some(upstream) = &stream.server.upstream else { return Fetched::Missing };
-    upstream.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
+fn server_info<'c>(view: &dyn FetchView, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    let Some(server) = view.server_connection() else { return Fetched::Missing };
+    server.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
+}
+
+/// Evaluates a fetch about the client's connection.
+fn of_client<'c>(view: &dyn FetchView, then: impl FnOnce(&StreamConnector) -> Fetched<'c>) -> Fetched<'c> {
+    view.client().map_or(Fetched::Missing, then)
 }
 
 /// The client's connection, if it can carry several streams.
-fn multiplexer(stream: &Stream) -> Option<&Multiplexer> {
-    stream.client.shared().map(SharedStream::multiplexer)
+fn multiplexer(client: &StreamConnector) -> Option<&Multiplexer> {
+    client.shared().map(SharedStream::multiplexer)
+}
+
+/// Whether an address is one of this host.
+fn local<'c>(address: Option<Address>) -> Fetched<'c> {
+    address.map_or(Fetched::Missing, |address| truth(is_local(&address)))
 }
 
 /// Evaluates a fetch about the server's current or last connection: whether it was reused, and the fault that broke
 /// it. A connection that a SOCKS4 proxy refused counts, too.
-fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>) -> Fetched<'c> {
-    match (&stream.server.upstream, stream.server.past()) {
-        (Some(upstream), _) => then(upstream.reused, upstream.connector.fault_of_connection()),
+fn if_connected<'c>(
+    view: &dyn FetchView,
+    then: impl FnOnce(bool, Option<Fault>) -> Fetched<'c>,
+) -> Fetched<'c> {
+    match (view.server_connection(), view.past_connection()) {
+        (Some(server), _) => then(server.reused, server.connector.fault_of_connection()),
         (None, Some(past)) if past.stood || past.fault.is_some_and(Fault::is_of_proxy) => {
             then(past.reused, past.fault)
         }
@@ -271,40 +301,41 @@ fn if_connected<'c>(stream: &Stream, then: impl FnOnce(bool, Option<Fault>) -> F
 }
 
 /// Evaluates a fetch about the error of the server's current or last connection: one that never stood has an error, too.
-fn server_error<'c>(stream: &Stream, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
-    let failed = match (&stream.server.upstream, stream.server.past()) {
-        (Some(upstream), _) => upstream.connector.fault_of_connection(),
-        (None, past) => past.as_ref().and_then(|past| past.fault),
+fn server_error<'c>(view: &dyn FetchView, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
+    let failed = match (view.server_connection(), view.past_connection()) {
+        (Some(server), _) => server.connector.fault_of_connection(),
+        (None, past) => past.and_then(|past| past.fault),
     };
     match failed {
         Some(Fault::Tls(failure)) => then(error_of_server_tls(failure.why)),
         Some(fault) => then(error_of(Some(fault))),
-        None => if_connected(stream, |_, _| then(error_of(None))),
+        None => if_connected(view, |_, _| then(error_of(None))),
     }
 }
 
 /// A figure of a server connection that carries several streams.
-fn server_shares(stream: &Stream, figure: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
-    let shared = stream.server.upstream.as_ref()?.connector.shared()?;
+fn server_shares(view: &dyn FetchView, figure: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
+    let shared = view.server_connection()?.connector.shared()?;
     Some(figure(shared.multiplexer()))
 }
 
 /// Whether the server's connection, or the last one, spoke HTTP/2.
-fn spoke_http2(stream: &Stream) -> bool {
-    match (&stream.server.upstream, stream.server.past()) {
-        (Some(upstream), _) => upstream.connector.shared().is_some(),
+fn spoke_http2(view: &dyn FetchView) -> bool {
+    match (view.server_connection(), view.past_connection()) {
+        (Some(server), _) => server.connector.shared().is_some(),
         (None, Some(past)) => past.http2,
         (None, None) => false,
     }
 }
 
 /// Evaluates a fetch about HTTP to a server that was tried, whether it answered or not.
-fn if_spoken_to<'c>(stream: &Stream, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
-    let tried = stream.server.upstream.is_some() || stream.server.past().is_some();
-    if tried && stream.backend.is_http() { then() } else { Fetched::Missing }
+fn if_spoken_to<'c>(view: &dyn FetchView, then: impl FnOnce() -> Fetched<'c>) -> Fetched<'c> {
+    let tried = view.server_connection().is_some() || view.past_connection().is_some();
+    let is_http = view.backend().is_some_and(|backend| backend.config.settings.mode == Mode::Http);
+    if tried && is_http { then() } else { Fetched::Missing }
 }
 
-/// A live connection has no error. The numbers are those of the manual's table (`fc_err_str`).
+/// The error of a fault; success for a live connection. The numbers are those of the manual's table (`fc_err_str`).
 const fn error_of(fault: Option<Fault>) -> ConnectionError {
     match fault {
         None => ConnectionError { id: 0, name: b"", message: b"Success" },
@@ -387,26 +418,20 @@ struct ConnectionError {
     message: &'static [u8],
 }
 
-/// The address of the stream's current or last server.
-fn reached(stream: &Stream) -> Option<Address> {
-    stream.backend.backend.as_ref()?;
-    reached_address(stream)
-}
-
 /// Bytes received from the client that do not wait here any more.
-fn to_server(stream: &Stream) -> u64 {
-    stream.bytes_in().saturating_sub(stream.client.input().len() as u64)
+fn to_server(view: &dyn FetchView, from_client: u64) -> u64 {
+    from_client.saturating_sub(view.client().map_or(0, |client| client.input().len()) as u64)
 }
 
 /// Bytes sent to the client, and bytes received from the server that still wait here.
-fn from_server(stream: &Stream) -> u64 {
-    let waiting = stream.server.upstream.as_ref().map_or(0, |upstream| upstream.connector.input().len());
-    stream.bytes_out() + waiting as u64
+fn from_server(view: &dyn FetchView, to_client: u64) -> u64 {
+    let waiting = view.server_connection().map_or(0, |server| server.connector.input().len());
+    to_client + waiting as u64
 }
 
 /// A field of the PROXY header: the first of its kind, or each of them for an ACL's `cursor`.
-fn header_field<'c>(stream: &Stream, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
-    let header = stream.session.proxy_header();
+fn header_field<'c>(view: &dyn FetchView, kind: u8, cursor: &mut Cursor) -> Fetched<'c> {
+    let header = view.proxy_fields();
     let fields = header.as_ref().map_or(&[][..], |header| &header.fields);
     let rest = fields.iter().enumerate().skip(cursor.position[0]);
     let Some((position, (_, value))) = rest.into_iter().find(|(_, (found, _))| *found == kind) else {

@@ -5,11 +5,10 @@ use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, Sampl
 use weir_http::cookie::{Cookie, RequestCookies, ResponseCookies};
 use weir_http::{Head, KnownName};
 
-use super::access::Side;
 use super::headers::delimiter;
 use super::values::{leading_number, made, number};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{FetchView, MessageSide};
 
 const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 
@@ -28,49 +27,49 @@ const COUNT_S: &str = "How many cookies of a name, or of any, the response sets"
 const NUMBER: &str = "A cookie of the request as a number";
 const NUMBER_S: &str = "A cookie that the response sets as a number";
 
-pub(super) const ROWS: &[Row] = &[
-    row(request("req.cook", Str, VALUE), |stream, args, cursor| {
-        cookie(stream, Side::Request, args, cursor, as_text)
+pub(super) const ROWS: &[FetchRow] = &[
+    row(request("req.cook", Str, VALUE), |view, args, cursor| {
+        cookie(view, MessageSide::Request, args, cursor, as_text)
     }),
-    row(request("cook", Str, VALUE), |stream, args, cursor| {
-        cookie(stream, Side::Request, args, cursor, as_text)
+    row(request("cook", Str, VALUE), |view, args, cursor| {
+        cookie(view, MessageSide::Request, args, cursor, as_text)
     }),
-    row(response("res.cook", Str, VALUE_S), |stream, args, cursor| {
-        cookie(stream, Side::Response, args, cursor, as_text)
+    row(response("res.cook", Str, VALUE_S), |view, args, cursor| {
+        cookie(view, MessageSide::Response, args, cursor, as_text)
     }),
-    row(response("scook", Str, VALUE_S), |stream, args, cursor| {
-        cookie(stream, Side::Response, args, cursor, as_text)
+    row(response("scook", Str, VALUE_S), |view, args, cursor| {
+        cookie(view, MessageSide::Response, args, cursor, as_text)
     }),
     row(
         FetchDecl::new("cookie", Str, "The last cookie of a name in the message, or the first of all")
             .args(NAME)
             .valid(valid::MESSAGE)
             .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
-        |stream, args, cursor| cookie(stream, Side::Current, args, cursor, as_text),
+        |view, args, cursor| cookie(view, MessageSide::Current, args, cursor, as_text),
     ),
-    row(request("req.cook_cnt", Int, COUNT), |stream, args, _| count(stream, Side::Request, args)),
-    row(request("cook_cnt", Int, COUNT), |stream, args, _| count(stream, Side::Request, args)),
-    row(response("res.cook_cnt", Int, COUNT_S), |stream, args, _| count(stream, Side::Response, args)),
-    row(response("scook_cnt", Int, COUNT_S), |stream, args, _| count(stream, Side::Response, args)),
-    row(request("req.cook_val", Int, NUMBER), |stream, args, cursor| {
-        cookie(stream, Side::Request, args, cursor, as_number)
+    row(request("req.cook_cnt", Int, COUNT), |view, args, _| count(view, MessageSide::Request, args)),
+    row(request("cook_cnt", Int, COUNT), |view, args, _| count(view, MessageSide::Request, args)),
+    row(response("res.cook_cnt", Int, COUNT_S), |view, args, _| count(view, MessageSide::Response, args)),
+    row(response("scook_cnt", Int, COUNT_S), |view, args, _| count(view, MessageSide::Response, args)),
+    row(request("req.cook_val", Int, NUMBER), |view, args, cursor| {
+        cookie(view, MessageSide::Request, args, cursor, as_number)
     }),
-    row(request("cook_val", Int, NUMBER), |stream, args, cursor| {
-        cookie(stream, Side::Request, args, cursor, as_number)
+    row(request("cook_val", Int, NUMBER), |view, args, cursor| {
+        cookie(view, MessageSide::Request, args, cursor, as_number)
     }),
-    row(response("res.cook_val", Int, NUMBER_S), |stream, args, cursor| {
-        cookie(stream, Side::Response, args, cursor, as_number)
+    row(response("res.cook_val", Int, NUMBER_S), |view, args, cursor| {
+        cookie(view, MessageSide::Response, args, cursor, as_number)
     }),
-    row(response("scook_val", Int, NUMBER_S), |stream, args, cursor| {
-        cookie(stream, Side::Response, args, cursor, as_number)
+    row(response("scook_val", Int, NUMBER_S), |view, args, cursor| {
+        cookie(view, MessageSide::Response, args, cursor, as_number)
     }),
     row(
         request("req.cook_names", Str, "The names of all cookies of the request, joined"),
-        |stream, args, _| names(stream, Side::Request, args),
+        |view, args, _| names(view, MessageSide::Request, args),
     ),
     row(
         response("res.cook_names", Str, "The names of all cookies that the response sets, joined"),
-        |stream, args, _| names(stream, Side::Response, args),
+        |view, args, _| names(view, MessageSide::Response, args),
     ),
 ];
 
@@ -82,8 +81,8 @@ enum Field {
 }
 
 impl Field {
-    fn of(side: Side) -> Field {
-        if side == Side::Response { Field::SetCookie } else { Field::Cookie }
+    fn of(side: MessageSide) -> Field {
+        if side == MessageSide::Response { Field::SetCookie } else { Field::Cookie }
     }
 
     fn name(self) -> &'static [u8] {
@@ -139,14 +138,14 @@ impl<'a> Iterator for Cookies<'a> {
 
 /// A cookie's value. An ACL gets each one of that name; other users get the last one, or the very first if no name is given.
 fn cookie<'c>(
-    stream: &'c mut Stream,
-    side: Side,
+    view: &'c mut dyn FetchView,
+    side: MessageSide,
     args: &'c Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Value<'c>,
 ) -> Fetched<'c> {
-    let field = Field::of(stream.side(side));
-    let (head, raw) = match stream.head(side) {
+    let field = Field::of(view.side(side));
+    let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };
@@ -172,10 +171,10 @@ fn as_number(value: &[u8]) -> Value<'_> {
     Value::Int(leading_number(value))
 }
 
-fn count<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
+fn count<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
     let field = Field::of(side);
     let name = args.str(0).unwrap_or_default();
-    match stream.head(side) {
+    match view.head(side) {
         Ok((head, raw)) => {
             let cookies = Cookies { head, raw, field, position: [0; 2] };
             number(cookies.filter(|cookie| name.is_empty() || cookie.name == name).count() as i64)
@@ -184,9 +183,9 @@ fn count<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
     }
 }
 
-fn names<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
+fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
     let field = Field::of(side);
-    let (head, raw) = match stream.head(side) {
+    let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };

@@ -53,12 +53,12 @@ pub(super) fn made_binary<'c>(bytes: Vec<u8>) -> Fetched<'c> {
     Fetched::value(Value::Bin(Cow::Owned(bytes)))
 }
 
-/// The IP address of an endpoint; UNIX sockets have none.
+/// The IP address of an endpoint; missing for UNIX sockets.
 pub(super) fn ip<'c>(address: Option<&Address>) -> Fetched<'c> {
     address.and_then(Address::ip).map_or(Fetched::Missing, |ip: IpAddr| Fetched::value(Value::from(ip)))
 }
 
-/// The port of an endpoint; UNIX sockets have none.
+/// The port of an endpoint; missing for UNIX sockets.
 pub(super) fn port<'c>(address: Option<&Address>) -> Fetched<'c> {
     address.and_then(Address::inet).map_or(Fetched::Missing, |address| number(address.port()))
 }

@@ -10,11 +10,10 @@ use weir_expr::{
 use weir_http::Kind;
 use weir_mux::Message;
 
-use super::access::{Absent, Side};
+use super::rdp;
 use super::values::{number, text, truth};
-use super::{Row, row, valid};
-use super::{body, rdp};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{Absent, AvailableBody, FetchView, MessageSide};
 
 const BLOCK: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int]);
 const VALUE: ArgSpec = ArgSpec::new(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Str]);
@@ -40,29 +39,29 @@ const IS_HTTP: &str = "Whether the request is HTTP";
 const RDP_COOKIE: &str = "The cookie that a remote desktop client sends, by name";
 const RDP_COUNT: &str = "How many cookies of that name a remote desktop client sends";
 
-pub(super) const ROWS: &[Row] = &[
-    row(request("req.len", Int, LENGTH), |stream, _, _| length(stream, Side::Request)),
-    row(request("req_len", Int, LENGTH), |stream, _, _| length(stream, Side::Request)),
-    row(response("res.len", Int, "How many bytes of the response are there"), |stream, _, _| {
-        length(stream, Side::Response)
+pub(super) const ROWS: &[FetchRow] = &[
+    row(request("req.len", Int, LENGTH), |view, _, _| length(view, MessageSide::Request)),
+    row(request("req_len", Int, LENGTH), |view, _, _| length(view, MessageSide::Request)),
+    row(response("res.len", Int, "How many bytes of the response are there"), |view, _, _| {
+        length(view, MessageSide::Response)
     }),
-    row(request("req.payload", Bin, A_BLOCK).args(BLOCK).check(check_block), |stream, args, _| {
-        block(stream, Side::Request, args)
+    row(request("req.payload", Bin, A_BLOCK).args(BLOCK).check(check_block), |view, args, _| {
+        block(view, MessageSide::Request, args)
     }),
     row(
         response("res.payload", Bin, "Bytes of the response: offset and length, 0 for all that follows")
             .args(BLOCK)
             .check(check_block),
-        |stream, args, _| block(stream, Side::Response, args),
+        |view, args, _| block(view, MessageSide::Response, args),
     ),
     row(
         either("payload", Bin, "Bytes of the message: offset and length, 0 for all that follows")
             .args(BLOCK)
             .check(check_block),
-        |stream, args, _| block(stream, Side::Current, args),
+        |view, args, _| block(view, MessageSide::Current, args),
     ),
-    row(request("req.payload_lv", Bin, A_VALUE).args(VALUE).check(check_value), |stream, args, _| {
-        value(stream, Side::Request, args)
+    row(request("req.payload_lv", Bin, A_VALUE).args(VALUE).check(check_value), |view, args, _| {
+        value(view, MessageSide::Request, args)
     }),
     row(
         response(
@@ -72,45 +71,45 @@ pub(super) const ROWS: &[Row] = &[
         )
         .args(VALUE)
         .check(check_value),
-        |stream, args, _| value(stream, Side::Response, args),
+        |view, args, _| value(view, MessageSide::Response, args),
     ),
     row(
         either("payload_lv", Bin, "Bytes of the message whose number stands at an offset, in so many bytes")
             .args(VALUE)
             .check(check_value),
-        |stream, args, _| value(stream, Side::Current, args),
+        |view, args, _| value(view, MessageSide::Current, args),
     ),
-    row(proto_http("req.proto_http"), |stream, _, _| is_http(stream)),
-    row(proto_http("req_proto_http"), |stream, _, _| is_http(stream)),
-    row(request("req.rdp_cookie", Str, RDP_COOKIE).args(NAME), |stream, args, _| rdp_cookie(stream, args)),
-    row(request("rdp_cookie", Str, RDP_COOKIE).args(NAME), |stream, args, _| rdp_cookie(stream, args)),
-    row(request("req.rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |stream, args, _| {
-        rdp_cookie_count(stream, args)
+    row(proto_http("req.proto_http"), |view, _, _| is_http(view)),
+    row(proto_http("req_proto_http"), |view, _, _| is_http(view)),
+    row(request("req.rdp_cookie", Str, RDP_COOKIE).args(NAME), |view, args, _| rdp_cookie(view, args)),
+    row(request("rdp_cookie", Str, RDP_COOKIE).args(NAME), |view, args, _| rdp_cookie(view, args)),
+    row(request("req.rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |view, args, _| {
+        rdp_cookie_count(view, args)
     }),
-    row(request("rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |stream, args, _| {
-        rdp_cookie_count(stream, args)
-    }),
+    row(request("rdp_cookie_cnt", Int, RDP_COUNT).args(NAME), |view, args, _| rdp_cookie_count(view, args)),
 ];
 
 const fn proto_http(name: &'static str) -> FetchDecl {
     FetchDecl::new(name, Bool, IS_HTTP).valid(valid::STREAM).needs(Needs::L6_REQUEST)
 }
 
-fn length<'c>(stream: &mut Stream, side: Side) -> Fetched<'c> {
-    let length = match stream.side(side) {
-        Side::Request if stream.request.is_known() => {
-            let body = body::request_body(stream).map_or(0, |body| body.bytes.len());
-            measure(&stream.request.message) + body
+fn length<'c>(view: &mut dyn FetchView, side: MessageSide) -> Fetched<'c> {
+    let length = match view.side(side) {
+        MessageSide::Request if view.is_known(MessageSide::Request) => {
+            size_of(view.request_body()) + view.message(MessageSide::AskedRequest).map_or(0, measure)
         }
-        Side::Response if stream.response.is_known() => {
-            let body = body::response_body(stream).map_or(0, |body| body.bytes.len());
-            measure(&stream.response.message) + body
+        MessageSide::Response if view.is_known(MessageSide::Response) => {
+            size_of(view.response_body()) + view.message(MessageSide::Response).map_or(0, measure)
         }
-        side => stream.raw_input(side).len(),
+        side => view.raw_input(side).len(),
     };
-    let flags = if stream.may_wait() { Flags::MAY_CHANGE } else { Flags::empty() };
+    let flags = if view.may_wait() { Flags::MAY_CHANGE } else { Flags::empty() };
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     Fetched::Sample(Sample::new(Value::Int(length)).with(flags).with(Flags::VOLATILE))
+}
+
+fn size_of(body: Result<AvailableBody<'_>, Absent>) -> usize {
+    body.map_or(0, |body| body.bytes.len())
 }
 
 /// The length of a message's head in HAProxy's internal form: without blanks and ends of lines, and with some bytes
@@ -130,28 +129,28 @@ const AROUND_HEAD: usize = 21;
 /// The part of the preface of HTTP/2 that looks like the head of a request.
 const PREFACE_HEAD: usize = "PRI * HTTP/2.0\r\n\r\n".len();
 
-fn block<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
-    if stream.speaks_http() {
+fn block<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+    if view.speaks_http() {
         return Fetched::Missing;
     }
     let [offset, length] = [0, 1].map(|index| size_argument(args, index));
-    if offset.saturating_add(length) > stream.frontend.instance().limits.buffer_size {
+    if offset.saturating_add(length) > view.objects().buffer_size() {
         return Fetched::Missing;
     }
-    let input = stream.raw_input(side);
+    let input = view.raw_input(side);
     let found = match length {
         0 => input.get(offset..).filter(|rest| !rest.is_empty()),
         length => input.get(offset..offset + length),
     };
-    let Some(bytes) = found else { return stream.absent().into() };
+    let Some(bytes) = found else { return view.absent().into() };
     // Without a length, the block grows with each received byte.
-    let grows = length == 0 && stream.may_wait();
+    let grows = length == 0 && view.may_wait();
     let flags = if grows { Flags::MAY_CHANGE } else { Flags::empty() };
     Fetched::Sample(Sample::new(Value::bin(bytes)).with(flags).with(Flags::VOLATILE))
 }
 
-fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
-    if stream.speaks_http() {
+fn value<'c>(view: &'c dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+    if view.speaks_http() {
         return Fetched::Missing;
     }
     let value = LengthValue {
@@ -160,9 +159,9 @@ fn value<'c>(stream: &'c Stream, side: Side, args: &Args) -> Fetched<'c> {
         value_at: args.int(2),
         relative: args.int(3) == Some(1),
     };
-    match value.find(stream.raw_input(side), stream.frontend.instance().limits.buffer_size) {
+    match value.find(view.raw_input(side), view.objects().buffer_size()) {
         Ok(bytes) => Fetched::Sample(Sample::new(Value::bin(bytes)).with(Flags::VOLATILE)),
-        Err(Absent::Later) => stream.absent().into(),
+        Err(Absent::Later) => view.absent().into(),
         Err(Absent::Missing) => Fetched::Missing,
     }
 }
@@ -239,29 +238,29 @@ fn check_value(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn is_http<'c>(stream: &mut Stream) -> Fetched<'c> {
-    let input = stream.raw_input(Side::Request);
-    if !stream.speaks_http() && input.len() >= PREFACE_HEAD && weir_mux::is_preface(input) {
+fn is_http<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
+    let input = view.raw_input(MessageSide::Request);
+    if !view.speaks_http() && input.len() >= PREFACE_HEAD && weir_mux::is_preface(input) {
         return truth(true);
     }
-    match stream.head(Side::AskedRequest) {
+    match view.head(MessageSide::AskedRequest) {
         Ok(_) => truth(true),
         Err(absent) => absent.into(),
     }
 }
 
-fn rdp_cookie<'c>(stream: &'c Stream, args: &Args) -> Fetched<'c> {
-    match rdp::cookie(stream.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
+fn rdp_cookie<'c>(view: &'c dyn FetchView, args: &Args) -> Fetched<'c> {
+    match rdp::cookie(view.raw_input(MessageSide::Request), args.str(0).unwrap_or_default()) {
         rdp::Found::Value(value) => text(value),
         rdp::Found::Nothing => Fetched::Missing,
-        rdp::Found::TooShort => stream.absent().into(),
+        rdp::Found::TooShort => view.absent().into(),
     }
 }
 
-fn rdp_cookie_count<'c>(stream: &Stream, args: &Args) -> Fetched<'c> {
-    match rdp::cookie(stream.raw_input(Side::Request), args.str(0).unwrap_or_default()) {
+fn rdp_cookie_count<'c>(view: &dyn FetchView, args: &Args) -> Fetched<'c> {
+    match rdp::cookie(view.raw_input(MessageSide::Request), args.str(0).unwrap_or_default()) {
         rdp::Found::Value(_) => number(1),
-        rdp::Found::TooShort if stream.may_wait() => Fetched::Later,
+        rdp::Found::TooShort if view.may_wait() => Fetched::Later,
         rdp::Found::Nothing | rdp::Found::TooShort => number(0),
     }
 }

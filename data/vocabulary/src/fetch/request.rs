@@ -5,11 +5,10 @@ use weir_expr::SampleType::{Bin, Bool, Int, Ipv4, Method, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value, scratch};
 use weir_http::{Head, KnownName, Version, uri};
 
-use super::access::{Absent, Side};
 use super::headers::parse_ip;
 use super::values::{leading_number, made, made_binary, number, text, text_if, truth};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{Absent, FetchView, MessageSide};
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
@@ -22,56 +21,52 @@ const fn known_later(name: &'static str, output: SampleType, help: &'static str)
 const OPTIONS: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
 const VERSION: &str = "The version of the request, such as 1.1";
 
-pub(super) const ROWS: &[Row] = &[
-    row(known_later("method", Method, "The method of the request"), |stream, _, _| {
-        of_asked(stream, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
+pub(super) const ROWS: &[FetchRow] = &[
+    row(known_later("method", Method, "The method of the request"), |view, _, _| {
+        of_asked(view, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
     }),
-    row(known_later("req.ver", Str, VERSION), |stream, _, _| {
-        of_asked(stream, |head, _| digits(head.version()))
-    }),
-    row(known_later("req_ver", Str, VERSION), |stream, _, _| {
-        of_asked(stream, |head, _| digits(head.version()))
-    }),
+    row(known_later("req.ver", Str, VERSION), |view, _, _| of_asked(view, |head, _| digits(head.version()))),
+    row(known_later("req_ver", Str, VERSION), |view, _, _| of_asked(view, |head, _| digits(head.version()))),
     row(
         known_later("http_first_req", Bool, "Whether the request is the first of its connection"),
-        |stream, _, _| truth(stream.session.requests.get() <= 1),
+        |view, _, _| truth(view.client_requests() <= 1),
     ),
-    row(known_later("capture.req.method", Str, "The method of the request, as it came"), |stream, _, _| {
-        captured(stream, |method, _| Some(method))
+    row(known_later("capture.req.method", Str, "The method of the request, as it came"), |view, _, _| {
+        captured(view, |method, _| Some(method))
     }),
     row(
         known_later("capture.req.uri", Str, "The path and the query of the request, as they came"),
-        |stream, _, _| {
-            captured(stream, |_, target| Some(uri::path_and_query(target)).filter(|path| !path.is_empty()))
+        |view, _, _| {
+            captured(view, |_, target| Some(uri::path_and_query(target)).filter(|path| !path.is_empty()))
         },
     ),
     row(
         known_later("capture.req.ver", Str, "The version of the request, as it came, such as HTTP/1.1"),
-        |stream, _, _| of_asked(stream, |head, _| wire(head.version())),
+        |view, _, _| of_asked(view, |head, _| wire(head.version())),
     ),
-    row(request("url", Str, "The target of the request"), |stream, _, _| {
-        of_head(stream, |head, raw| text(head.uri(raw)))
+    row(request("url", Str, "The target of the request"), |view, _, _| {
+        of_head(view, |head, raw| text(head.uri(raw)))
     }),
     row(
         request("url_ip", Ipv4, "The address in the target of the request, if its host is one"),
-        |stream, _, _| {
-            of_head(stream, |head, raw| {
+        |view, _, _| {
+            of_head(view, |head, raw| {
                 let host = host_and_port(head.uri(raw)).and_then(|(host, _)| parse_ip(host));
                 host.map_or(Fetched::Missing, |ip| Fetched::value(Value::from(ip)))
             })
         },
     ),
-    row(request("url_port", Int, "The port in the target of the request, 80 without one"), |stream, _, _| {
-        of_head(stream, |head, raw| {
+    row(request("url_port", Int, "The port in the target of the request, 80 without one"), |view, _, _| {
+        of_head(view, |head, raw| {
             let found = host_and_port(head.uri(raw)).filter(|(host, _)| parse_ip(host).is_some());
             found.map_or(Fetched::Missing, |(_, port)| number(port))
         })
     }),
-    row(request("path", Str, "The path of the request"), |stream, _, _| {
-        of_head(stream, |head, raw| text_if(Some(head.path(raw)).filter(|path| !path.is_empty())))
+    row(request("path", Str, "The path of the request"), |view, _, _| {
+        of_head(view, |head, raw| text_if(Some(head.path(raw)).filter(|path| !path.is_empty())))
     }),
-    row(request("pathq", Str, "The path and the query of the request"), |stream, _, _| {
-        of_head(stream, |head, raw| {
+    row(request("pathq", Str, "The path and the query of the request"), |view, _, _| {
+        of_head(view, |head, raw| {
             text_if(Some(head.path_and_query(raw)).filter(|path| path.starts_with(b"/")))
         })
     }),
@@ -79,66 +74,66 @@ pub(super) const ROWS: &[Row] = &[
         request("query", Str, "The query of the request; with its question mark if with_qm says so")
             .args(OPTIONS)
             .check(check_query_option),
-        |stream, args, _| {
+        |view, args, _| {
             let with_mark = args.str(0) == Some(WITH_MARK);
-            of_head(stream, |head, raw| {
+            of_head(view, |head, raw| {
                 let target = head.uri(raw);
                 let query = uri::query(target);
-                // An empty query has no question mark.
+                // An empty query goes without a question mark.
                 let marked = query.filter(|query| with_mark && !query.is_empty());
                 text_if(marked.map(|query| &target[target.len() - query.len() - 1..]).or(query))
             })
         },
     ),
-    row(request("base", Str, "The host and the path of the request"), |stream, _, _| {
-        joined(stream, |head, raw| head.path(raw), made)
+    row(request("base", Str, "The host and the path of the request"), |view, _, _| {
+        joined(view, |head, raw| head.path(raw), made)
     }),
-    row(request("baseq", Str, "The host, the path and the query of the request"), |stream, _, _| {
-        joined(stream, |head, raw| head.path_and_query(raw), made)
+    row(request("baseq", Str, "The host, the path and the query of the request"), |view, _, _| {
+        joined(view, |head, raw| head.path_and_query(raw), made)
     }),
-    row(request("base32", Int, "A 32-bit hash of the host and the path"), |stream, _, _| {
-        joined(stream, |head, raw| head.path(raw), hashed)
+    row(request("base32", Int, "A 32-bit hash of the host and the path"), |view, _, _| {
+        joined(view, |head, raw| head.path(raw), hashed)
     }),
-    row(request("url32", Int, "A 32-bit hash of the host, the path and the query"), |stream, _, _| {
-        joined(stream, |head, raw| head.path_and_query(raw), hashed)
+    row(request("url32", Int, "A 32-bit hash of the host, the path and the query"), |view, _, _| {
+        joined(view, |head, raw| head.path_and_query(raw), hashed)
     }),
     row(
         request("base32+src", Bin, "A hash of the host and the path, then the client's address"),
-        |stream, _, _| {
-            let source = stream.source().ip();
-            joined(stream, |head, raw| head.path(raw), |text| hashed_with(text, source))
+        |view, _, _| {
+            let source = view.source().and_then(|source| source.ip());
+            joined(view, |head, raw| head.path(raw), |text| hashed_with(text, source))
         },
     ),
     row(
         request("url32+src", Bin, "A hash of the host, the path and the query, then the client's address"),
-        |stream, _, _| {
-            let source = stream.source().ip();
-            joined(stream, |head, raw| head.path_and_query(raw), |text| hashed_with(text, source))
+        |view, _, _| {
+            let source = view.source().and_then(|source| source.ip());
+            joined(view, |head, raw| head.path_and_query(raw), |text| hashed_with(text, source))
         },
     ),
 ];
 
 fn of_head<'c>(
-    stream: &'c mut Stream,
+    view: &'c mut dyn FetchView,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    of_side(stream, Side::Request, answer)
+    of_side(view, MessageSide::Request, answer)
 }
 
 /// A value of the request, also after it is answered.
 fn of_asked<'c>(
-    stream: &'c mut Stream,
+    view: &'c mut dyn FetchView,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    of_side(stream, Side::AskedRequest, answer)
+    of_side(view, MessageSide::AskedRequest, answer)
 }
 
 fn of_side<'c>(
-    stream: &'c mut Stream,
-    side: Side,
+    view: &'c mut dyn FetchView,
+    side: MessageSide,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    match stream.head(side) {
+    match view.head(side) {
         Ok((head, raw)) => answer(head, raw),
         Err(absent) => absent.into(),
     }
@@ -165,17 +160,15 @@ pub(super) fn wire<'c>(version: Version) -> Fetched<'c> {
 /// Applies `part` to the original method and target, before any rule changed them: from the line kept for the log, or from the
 /// head when none is kept.
 fn captured(
-    stream: &mut Stream,
+    view: &mut dyn FetchView,
     part: impl for<'l> Fn(&'l [u8], &'l [u8]) -> Option<&'l [u8]>,
 ) -> Fetched<'_> {
-    let line = stream.entry.request_line();
-    if !line.is_empty() {
+    if let Some(line) = view.request_line().filter(|line| !line.is_empty()) {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         return part(method, target).map_or(Fetched::Missing, super::values::copied);
     }
-    drop(line);
-    let Ok((head, raw)) = stream.head(Side::AskedRequest) else { return Fetched::Missing };
+    let Ok((head, raw)) = view.head(MessageSide::AskedRequest) else { return Fetched::Missing };
     text_if(part(head.method_text(raw), head.uri(raw)))
 }
 
@@ -206,11 +199,11 @@ fn check_query_option(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 
 /// The first host, then a part of the target; missing if neither exists.
 fn joined<'c>(
-    stream: &mut Stream,
+    view: &mut dyn FetchView,
     part: impl for<'h> Fn(&'h Head, &'h [u8]) -> &'h [u8],
     then: impl FnOnce(Vec<u8>) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    let (head, raw) = match stream.head(Side::Request) {
+    let (head, raw) = match view.head(MessageSide::Request) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };

@@ -8,8 +8,8 @@ use weir_tls::{Capture, Facts, Listed, Secret, is_grease};
 
 use super::secure::{client, fact, of_client, of_server, server};
 use super::values::{made, made_binary, number};
-use super::{Row, row};
-use crate::stream::Stream;
+use super::{FetchRow, row};
+use crate::view::FetchView;
 
 /// 1 to omit GREASE values (RFC 8701).
 const FILTER: ArgSpec = ArgSpec::new(0, &[ArgKind::Int]);
@@ -18,14 +18,14 @@ const fn filtered(name: &'static str, output: SampleType, help: &'static str) ->
     client(name, output, help).args(FILTER)
 }
 
-pub(super) const ROWS: &[Row] = &[
-    row(filtered("ssl_fc_cipherlist_bin", Bin, "The ciphers of the client's hello"), |stream, args, _| {
-        list(stream, args, Listed::Ciphers)
+pub(super) const ROWS: &[FetchRow] = &[
+    row(filtered("ssl_fc_cipherlist_bin", Bin, "The ciphers of the client's hello"), |view, args, _| {
+        list(view, args, Listed::Ciphers)
     }),
     row(
         filtered("ssl_fc_cipherlist_hex", Str, "The ciphers of the client's hello, in hexadecimal digits"),
-        |stream, args, _| {
-            captured(stream, |hello| {
+        |view, args, _| {
+            captured(view, |hello| {
                 let mut text = scratch::take();
                 each_value(hello.list(Listed::Ciphers), args, |value| push_upper(value, &mut text));
                 Some(made(text))
@@ -34,36 +34,33 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         filtered("ssl_fc_cipherlist_str", Str, "The ciphers of the client's hello, by name"),
-        |stream, args, _| {
-            captured(stream, |hello| Some(made(cipher_names(hello.list(Listed::Ciphers), args))))
-        },
+        |view, args, _| captured(view, |hello| Some(made(cipher_names(hello.list(Listed::Ciphers), args)))),
     ),
     row(
         client("ssl_fc_cipherlist_xxh", Int, "A digest of the ciphers of the client's hello"),
-        |stream, _, _| captured(stream, |hello| Some(number(hello.ciphers_digest.cast_signed()))),
+        |view, _, _| captured(view, |hello| Some(number(hello.ciphers_digest.cast_signed()))),
     ),
     row(
         client("ssl_fc_protocol_hello_id", Int, "The version of the client's hello, as a number"),
-        |stream, _, _| captured(stream, |hello| Some(number(hello.version))),
+        |view, _, _| captured(view, |hello| Some(number(hello.version))),
     ),
-    row(filtered("ssl_fc_extlist_bin", Bin, "The extensions of the client's hello"), |stream, args, _| {
-        list(stream, args, Listed::Extensions)
+    row(filtered("ssl_fc_extlist_bin", Bin, "The extensions of the client's hello"), |view, args, _| {
+        list(view, args, Listed::Extensions)
     }),
     row(
         filtered("ssl_fc_eclist_bin", Bin, "The groups of the client's hello: its elliptic curves"),
-        |stream, args, _| list(stream, args, Listed::Groups),
+        |view, args, _| list(view, args, Listed::Groups),
     ),
-    row(
-        client("ssl_fc_ecformats_bin", Bin, "The formats of points of the client's hello"),
-        |stream, _, _| captured(stream, |hello| some_binary(hello.list(Listed::PointFormats))),
-    ),
+    row(client("ssl_fc_ecformats_bin", Bin, "The formats of points of the client's hello"), |view, _, _| {
+        captured(view, |hello| some_binary(hello.list(Listed::PointFormats)))
+    }),
     row(
         filtered("ssl_fc_sigalgs_bin", Bin, "The signature schemes of the client's hello"),
-        |stream, args, _| list(stream, args, Listed::Signatures),
+        |view, args, _| list(view, args, Listed::Signatures),
     ),
     row(
         filtered("ssl_fc_supported_versions_bin", Bin, "The versions of TLS of the client's hello"),
-        |stream, args, _| list(stream, args, Listed::Versions),
+        |view, args, _| list(view, args, Listed::Versions),
     ),
 ];
 
@@ -77,7 +74,7 @@ macro_rules! keys {
                     Bin,
                     concat!("The random number of the hello of TLS's client, in the session with the ", $peer),
                 ),
-                |stream, _, _| random($facts(stream), |facts| facts.randoms.client),
+                |view, _, _| random($facts(view), |facts| facts.randoms.client),
             ),
             row(
                 $declare(
@@ -85,7 +82,7 @@ macro_rules! keys {
                     Bin,
                     concat!("The random number of the hello of TLS's server, in the session with the ", $peer),
                 ),
-                |stream, _, _| random($facts(stream), |facts| facts.randoms.server),
+                |view, _, _| random($facts(view), |facts| facts.randoms.server),
             ),
             keys!(@secret $prefix, "_client_early_traffic_secret", $declare, $facts, ClientEarly, "early data", $peer),
             keys!(@secret $prefix, "_client_handshake_traffic_secret", $declare, $facts, ClientHandshake,
@@ -108,20 +105,20 @@ macro_rules! keys {
                 Str,
                 concat!("The key of ", $of, " in the session with the ", $peer),
             ),
-            |stream, _, _| secret($facts(stream), Secret::$secret),
+            |view, _, _| secret($facts(view), Secret::$secret),
         )
     };
 }
 
-pub(super) const KEYS_WITH_CLIENT: &[Row] = keys!("ssl_fc", "client", client, of_client);
-pub(super) const KEYS_WITH_SERVER: &[Row] = keys!("ssl_bc", "server", server, of_server);
+pub(super) const KEYS_WITH_CLIENT: &[FetchRow] = keys!("ssl_fc", "client", client, of_client);
+pub(super) const KEYS_WITH_SERVER: &[FetchRow] = keys!("ssl_bc", "server", server, of_server);
 
-fn captured<'c>(stream: &Stream, ask: impl FnOnce(&Capture) -> Option<Fetched<'c>>) -> Fetched<'c> {
-    fact(of_client(stream), |facts| ask(facts.hello.as_deref()?))
+fn captured<'c>(view: &dyn FetchView, ask: impl FnOnce(&Capture) -> Option<Fetched<'c>>) -> Fetched<'c> {
+    fact(of_client(view), |facts| ask(facts.hello.as_deref()?))
 }
 
-fn list<'c>(stream: &Stream, args: &Args, listed: Listed) -> Fetched<'c> {
-    captured(stream, |hello| {
+fn list<'c>(view: &dyn FetchView, args: &Args, listed: Listed) -> Fetched<'c> {
+    captured(view, |hello| {
         let all = hello.list(listed);
         if args.int(0) != Some(1) {
             return some_binary(all);

@@ -6,7 +6,7 @@ use weir_backend::{Latencies, Phases};
 
 /// Time since a stream began, in microseconds. Statistics and logs show whole milliseconds of it.
 ///
-/// It is kept plus one, so that `Option<Elapsed>` is no larger.
+/// It is kept plus one, so that `Option<Elapsed>` is not larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Elapsed(NonZeroU64);
 
@@ -130,7 +130,7 @@ impl Timers {
 
     /// The durations that distributions are made of.
     #[inline]
-    pub(crate) fn latencies(&self) -> Latencies {
+    pub fn latencies(&self) -> Latencies {
         let arrived = self.request.unwrap_or_else(|| self.after_handshake());
         Latencies([
             between(Some(arrived), self.queue),
@@ -143,14 +143,14 @@ impl Timers {
     /// The last of them, of all that have ended. It begins with the request's first byte, as `%Ta` does: a client that thinks between
     /// two requests is not slow.
     #[inline]
-    pub(crate) fn total_latency(&self) -> u64 {
+    pub fn total_latency(&self) -> u64 {
         let began = self.first_byte.unwrap_or_else(|| self.after_handshake());
         self.close.map_or(0, |end| end.us().saturating_sub(began.us()))
     }
 
     /// The durations that averages are made of: the same, but for the whole, which begins where `%Tt` does.
     #[inline]
-    pub(crate) fn averaged(&self, latencies: Latencies) -> Phases {
+    pub fn averaged(&self, latencies: Latencies) -> Phases {
         let Latencies([queue, connect, response, _]) = latencies;
         let total = self.close.map_or(Latencies::ABSENT, Elapsed::us);
         Latencies([queue, connect, response, total]).phases()
@@ -181,7 +181,7 @@ fn between(from: Option<Elapsed>, to: Option<Elapsed>) -> u64 {
 }
 
 /// Whole milliseconds of a moment, in microseconds; 0 if it was not reached.
-pub(crate) fn whole_ms_us(moment: Option<Elapsed>) -> u64 {
+pub fn whole_ms_us(moment: Option<Elapsed>) -> u64 {
     moment.map_or(0, |at| u64::from(at.ms()) * 1000)
 }
 

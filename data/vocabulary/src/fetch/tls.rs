@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use weir_expr::SampleType::{Bin, Bool, Int, Str};
 use weir_expr::{FetchDecl, Fetched, Needs, SampleType, Value, scratch};
 
-use super::access::Side;
 use super::values::{made_binary, number, truth};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{FetchView, MessageSide};
 use weir_client_hello::{CLIENT_HELLO, ClientHello, Message, Unread};
 
 const fn request(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
@@ -31,26 +30,22 @@ const NAME: &str = "The server name in a TLS client's hello";
 const VERSION: &str =
     "The version in an SSL or TLS client's hello: the major one times 65536, plus the minor one";
 
-pub(super) const ROWS: &[Row] = &[
-    row(request("req.ssl_hello_type", Int, KIND), |stream, _, _| kind(stream, Side::Request)),
-    row(request("req_ssl_hello_type", Int, KIND), |stream, _, _| kind(stream, Side::Request)),
-    row(response("res.ssl_hello_type"), |stream, _, _| kind(stream, Side::Response)),
-    row(response("rep_ssl_hello_type"), |stream, _, _| kind(stream, Side::Response)),
-    row(request("req.ssl_sni", Str, NAME), |stream, _, _| {
-        bytes(stream, Value::Str, |hello| hello.server_name())
-    }),
-    row(request("req_ssl_sni", Str, NAME), |stream, _, _| {
-        bytes(stream, Value::Str, |hello| hello.server_name())
-    }),
-    row(request("req.ssl_ver", Int, VERSION), |stream, _, _| version(stream)),
-    row(request("req_ssl_ver", Int, VERSION), |stream, _, _| version(stream)),
+pub(super) const ROWS: &[FetchRow] = &[
+    row(request("req.ssl_hello_type", Int, KIND), |view, _, _| kind(view, MessageSide::Request)),
+    row(request("req_ssl_hello_type", Int, KIND), |view, _, _| kind(view, MessageSide::Request)),
+    row(response("res.ssl_hello_type"), |view, _, _| kind(view, MessageSide::Response)),
+    row(response("rep_ssl_hello_type"), |view, _, _| kind(view, MessageSide::Response)),
+    row(request("req.ssl_sni", Str, NAME), |view, _, _| bytes(view, Value::Str, |hello| hello.server_name())),
+    row(request("req_ssl_sni", Str, NAME), |view, _, _| bytes(view, Value::Str, |hello| hello.server_name())),
+    row(request("req.ssl_ver", Int, VERSION), |view, _, _| version(view)),
+    row(request("req_ssl_ver", Int, VERSION), |view, _, _| version(view)),
     row(
         request("req.ssl_alpn", Str, "The first application protocol that a TLS client's hello offers"),
-        |stream, _, _| bytes(stream, Value::Str, |hello| hello.application_protocol()),
+        |view, _, _| bytes(view, Value::Str, |hello| hello.application_protocol()),
     ),
     row(
         request("req.ssl_ec_ext", Bool, "True if a TLS client's hello lists elliptic curves"),
-        |stream, _, _| fact(stream, |hello| Some(truth(hello.groups().is_some()))),
+        |view, _, _| fact(view, |hello| Some(truth(hello.groups().is_some()))),
     ),
     row(
         request(
@@ -58,25 +53,25 @@ pub(super) const ROWS: &[Row] = &[
             Int,
             "Session tickets in a TLS client's hello: 0 none, 1 known, 2 one is there",
         ),
-        |stream, _, _| {
-            fact(stream, |hello| {
+        |view, _, _| {
+            fact(view, |hello| {
                 Some(number(hello.session_ticket().map_or(0, |ticket| 1 + i64::from(!ticket.is_empty()))))
             })
         },
     ),
-    row(client("req.ssl_cipherlist", "The cipher suites in a TLS client's hello"), |stream, _, _| {
-        bytes(stream, Value::Bin, |hello| Some(hello.ciphers))
+    row(client("req.ssl_cipherlist", "The cipher suites in a TLS client's hello"), |view, _, _| {
+        bytes(view, Value::Bin, |hello| Some(hello.ciphers))
     }),
-    row(client("req.ssl_sigalgs", "The signature schemes in a TLS client's hello"), |stream, _, _| {
-        bytes(stream, Value::Bin, |hello| hello.signature_schemes())
+    row(client("req.ssl_sigalgs", "The signature schemes in a TLS client's hello"), |view, _, _| {
+        bytes(view, Value::Bin, |hello| hello.signature_schemes())
     }),
-    row(client("req.ssl_supported_groups", "The groups that a TLS client's hello lists"), |stream, _, _| {
-        bytes(stream, Value::Bin, |hello| hello.groups())
+    row(client("req.ssl_supported_groups", "The groups that a TLS client's hello lists"), |view, _, _| {
+        bytes(view, Value::Bin, |hello| hello.groups())
     }),
     row(
         client("req.ssl_keyshare_groups", "The groups that a TLS client's hello has keys for"),
-        |stream, _, _| {
-            fact(stream, |hello| {
+        |view, _, _| {
+            fact(view, |hello| {
                 let mut groups = scratch::take();
                 groups.extend(hello.key_share_groups()?.flatten());
                 Some(made_binary(groups))
@@ -85,41 +80,44 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn unread<'c>(stream: &Stream, unread: Unread) -> Fetched<'c> {
+fn unread<'c>(view: &dyn FetchView, unread: Unread) -> Fetched<'c> {
     match unread {
-        Unread::TooShort => stream.absent().into(),
+        Unread::TooShort => view.absent().into(),
         Unread::NotTls => Fetched::Missing,
     }
 }
 
-/// The raw bytes of one side; an HTTP proxy has none.
-fn input(stream: &Stream, side: Side) -> &[u8] {
-    if stream.speaks_http() { b"" } else { stream.raw_input(side) }
+/// The raw bytes of one side; empty for HTTP.
+fn input(view: &dyn FetchView, side: MessageSide) -> &[u8] {
+    if view.speaks_http() { b"" } else { view.raw_input(side) }
 }
 
-fn kind<'c>(stream: &Stream, side: Side) -> Fetched<'c> {
-    match weir_client_hello::read(input(stream, side)) {
+fn kind<'c>(view: &dyn FetchView, side: MessageSide) -> Fetched<'c> {
+    match weir_client_hello::read(input(view, side)) {
         Ok(message) => {
             let kind = message.kind;
             give_back(message);
             number(kind)
         }
-        Err(reason) => unread(stream, reason),
+        Err(reason) => unread(view, reason),
     }
 }
 
-fn version<'c>(stream: &Stream) -> Fetched<'c> {
+fn version<'c>(view: &dyn FetchView) -> Fetched<'c> {
     let shown = |[major, minor]: [u8; 2]| number(i64::from(major) << 16 | i64::from(minor));
-    match weir_client_hello::sslv2_version(input(stream, Side::Request)) {
+    match weir_client_hello::sslv2_version(input(view, MessageSide::Request)) {
         Ok(version) => shown(version),
-        Err(Unread::NotTls) => fact(stream, |hello| Some(shown(hello.version))),
-        Err(reason) => unread(stream, reason),
+        Err(Unread::NotTls) => fact(view, |hello| Some(shown(hello.version))),
+        Err(reason) => unread(view, reason),
     }
 }
 
 /// A fact about the client's hello that is not one of its fields.
-fn fact<'c>(stream: &Stream, question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>) -> Fetched<'c> {
-    match weir_client_hello::read(input(stream, Side::Request)) {
+fn fact<'c>(
+    view: &dyn FetchView,
+    question: impl FnOnce(&ClientHello<'_>) -> Option<Fetched<'c>>,
+) -> Fetched<'c> {
+    match weir_client_hello::read(input(view, MessageSide::Request)) {
         Ok(message) => {
             let hello = Some(&message).filter(|message| message.kind == CLIENT_HELLO);
             let answer = hello
@@ -128,17 +126,17 @@ fn fact<'c>(stream: &Stream, question: impl FnOnce(&ClientHello<'_>) -> Option<F
             give_back(message);
             answer.unwrap_or(Fetched::Missing)
         }
-        Err(reason) => unread(stream, reason),
+        Err(reason) => unread(view, reason),
     }
 }
 
 /// A field of the client's hello: borrowed from the input, unless the message had to be reassembled.
 fn bytes<'c>(
-    stream: &'c Stream,
+    view: &'c dyn FetchView,
     kind: fn(Cow<'c, [u8]>) -> Value<'c>,
     part: impl for<'h> FnOnce(&ClientHello<'h>) -> Option<&'h [u8]>,
 ) -> Fetched<'c> {
-    match weir_client_hello::read(input(stream, Side::Request)) {
+    match weir_client_hello::read(input(view, MessageSide::Request)) {
         Ok(Message { kind: CLIENT_HELLO, body: Cow::Borrowed(body) }) => {
             let found = ClientHello::parse(body).and_then(|hello| part(&hello));
             found.map_or(Fetched::Missing, |bytes| Fetched::value(kind(Cow::Borrowed(bytes))))
@@ -156,7 +154,7 @@ fn bytes<'c>(
             give_back(message);
             Fetched::Missing
         }
-        Err(reason) => unread(stream, reason),
+        Err(reason) => unread(view, reason),
     }
 }
 

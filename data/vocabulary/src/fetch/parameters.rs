@@ -6,11 +6,9 @@ use std::ops::Range;
 use weir_expr::SampleType::{Bin, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Flags, Needs, Sample, Scope, Value};
 
-use super::access::Side;
-use super::body::{Body, request_body};
 use super::values::{leading_number, number, text};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{AvailableBody, FetchView, MessageSide};
 
 /// A name, a delimiter, `i` to ignore case.
 const OF_URL: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Str, ArgKind::Str]);
@@ -27,11 +25,11 @@ const fn of_url(name: &'static str, output: weir_expr::SampleType, help: &'stati
 
 const PARAMETER: &str = "A parameter of the query, by name; a character may take the place of '?'";
 
-pub(super) const ROWS: &[Row] = &[
-    row(of_url("urlp", Str, PARAMETER), |stream, args, cursor| parameter(stream, args, cursor, text)),
-    row(of_url("url_param", Str, PARAMETER), |stream, args, cursor| parameter(stream, args, cursor, text)),
-    row(of_url("urlp_val", Int, "A parameter of the query as a number"), |stream, args, cursor| {
-        parameter(stream, args, cursor, |value| number(leading_number(value)))
+pub(super) const ROWS: &[FetchRow] = &[
+    row(of_url("urlp", Str, PARAMETER), |view, args, cursor| parameter(view, args, cursor, text)),
+    row(of_url("url_param", Str, PARAMETER), |view, args, cursor| parameter(view, args, cursor, text)),
+    row(of_url("urlp_val", Int, "A parameter of the query as a number"), |view, args, cursor| {
+        parameter(view, args, cursor, |value| number(leading_number(value)))
     }),
     row(
         FetchDecl::new("req.body_param", Bin, "A parameter of the form in the request's body, by name")
@@ -44,12 +42,12 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn parameter<'c>(
-    stream: &'c mut Stream,
+    view: &'c mut dyn FetchView,
     args: &Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    let target = match stream.head(Side::Request) {
+    let target = match view.head(MessageSide::Request) {
         Ok((head, raw)) => head.path_and_query(raw),
         Err(absent) => return absent.into(),
     };
@@ -66,8 +64,8 @@ fn parameter<'c>(
     }
 }
 
-fn of_form<'c>(stream: &'c mut Stream, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
-    let Body { bytes, grows, .. } = match request_body(stream) {
+fn of_form<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    let AvailableBody { bytes, grows, .. } = match view.request_body() {
         Ok(body) => body,
         Err(absent) => return absent.into(),
     };

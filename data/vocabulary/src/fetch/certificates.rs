@@ -9,8 +9,8 @@ use weir_tls::rustls::pki_types::CertificateDer;
 
 use super::secure::{client, fact, of_client, of_server, server};
 use super::values::{copied, made_binary, number};
-use super::{Row, row};
-use crate::stream::Stream;
+use super::{FetchRow, row};
+use crate::view::FetchView;
 
 /// An entry of a name, its occurrence, and the output format.
 const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int, ArgKind::Str]);
@@ -21,23 +21,23 @@ macro_rules! rows {
         &[
             row(
                 $declare(concat!($prefix, "der"), Bin, concat!("All of ", $whose, ", in DER")),
-                |stream, _, _| of_certificate($shown(stream), |_, der| Some(binary(der))),
+                |view, _, _| of_certificate($shown(view), |_, der| Some(binary(der))),
             ),
             row(
                 $declare(concat!($prefix, "i_dn"), Str, concat!("Who issued ", $whose)).args(NAME),
-                |stream, args, _| name($shown(stream), Party::Issuer, args),
+                |view, args, _| name($shown(view), Party::Issuer, args),
             ),
             row(
                 $declare(concat!($prefix, "s_dn"), Str, concat!("Whom ", $whose, " is for")).args(NAME),
-                |stream, args, _| name($shown(stream), Party::Subject, args),
+                |view, args, _| name($shown(view), Party::Subject, args),
             ),
             row(
                 $declare(concat!($prefix, "key_alg"), Str, concat!("The kind of key of ", $whose)),
-                |stream, _, _| words($shown(stream), |parsed| parsed.key_algorithm()),
+                |view, _, _| words($shown(view), |parsed| parsed.key_algorithm()),
             ),
             row(
                 $declare(concat!($prefix, "sig_alg"), Str, concat!("What ", $whose, " is signed with")),
-                |stream, _, _| words($shown(stream), |parsed| parsed.signature_algorithm()),
+                |view, _, _| words($shown(view), |parsed| parsed.signature_algorithm()),
             ),
             row(
                 $declare(
@@ -45,7 +45,7 @@ macro_rules! rows {
                     Str,
                     concat!("Until when ", $whose, " is good: YYMMDDhhmmssZ"),
                 ),
-                |stream, _, _| words($shown(stream), |parsed| parsed.not_after()),
+                |view, _, _| words($shown(view), |parsed| parsed.not_after()),
             ),
             row(
                 $declare(
@@ -53,33 +53,35 @@ macro_rules! rows {
                     Str,
                     concat!("From when ", $whose, " is good: YYMMDDhhmmssZ"),
                 ),
-                |stream, _, _| words($shown(stream), |parsed| parsed.not_before()),
+                |view, _, _| words($shown(view), |parsed| parsed.not_before()),
             ),
             row(
                 $declare(concat!($prefix, "serial"), Bin, concat!("The serial number of ", $whose)),
-                |stream, _, _| of_certificate($shown(stream), |parsed, _| Some(binary(parsed.serial()))),
+                |view, _, _| of_certificate($shown(view), |parsed, _| Some(binary(parsed.serial()))),
             ),
             row(
                 $declare(concat!($prefix, "sha1"), Bin, concat!("The SHA-1 digest of ", $whose)),
-                |stream, _, _| of_certificate($shown(stream), |_, der| Some(digest(der))),
+                |view, _, _| of_certificate($shown(view), |_, der| Some(digest(der))),
             ),
             row(
                 $declare(concat!($prefix, "version"), Int, concat!("The version of ", $whose)),
-                |stream, _, _| of_certificate($shown(stream), |parsed, _| Some(number(parsed.version()))),
+                |view, _, _| of_certificate($shown(view), |parsed, _| Some(number(parsed.version()))),
             ),
         ]
     };
 }
 
-pub(super) const BY_CLIENT: &[Row] = rows!("ssl_c_", "the client's certificate", client, shown_by_client);
-pub(super) const TO_CLIENT: &[Row] =
+pub(super) const BY_CLIENT: &[FetchRow] =
+    rows!("ssl_c_", "the client's certificate", client, shown_by_client);
+pub(super) const TO_CLIENT: &[FetchRow] =
     rows!("ssl_f_", "the certificate that the client was shown", client, shown_to_client);
-pub(super) const BY_SERVER: &[Row] = rows!("ssl_s_", "the server's certificate", server, shown_by_server);
+pub(super) const BY_SERVER: &[FetchRow] =
+    rows!("ssl_s_", "the server's certificate", server, shown_by_server);
 
 /// Rows for one side only, and rows that differ between the sides.
-pub(super) const ROWS: &[Row] = &[
-    row(client("ssl_c_chain_der", Bin, "The certificates that the client showed, in DER"), |stream, _, _| {
-        fact(of_client(stream), |facts| {
+pub(super) const ROWS: &[FetchRow] = &[
+    row(client("ssl_c_chain_der", Bin, "The certificates that the client showed, in DER"), |view, _, _| {
+        fact(of_client(view), |facts| {
             // As in OpenSSL, for a server its client's own certificate is not part of the chain.
             let chain = facts.peer_certificates.get(1..).unwrap_or_default();
             (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
@@ -88,35 +90,35 @@ pub(super) const ROWS: &[Row] = &[
     row(
         client("ssl_c_r_dn", Str, "The authority at the top of the chain of the client's certificate")
             .args(NAME),
-        |stream, args, _| name(root_of_client(stream), Party::Subject, args),
+        |view, args, _| name(root_of_client(view), Party::Subject, args),
     ),
-    row(client("ssl_c_san", Str, "The alternative names of the client's certificate"), |stream, _, _| {
-        of_certificate(shown_by_client(stream), |parsed, _| {
+    row(client("ssl_c_san", Str, "The alternative names of the client's certificate"), |view, _, _| {
+        of_certificate(shown_by_client(view), |parsed, _| {
             Some(copied(parsed.alternative_names()?.as_bytes()))
         })
     }),
-    row(server("ssl_s_chain_der", Bin, "The certificates that the server showed, in DER"), |stream, _, _| {
-        fact(of_server(stream), |facts| {
+    row(server("ssl_s_chain_der", Bin, "The certificates that the server showed, in DER"), |view, _, _| {
+        fact(of_server(view), |facts| {
             let chain = &facts.peer_certificates;
             (!chain.is_empty()).then(|| made_binary(chain.iter().flat_map(|der| der.to_vec()).collect()))
         })
     }),
 ];
 
-fn shown_by_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
-    of_client(stream)?.peer_certificates.first()
+fn shown_by_client(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
+    of_client(view)?.peer_certificates.first()
 }
 
-fn root_of_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
-    of_client(stream)?.root.as_deref()
+fn root_of_client(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
+    of_client(view)?.root.as_deref()
 }
 
-fn shown_by_server(stream: &Stream) -> Option<&CertificateDer<'static>> {
-    of_server(stream)?.peer_certificates.first()
+fn shown_by_server(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
+    of_server(view)?.peer_certificates.first()
 }
 
-fn shown_to_client(stream: &Stream) -> Option<&CertificateDer<'static>> {
-    Some(of_client(stream)?.certificate.as_ref()?.own())
+fn shown_to_client(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
+    Some(of_client(view)?.certificate.as_ref()?.own())
 }
 
 fn of_certificate<'c>(
@@ -144,7 +146,7 @@ fn name<'c>(certificate: Option<&CertificateDer<'_>>, party: Party, args: &Args)
             Some(entry) => parsed.attribute(party, std::str::from_utf8(entry).ok()?, occurrence)?,
             None => parsed.distinguished_name(party, rfc2253),
         };
-        // A zero would end the text for whoever reads it as one: such a name is malformed (manual).
+        // A zero would end the text for C programs: such a name is malformed (manual).
         (!text.is_empty() && !text.contains('\0')).then(|| copied(text.as_bytes()))
     })
 }

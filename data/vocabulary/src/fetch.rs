@@ -1,15 +1,15 @@
-//! The fetches of streams: one row each, next to the function that evaluates it.
+//! The fetches: one row each, next to the function that evaluates it.
 //!
-//! A row is a declaration (name, arguments, output type, validity, help) and a function of the stream. The rows are
+//! A row is a declaration (name, arguments, output type, validity, help) and a function of the view. The rows are
 //! in the files below this one, by the object that they read; [`FETCHES`] has all of them, and the position of a row
 //! there is its index in the language ([`declarations`]).
 //!
 //! Three results are possible: a sample, `Missing` (there will never be one) and `Later` (more bytes may bring one).
-//! Only content inspection waits, so only [`Stream::may_wait`] allows `Later`.
+//! Only content inspection waits, so only [`FetchView::may_wait`] allows `Later`.
 
 mod access;
-pub(crate) mod auth;
-pub(crate) mod body;
+pub mod auth;
+mod body;
 mod certificates;
 mod connection;
 mod cookies;
@@ -20,10 +20,10 @@ mod local;
 mod objects;
 mod parameters;
 mod payload;
-pub(crate) mod rdp;
+pub mod rdp;
 mod request;
 mod response;
-pub(crate) mod secure;
+mod secure;
 mod state;
 mod streams;
 mod tables;
@@ -33,23 +33,23 @@ mod values;
 
 use weir_expr::{Args, Cursor, Fetch, FetchDecl, Fetched};
 
-use crate::stream::Stream;
+use crate::view::FetchView;
 
 /// The function that evaluates a fetch.
-pub type Run = for<'c> fn(&'c mut Stream, &'c Args, &mut Cursor) -> Fetched<'c>;
+pub type Run = for<'c> fn(&'c mut (dyn FetchView + 'c), &'c Args, &mut Cursor) -> Fetched<'c>;
 
 /// A fetch of this crate.
-pub type Row = Fetch<Run>;
+pub type FetchRow = Fetch<Run>;
 
 /// Every fetch, in the order of their indexes.
-pub static FETCHES: &[Row] = &ALL;
+pub static FETCHES: &[FetchRow] = &ALL;
 
 /// The declarations for the language, in the order of their indexes.
 pub fn declarations() -> impl Iterator<Item = &'static FetchDecl> {
     FETCHES.iter().map(|row| &row.decl)
 }
 
-const PARTS: &[&[Row]] = &[
+const PARTS: &[&[FetchRow]] = &[
     state::ROWS,
     objects::ROWS,
     connection::ROWS,
@@ -83,9 +83,9 @@ const PARTS: &[&[Row]] = &[
     tables::COUNTERS,
 ];
 
-static ALL: [Row; count(PARTS)] = join(PARTS);
+static ALL: [FetchRow; count(PARTS)] = join(PARTS);
 
-const fn count(parts: &[&[Row]]) -> usize {
+const fn count(parts: &[&[FetchRow]]) -> usize {
     let (mut part, mut total) = (0, 0);
     while part < parts.len() {
         total += parts[part].len();
@@ -94,7 +94,7 @@ const fn count(parts: &[&[Row]]) -> usize {
     total
 }
 
-const fn join<const N: usize>(parts: &[&[Row]]) -> [Row; N] {
+const fn join<const N: usize>(parts: &[&[FetchRow]]) -> [FetchRow; N] {
     let mut all = [parts[0][0]; N];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
@@ -108,7 +108,7 @@ const fn join<const N: usize>(parts: &[&[Row]]) -> [Row; N] {
     all
 }
 
-const fn row(decl: FetchDecl, run: Run) -> Row {
+const fn row(decl: FetchDecl, run: Run) -> FetchRow {
     Fetch { decl, run }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_a_word_of_the_language_and_says_what_it_gives() {
+    fn every_row_is_a_documented_word_of_the_language() {
         let mut seen = HashSet::new();
         for decl in declarations() {
             assert!(

@@ -1,13 +1,15 @@
 //! Fetches of stick-tables: for tracked entries (`sc_*`), and for the client's address (`src_*`).
 
+use weir_containers::LocalArc;
 use weir_expr::SampleType::{Any, Bool, Int};
 use weir_expr::table::{DataType as D, TableQuestion as Q};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value};
 use weir_tables::Table;
 
 use super::values::{amount, gauge, truth};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::tracked;
+use crate::view::FetchView;
 
 const TABLE: ArgSpec = ArgSpec::new(0, &[ArgKind::Table]);
 const COUNTER: ArgSpec = ArgSpec::new(1, &[ArgKind::Int, ArgKind::Table]);
@@ -37,27 +39,27 @@ const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchD
 macro_rules! figures {
     ($($name:literal, $question:expr, $help:literal;)*) => {
         &[$(
-            row(counter(concat!("sc_", $name), COUNTER, Int, concat!($help, ", by counter")), |stream, args, _| {
-                of_counter(stream, number(args, 0), stream.table_argument(args, 1), $question)
+            row(counter(concat!("sc_", $name), COUNTER, Int, concat!($help, ", by counter")), |view, args, _| {
+                of_counter(view, number(args, 0), table_argument(args, 1), $question)
             }),
-            row(counter(concat!("sc0_", $name), TABLE, Int, concat!($help, ", by counter 0")), |stream, args, _| {
-                of_counter(stream, 0, stream.table_argument(args, 0), $question)
+            row(counter(concat!("sc0_", $name), TABLE, Int, concat!($help, ", by counter 0")), |view, args, _| {
+                of_counter(view, 0, table_argument(args, 0), $question)
             }),
-            row(counter(concat!("sc1_", $name), TABLE, Int, concat!($help, ", by counter 1")), |stream, args, _| {
-                of_counter(stream, 1, stream.table_argument(args, 0), $question)
+            row(counter(concat!("sc1_", $name), TABLE, Int, concat!($help, ", by counter 1")), |view, args, _| {
+                of_counter(view, 1, table_argument(args, 0), $question)
             }),
-            row(counter(concat!("sc2_", $name), TABLE, Int, concat!($help, ", by counter 2")), |stream, args, _| {
-                of_counter(stream, 2, stream.table_argument(args, 0), $question)
+            row(counter(concat!("sc2_", $name), TABLE, Int, concat!($help, ", by counter 2")), |view, args, _| {
+                of_counter(view, 2, table_argument(args, 0), $question)
             }),
-            row(source(concat!("src_", $name), TABLE, concat!($help, ", by address")), |stream, args, _| {
-                of_source(stream, stream.table_argument(args, 0), $question)
+            row(source(concat!("src_", $name), TABLE, concat!($help, ", by address")), |view, args, _| {
+                of_source(view, table_argument(args, 0), $question)
             }),
         )*]
     };
 }
 
 /// Figures of data types with one element.
-pub(super) const FIGURES: &[Row] = figures! {
+pub(super) const FIGURES: &[FetchRow] = figures! {
     "bytes_in_rate", Q::Data(D::BytesInRate, 0), "Bytes from clients in the period";
     "bytes_out_rate", Q::Data(D::BytesOutRate, 0), "Bytes to clients in the period";
     "clr_gpc0", Q::Clear(D::Gpc0, 0), "Clears the first general purpose counter and tells what it was";
@@ -92,22 +94,22 @@ macro_rules! elements {
         &[$(
             row(
                 counter(concat!("sc_", $name), ELEMENT_AND_COUNTER, Int, concat!($help, ", by counter")),
-                |stream, args, _| {
+                |view, args, _| {
                     let question: fn(u16) -> Q = $question;
-                    let table = stream.table_argument(args, 2);
-                    of_counter(stream, number(args, 1), table, question(number(args, 0) as u16))
+                    let table = table_argument(args, 2);
+                    of_counter(view, number(args, 1), table, question(number(args, 0) as u16))
                 },
             ),
-            row(source(concat!("src_", $name), ELEMENT, concat!($help, ", by address")), |stream, args, _| {
+            row(source(concat!("src_", $name), ELEMENT, concat!($help, ", by address")), |view, args, _| {
                 let question: fn(u16) -> Q = $question;
-                of_source(stream, stream.table_argument(args, 1), question(number(args, 0) as u16))
+                of_source(view, table_argument(args, 1), question(number(args, 0) as u16))
             }),
         )*]
     };
 }
 
 /// Figures of arrays.
-pub(super) const ELEMENTS: &[Row] = elements! {
+pub(super) const ELEMENTS: &[FetchRow] = elements! {
     "clr_gpc", |element| Q::Clear(D::Gpc, element), "Clears a general purpose counter and tells what it was";
     "get_gpc", |element| Q::Data(D::Gpc, element), "A general purpose counter";
     "get_gpt", |element| Q::Data(D::Gpt, element), "A general purpose tag";
@@ -119,37 +121,36 @@ pub(super) const ELEMENTS: &[Row] = elements! {
 macro_rules! counters {
     ($($name:literal, $args:expr, $counter:expr, $table:expr;)*) => {
         &[$(
-            row(counter(concat!($name, "_trackers"), $args, Int, "How many track the entry"), |stream, args, _| {
-                of_counter(stream, $counter(args), stream.table_argument(args, $table), Q::Trackers)
+            row(counter(concat!($name, "_trackers"), $args, Int, "How many track the entry"), |view, args, _| {
+                of_counter(view, $counter(args), table_argument(args, $table), Q::Trackers)
             }),
-            row(counter(concat!($name, "_tracked"), $args, Bool, "Whether the counter tracks"), |stream, args, _| {
-                let table = stream.table_argument(args, $table);
-                truth(stream.tracking().counter_tracks($counter(args), table.0.and_then(|table| stream.frontend.instance().table(table))))
+            row(counter(concat!($name, "_tracked"), $args, Bool, "Whether the counter tracks"), |view, args, _| {
+                truth(counter_tracks(view, $counter(args), table_argument(args, $table)))
             }),
         )*]
     };
 }
 
 /// Fetches about counters themselves.
-pub(super) const COUNTERS: &[Row] = counters! {
+pub(super) const COUNTERS: &[FetchRow] = counters! {
     "sc", COUNTER, |args| number(args, 0), 1;
     "sc0", TABLE, |_| 0, 0;
     "sc1", TABLE, |_| 1, 0;
     "sc2", TABLE, |_| 2, 0;
 };
 
-pub(super) const ROWS: &[Row] = &[
-    row(counter("sc_key", COUNTER_ONLY, Any, "The key that a counter tracks"), |stream, args, _| {
-        stream.tracking().counter_key(number(args, 0)).into()
+pub(super) const ROWS: &[FetchRow] = &[
+    row(counter("sc_key", COUNTER_ONLY, Any, "The key that a counter tracks"), |view, args, _| {
+        key_of(view, number(args, 0))
     }),
-    row(counter("sc0_key", ArgSpec::NONE, Any, "The key that counter 0 tracks"), |stream, _, _| {
-        stream.tracking().counter_key(0).into()
+    row(counter("sc0_key", ArgSpec::NONE, Any, "The key that counter 0 tracks"), |view, _, _| {
+        key_of(view, 0)
     }),
-    row(counter("sc1_key", ArgSpec::NONE, Any, "The key that counter 1 tracks"), |stream, _, _| {
-        stream.tracking().counter_key(1).into()
+    row(counter("sc1_key", ArgSpec::NONE, Any, "The key that counter 1 tracks"), |view, _, _| {
+        key_of(view, 1)
     }),
-    row(counter("sc2_key", ArgSpec::NONE, Any, "The key that counter 2 tracks"), |stream, _, _| {
-        stream.tracking().counter_key(2).into()
+    row(counter("sc2_key", ArgSpec::NONE, Any, "The key that counter 2 tracks"), |view, _, _| {
+        key_of(view, 2)
     }),
     row(
         counter(
@@ -158,28 +159,24 @@ pub(super) const ROWS: &[Row] = &[
             Int,
             "Clears a general purpose counter and tells what it was, by counter 1",
         ),
-        |stream, args, _| {
+        |view, args, _| {
             let question = Q::Clear(D::Gpc, number(args, 0) as u16);
-            of_counter(stream, 1, stream.table_argument(args, 1), question)
+            of_counter(view, 1, table_argument(args, 1), question)
         },
     ),
     row(
         source("src_updt_conn_cnt", TABLE, "Counts a connection of the client's address and tells how many"),
-        |stream, args, _| {
-            of_source(stream, stream.table_argument(args, 0), Q::Increment(D::ConnectionCount, 0))
-        },
+        |view, args, _| of_source(view, table_argument(args, 0), Q::Increment(D::ConnectionCount, 0)),
     ),
     row(
         FetchDecl::new("table_avl", Int, "Entries that still fit in a table")
             .args(TABLE)
             .valid(valid::RUNNING),
-        |stream, args, _| {
-            of_table(stream, args, |table| table.declaration().size.saturating_sub(table.used()))
-        },
+        |view, args, _| of_table(view, args, |table| table.declaration().size.saturating_sub(table.used())),
     ),
     row(
         FetchDecl::new("table_cnt", Int, "Entries of a table").args(TABLE).valid(valid::RUNNING),
-        |stream, args, _| of_table(stream, args, Table::used),
+        |view, args, _| of_table(view, args, Table::used),
     ),
 ];
 
@@ -207,31 +204,44 @@ fn number(args: &Args, index: usize) -> usize {
     args.int(index).and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
-/// The table that an argument names; none for the default.
+/// The position of the table that an argument names; none for the default.
+#[derive(Clone, Copy)]
 struct TableArgument(Option<u32>);
 
-impl Stream {
-    fn table_argument(&self, args: &Args, index: usize) -> TableArgument {
-        TableArgument(args.reference(index).and_then(|reference| reference.target()).map(|(table, _)| table))
+impl TableArgument {
+    /// The table, if one is named.
+    fn named(self, view: &dyn FetchView) -> Option<&LocalArc<Table>> {
+        view.table(Some(self.0?))
     }
 }
 
-fn of_counter<'c>(stream: &Stream, counter: usize, table: TableArgument, question: Q) -> Fetched<'c> {
-    let other = table.0.and_then(|table| stream.frontend.instance().table(table));
-    stream
-        .tracking()
-        .ask_counter(counter, other, question)
-        .map_or(Fetched::Missing, |value| gauge(amount(value)))
+fn table_argument(args: &Args, index: usize) -> TableArgument {
+    TableArgument(args.reference(index).and_then(|reference| reference.target()).map(|(table, _)| table))
 }
 
-fn of_source<'c>(stream: &Stream, table: TableArgument, question: Q) -> Fetched<'c> {
-    let (Some(table), Some(ip)) = (stream.tracking().table_named(table.0), stream.source().ip()) else {
-        return Fetched::Missing;
-    };
-    stream.tracking().ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+/// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question makes.
+fn of_counter<'c>(view: &dyn FetchView, counter: usize, other: TableArgument, question: Q) -> Fetched<'c> {
+    let value = view.tracked(counter).and_then(|tracked| tracked.ask(other.named(view), question));
+    value.map_or(Fetched::Missing, |value| gauge(amount(value)))
 }
 
-fn of_table<'c>(stream: &Stream, args: &Args, figure: fn(&Table) -> u32) -> Fetched<'c> {
-    let table = stream.tracking().table_named(stream.table_argument(args, 0).0);
-    table.map_or(Fetched::Missing, |table| gauge(figure(table)))
+/// Whether a counter tracks, and tracks keys as that table has them.
+fn counter_tracks(view: &dyn FetchView, counter: usize, other: TableArgument) -> bool {
+    let other = other.named(view);
+    view.tracked(counter).is_some_and(|tracked| other.is_none_or(|other| tracked.has_keys_of(other)))
+}
+
+/// The key that a counter tracks.
+fn key_of<'c>(view: &dyn FetchView, counter: usize) -> Fetched<'c> {
+    view.tracked(counter).and_then(|tracked| tracked.look(|row| row.key())).into()
+}
+
+fn of_source<'c>(view: &dyn FetchView, table: TableArgument, question: Q) -> Fetched<'c> {
+    let Some(ip) = view.source().and_then(|source| source.ip()) else { return Fetched::Missing };
+    let Some(table) = view.table(table.0) else { return Fetched::Missing };
+    tracked::ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+}
+
+fn of_table<'c>(view: &dyn FetchView, args: &Args, figure: fn(&Table) -> u32) -> Fetched<'c> {
+    view.table(table_argument(args, 0).0).map_or(Fetched::Missing, |table| gauge(figure(table)))
 }

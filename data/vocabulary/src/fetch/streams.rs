@@ -11,8 +11,8 @@ use weir_mux::{SharedStream, StreamConnector};
 use weir_tls::Facts;
 
 use super::values::{made, number, truth};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::FetchView;
 
 const fn front(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::SESSION).needs(Needs::L5_CLIENT)
@@ -35,7 +35,7 @@ macro_rules! rows {
                     Int,
                     concat!("The number of the stream on the ", $peer, "'s connection"),
                 ),
-                |stream, _, _| $with(stream, |connector, requests| number(id_of(connector, requests))),
+                |view, _, _| $with(view, |connector, requests| number(id_of(connector, requests))),
             ),
             row(
                 $declare(
@@ -43,7 +43,7 @@ macro_rules! rows {
                     Bool,
                     concat!("Whether the ", $peer, " reset the stream"),
                 ),
-                |stream, _, _| $with(stream, |connector, _| truth(abort_of(connector).is_some())),
+                |view, _, _| $with(view, |connector, _| truth(abort_of(connector).is_some())),
             ),
             row(
                 $declare(
@@ -51,9 +51,7 @@ macro_rules! rows {
                     Int,
                     concat!("The error code that the ", $peer, " reset the stream with"),
                 ),
-                |stream, _, _| {
-                    $with(stream, |connector, _| abort_of(connector).map_or(Fetched::Missing, number))
-                },
+                |view, _, _| $with(view, |connector, _| abort_of(connector).map_or(Fetched::Missing, number)),
             ),
             row(
                 $declare(
@@ -63,14 +61,14 @@ macro_rules! rows {
                 )
                 .args(LAYERS)
                 .check(check_layers),
-                |stream, args, _| $with(stream, |connector, requests| describe(connector, requests, args)),
+                |view, args, _| $with(view, |connector, requests| describe(connector, requests, args)),
             ),
         ]
     };
 }
 
-pub(super) const FRONT: &[Row] = rows!("fs.", "client", front, with_client);
-pub(super) const BACK: &[Row] = rows!("bs.", "server", back, with_server);
+pub(super) const FRONT: &[FetchRow] = rows!("fs.", "client", front, with_client);
+pub(super) const BACK: &[FetchRow] = rows!("bs.", "server", back, with_server);
 
 fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     match args.int(0) {
@@ -80,16 +78,23 @@ fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 }
 
 /// The identifier 0 stands for the connection, when no stream was created.
-fn with_client<'c>(stream: &Stream, then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>) -> Fetched<'c> {
-    match stream.client.shared().map(SharedStream::id) {
-        Some(0) => Fetched::Missing,
-        _ => then(&stream.client, stream.session.requests.get()),
+fn with_client<'c>(
+    view: &dyn FetchView,
+    then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>,
+) -> Fetched<'c> {
+    match view.client() {
+        Some(client) if client.shared().is_none_or(|stream| stream.id() != 0) => {
+            then(client, view.client_requests())
+        }
+        _ => Fetched::Missing,
     }
 }
 
-fn with_server<'c>(stream: &Stream, then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>) -> Fetched<'c> {
-    let upstream = stream.server.upstream.as_ref();
-    upstream.map_or(Fetched::Missing, |upstream| then(&upstream.connector, upstream.requests))
+fn with_server<'c>(
+    view: &dyn FetchView,
+    then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>,
+) -> Fetched<'c> {
+    view.server_connection().map_or(Fetched::Missing, |server| then(server.connector, server.requests))
 }
 
 /// The identifier of the current stream on a connection that began `begun` streams.

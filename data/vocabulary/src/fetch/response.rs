@@ -4,11 +4,11 @@ use weir_expr::SampleType::{Int, Str};
 use weir_expr::context::CaptureSide;
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope};
 
-use super::access::Side;
+use super::access::of_stream;
 use super::request::{digits, wire};
 use super::values::{number, text_if};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{FetchView, MessageSide};
 
 const fn answered(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::ANSWERED).needs(Needs::HTTP_RESPONSE_META)
@@ -25,33 +25,35 @@ fn check_index(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
 
 const VERSION: &str = "The version of the response, such as 1.1";
 
-pub(super) const ROWS: &[Row] = &[
-    row(answered("status", Int, "The status of the response"), |stream, _, _| {
-        match stream.head(Side::Response) {
+pub(super) const ROWS: &[FetchRow] = &[
+    row(answered("status", Int, "The status of the response"), |view, _, _| {
+        match view.head(MessageSide::Response) {
             Ok((head, _)) => number(head.status()),
             Err(absent) => absent.into(),
         }
     }),
     row(
         answered("txn.status", Int, "The status that the client gets, -1 before there is one"),
-        |stream, _, _| {
-            number(if stream.response.status == 0 { -1 } else { i64::from(stream.response.status) })
+        |view, _, _| {
+            of_stream(view, |stream| number(if stream.status == 0 { -1 } else { i64::from(stream.status) }))
         },
     ),
     row(
         answered("server_status", Int, "The status that the server sent, before rules changed it"),
-        |stream, _, _| match stream.response.server_status {
-            0 => Fetched::Missing,
-            status => number(status),
+        |view, _, _| {
+            of_stream(view, |stream| match stream.server_status {
+                0 => Fetched::Missing,
+                status => number(status),
+            })
         },
     ),
-    row(answered("res.ver", Str, VERSION), |stream, _, _| version(stream)),
-    row(answered("resp_ver", Str, VERSION), |stream, _, _| version(stream)),
+    row(answered("res.ver", Str, VERSION), |view, _, _| version(view)),
+    row(answered("resp_ver", Str, VERSION), |view, _, _| version(view)),
     row(
         FetchDecl::new("capture.res.ver", Str, "The version of the response, such as HTTP/1.1")
             .valid(valid::STREAM)
             .needs(Needs::HTTP_RESPONSE_META),
-        |stream, _, _| match stream.head(Side::Response) {
+        |view, _, _| match view.head(MessageSide::Response) {
             Ok((head, _)) => wire(head.version()),
             Err(_) => Fetched::Missing,
         },
@@ -62,18 +64,18 @@ pub(super) const ROWS: &[Row] = &[
             .check(check_index)
             .valid(valid::STREAM)
             .needs(Needs::HTTP_REQUEST_META),
-        |stream, args, _| captured(stream.captures.slots(CaptureSide::Request), args),
+        |view, args, _| captured(view.captured(CaptureSide::Request), args),
     ),
     row(
         answered("capture.res.hdr", Str, "A captured response header, by its position from 0")
             .args(INDEX)
             .check(check_index),
-        |stream, args, _| captured(stream.captures.slots(CaptureSide::Response), args),
+        |view, args, _| captured(view.captured(CaptureSide::Response), args),
     ),
 ];
 
-fn version<'c>(stream: &mut Stream) -> Fetched<'c> {
-    match stream.head(Side::Response) {
+fn version<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
+    match view.head(MessageSide::Response) {
         Ok((head, _)) => digits(head.version()),
         Err(absent) => absent.into(),
     }

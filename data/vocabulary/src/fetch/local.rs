@@ -6,7 +6,7 @@ use weir_sys::{Address, socket};
 
 /// Whether an address is one of this host's; UNIX addresses are.
 ///
-/// The kernel is asked in a way that needs no list of interfaces: only a local address can be bound. With
+/// The check needs no list of interfaces: the kernel binds local addresses only. With
 /// `net.ipv4.ip_nonlocal_bind` every address can be bound, and so counts as local.
 pub(super) fn is_local(address: &Address) -> bool {
     let Some(ip) = address.ip() else { return true };

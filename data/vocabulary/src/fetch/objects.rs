@@ -6,10 +6,10 @@ use weir_backend::server::weight;
 use weir_expr::SampleType::{Bool, Int};
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Flags, Sample, SampleType, Value};
 
+use super::access::{backend_argument, frontend_argument, server_argument};
 use super::values::gauge;
-use super::{Row, row, valid};
-use crate::instance::Proxy;
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{FetchView, ViewedProxy};
 
 const BACKEND: ArgSpec = ArgSpec::new(1, &[ArgKind::Backend]);
 const FRONTEND: ArgSpec = ArgSpec::new(1, &[ArgKind::Frontend]);
@@ -19,84 +19,75 @@ const fn of(object: ArgSpec, name: &'static str, output: SampleType, help: &'sta
     FetchDecl::new(name, output, help).args(object).valid(valid::RUNNING)
 }
 
-pub(super) const ROWS: &[Row] = &[
-    row(of(BACKEND, "be_conn", Int, "Streams of a backend"), |stream, args, _| {
-        of_backend(stream, args, |backend| backend.sessions().into())
+pub(super) const ROWS: &[FetchRow] = &[
+    row(of(BACKEND, "be_conn", Int, "Streams of a backend"), |view, args, _| {
+        of_backend(view, args, |backend| backend.sessions().into())
     }),
     row(
         of(BACKEND, "be_conn_free", Int, "Free connections of a backend's usable servers"),
-        |stream, args, _| of_backend(stream, args, free_connections),
+        |view, args, _| of_backend(view, args, free_connections),
     ),
-    row(
-        of(BACKEND, "be_sess_rate", Int, "New sessions of a backend in the last second"),
-        |stream, args, _| {
-            let proxy = stream.backend_argument(args);
-            proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_figures.rate(0_usize, now_ms())))
-        },
-    ),
+    row(of(BACKEND, "be_sess_rate", Int, "New sessions of a backend in the last second"), |view, args, _| {
+        let proxy = backend_argument(view, args);
+        proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_figures.rate(0_usize, now_ms())))
+    }),
     row(
         of(BACKEND, "connslots", Int, "Free connections and queue places of a backend's servers"),
-        |stream, args, _| of_backend(stream, args, free_places),
+        |view, args, _| of_backend(view, args, free_places),
     ),
-    row(of(BACKEND, "nbsrv", Int, "Usable servers of a backend"), |stream, args, _| {
-        of_backend(stream, args, usable_servers)
+    row(of(BACKEND, "nbsrv", Int, "Usable servers of a backend"), |view, args, _| {
+        of_backend(view, args, usable_servers)
     }),
     row(
         of(BACKEND, "queue", Int, "Requests in the queues of a backend and of its servers"),
-        |stream, args, _| of_backend(stream, args, queued),
+        |view, args, _| of_backend(view, args, queued),
     ),
     row(
         of(BACKEND, "avg_queue", Int, "Queued requests of a backend for each of its active servers"),
-        |stream, args, _| of_backend(stream, args, average_queue),
+        |view, args, _| of_backend(view, args, average_queue),
     ),
-    row(of(FRONTEND, "fe_conn", Int, "Client connections of a frontend"), |stream, args, _| {
-        of_frontend(stream, args, |proxy| proxy.connections.inside())
+    row(of(FRONTEND, "fe_conn", Int, "Client connections of a frontend"), |view, args, _| {
+        of_frontend(view, args, |proxy| proxy.connections.inside())
     }),
-    row(of(FRONTEND, "fe_req_rate", Int, "Requests of a frontend in the last second"), |stream, args, _| {
-        of_frontend(stream, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Requests, now_ms()))
+    row(of(FRONTEND, "fe_req_rate", Int, "Requests of a frontend in the last second"), |view, args, _| {
+        of_frontend(view, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Requests, now_ms()))
     }),
     row(
         of(FRONTEND, "fe_sess_rate", Int, "New sessions of a frontend in the last second"),
-        |stream, args, _| {
-            of_frontend(stream, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Sessions, now_ms()))
+        |view, args, _| {
+            of_frontend(view, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Sessions, now_ms()))
         },
     ),
-    row(of(SERVER, "srv_conn", Int, "Requests that a server serves"), |stream, args, _| {
-        of_server(stream, args, |_, server| server.served().into())
+    row(of(SERVER, "srv_conn", Int, "Requests that a server serves"), |view, args, _| {
+        of_server(view, args, |_, server| server.served().into())
     }),
     row(
         of(SERVER, "srv_conn_free", Int, "Free connections of a server, -1 without a limit"),
-        |stream, args, _| of_server(stream, args, |backend, server| free_of(backend, server).unwrap_or(-1)),
+        |view, args, _| of_server(view, args, |backend, server| free_of(backend, server).unwrap_or(-1)),
     ),
-    row(of(SERVER, "srv_is_up", Bool, "Whether a server is up and not in maintenance"), |stream, args, _| {
-        let server = stream.server_argument(args);
+    row(of(SERVER, "srv_is_up", Bool, "Whether a server is up and not in maintenance"), |view, args, _| {
+        let server = server_argument(view, args);
         server.map_or(Fetched::Missing, |(_, server)| {
             Fetched::Sample(Sample::new(Value::Bool(server.is_up())).with(Flags::VOLATILE))
         })
     }),
-    row(of(SERVER, "srv_queue", Int, "Requests in the queue of a server"), |stream, args, _| {
-        of_server(stream, args, |_, server| server.queued().into())
+    row(of(SERVER, "srv_queue", Int, "Requests in the queue of a server"), |view, args, _| {
+        of_server(view, args, |_, server| server.queued().into())
     }),
-    row(
-        of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"),
-        |stream, args, _| {
-            let Some((_, server)) = stream.server_argument(args) else { return Fetched::Missing };
-            gauge(server.figures().rate(0_usize, now_ms()))
-        },
-    ),
-    row(
-        of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"),
-        |stream, args, _| {
-            of_server(stream, args, |_, server| {
-                weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms()))).into()
-            })
-        },
-    ),
-    row(of(SERVER, "srv_iweight", Int, "The configured weight of a server"), |stream, args, _| {
-        of_server(stream, args, |_, server| server.initial_weight().into())
+    row(of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"), |view, args, _| {
+        let Some((_, server)) = server_argument(view, args) else { return Fetched::Missing };
+        gauge(server.figures().rate(0_usize, now_ms()))
     }),
-    row(of(SERVER, "srv_uweight", Int, "The weight that an operator gave a server"), |stream, args, _| {
-        of_server(stream, args, |_, server| server.user_weight().into())
+    row(of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"), |view, args, _| {
+        of_server(view, args, |_, server| {
+            weight::displayed(weight::effective(server.user_weight(), server.ramp(now_ms()))).into()
+        })
+    }),
+    row(of(SERVER, "srv_iweight", Int, "The configured weight of a server"), |view, args, _| {
+        of_server(view, args, |_, server| server.initial_weight().into())
+    }),
+    row(of(SERVER, "srv_uweight", Int, "The weight that an operator gave a server"), |view, args, _| {
+        of_server(view, args, |_, server| server.user_weight().into())
     }),
 ];
 
@@ -104,22 +95,26 @@ fn now_ms() -> u64 {
     weir_sched::now().as_ms()
 }
 
-fn of_backend<'c>(stream: &Stream, args: &Args, figure: fn(&weir_backend::Backend) -> i64) -> Fetched<'c> {
-    let backend = stream.backend_argument(args).and_then(|proxy| proxy.backend.as_ref());
+fn of_backend<'c>(
+    view: &dyn FetchView,
+    args: &Args,
+    figure: fn(&weir_backend::Backend) -> i64,
+) -> Fetched<'c> {
+    let backend = backend_argument(view, args).and_then(|proxy| proxy.backend);
     backend.map_or(Fetched::Missing, |backend| gauge(figure(backend)))
 }
 
-fn of_frontend<'c>(stream: &Stream, args: &Args, figure: fn(&Proxy) -> u32) -> Fetched<'c> {
-    stream.frontend_argument(args).map_or(Fetched::Missing, |proxy| gauge(figure(proxy)))
+fn of_frontend<'c>(view: &dyn FetchView, args: &Args, figure: fn(ViewedProxy<'_>) -> u32) -> Fetched<'c> {
+    frontend_argument(view, args).map_or(Fetched::Missing, |proxy| gauge(figure(proxy)))
 }
 
 fn of_server<'c>(
-    stream: &Stream,
+    view: &dyn FetchView,
     args: &Args,
     figure: fn(&weir_backend::Backend, &Server) -> i64,
 ) -> Fetched<'c> {
-    let Some((proxy, server)) = stream.server_argument(args) else { return Fetched::Missing };
-    let Some(backend) = &proxy.backend else { return Fetched::Missing };
+    let Some((proxy, server)) = server_argument(view, args) else { return Fetched::Missing };
+    let Some(backend) = proxy.backend else { return Fetched::Missing };
     gauge(figure(backend, &server))
 }
 
@@ -144,7 +139,7 @@ fn average_queue(backend: &weir_backend::Backend) -> i64 {
     if servers > 0 { (queued + servers - 1) / servers } else { queued * 2 }
 }
 
-/// The free connections of a server; none if it has no limit.
+/// The free connections of a server; none without a limit.
 fn free_of(backend: &weir_backend::Backend, server: &Server) -> Option<i64> {
     if server.maximum_connections() == 0 {
         return None;
@@ -159,7 +154,7 @@ fn free_of(backend: &weir_backend::Backend, server: &Server) -> Option<i64> {
     Some(i64::from(limit.saturating_sub(server.served())))
 }
 
-/// The free connections of the servers that would get the next visitors; -1 if one of them has no limit.
+/// The free connections of the servers that would get the next visitors; -1 if one of them is not limited.
 fn free_connections(backend: &weir_backend::Backend) -> i64 {
     let active = backend.status(now_ms()).active > 0;
     let all_backups = backend.settings().all_backups;
@@ -170,7 +165,7 @@ fn free_connections(backend: &weir_backend::Backend) -> i64 {
     chosen.take(wanted).map(|server| free_of(backend, server)).sum::<Option<i64>>().unwrap_or(-1)
 }
 
-/// The free connections and queue places of the servers that are up; -1 if one of them has no limit for either.
+/// The free connections and queue places of the servers that are up; -1 if one of them is not limited in either.
 fn free_places(backend: &weir_backend::Backend) -> i64 {
     let servers = backend.servers();
     let places = servers.iter().filter(|server| server.is_up()).map(|server| {

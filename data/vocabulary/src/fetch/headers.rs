@@ -6,10 +6,9 @@ use weir_expr::SampleType::{Addr, Bin, Int, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs, SampleType, Value, scratch};
 use weir_http::{Head, KnownName, values};
 
-use super::access::Side;
 use super::values::{leading_number, made, made_binary, number};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::{FetchView, MessageSide};
 
 const OCCURRENCE: ArgSpec = ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]);
 const NAME: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
@@ -33,12 +32,12 @@ const ADDRESS_S: &str = "A value of a response header as an address";
 const NUMBER: &str = "A value of a request header as a number";
 const NUMBER_S: &str = "A value of a response header as a number";
 
-pub(super) const ROWS: &[Row] = &[
-    row(request("req.hdr", OCCURRENCE, Str, VALUE), |stream, args, cursor| {
-        field(stream, Side::Request, Part::Value, args, cursor, as_text)
+pub(super) const ROWS: &[FetchRow] = &[
+    row(request("req.hdr", OCCURRENCE, Str, VALUE), |view, args, cursor| {
+        field(view, MessageSide::Request, Part::Value, args, cursor, as_text)
     }),
-    row(response("res.hdr", OCCURRENCE, Str, VALUE_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Value, args, cursor, as_text)
+    row(response("res.hdr", OCCURRENCE, Str, VALUE_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Value, args, cursor, as_text)
     }),
     row(
         FetchDecl::new(
@@ -49,77 +48,76 @@ pub(super) const ROWS: &[Row] = &[
         .args(OCCURRENCE)
         .valid(valid::MESSAGE)
         .needs(Needs::HTTP_REQUEST.or(Needs::HTTP_RESPONSE)),
-        |stream, args, cursor| field(stream, Side::Current, Part::Value, args, cursor, as_text),
+        |view, args, cursor| field(view, MessageSide::Current, Part::Value, args, cursor, as_text),
     ),
-    row(response("shdr", OCCURRENCE, Str, VALUE_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Value, args, cursor, as_text)
+    row(response("shdr", OCCURRENCE, Str, VALUE_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Value, args, cursor, as_text)
     }),
     row(
         request("req.fhdr", ArgSpec::new(0, &[ArgKind::Str, ArgKind::Int]), Str, LINE),
-        |stream, args, cursor| field(stream, Side::Request, Part::Line, args, cursor, as_text),
+        |view, args, cursor| field(view, MessageSide::Request, Part::Line, args, cursor, as_text),
     ),
-    row(response("res.fhdr", OCCURRENCE, Str, LINE_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Line, args, cursor, as_text)
+    row(response("res.fhdr", OCCURRENCE, Str, LINE_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Line, args, cursor, as_text)
     }),
-    row(request("req.hdr_cnt", NAME, Int, COUNT), |stream, args, _| {
-        count(stream, Side::Request, Part::Value, args)
+    row(request("req.hdr_cnt", NAME, Int, COUNT), |view, args, _| {
+        count(view, MessageSide::Request, Part::Value, args)
     }),
-    row(request("hdr_cnt", NAME, Int, COUNT), |stream, args, _| {
-        count(stream, Side::Request, Part::Value, args)
+    row(request("hdr_cnt", NAME, Int, COUNT), |view, args, _| {
+        count(view, MessageSide::Request, Part::Value, args)
     }),
-    row(response("res.hdr_cnt", NAME, Int, COUNT_S), |stream, args, _| {
-        count(stream, Side::Response, Part::Value, args)
+    row(response("res.hdr_cnt", NAME, Int, COUNT_S), |view, args, _| {
+        count(view, MessageSide::Response, Part::Value, args)
     }),
-    row(response("shdr_cnt", NAME, Int, COUNT_S), |stream, args, _| {
-        count(stream, Side::Response, Part::Value, args)
+    row(response("shdr_cnt", NAME, Int, COUNT_S), |view, args, _| {
+        count(view, MessageSide::Response, Part::Value, args)
     }),
     row(
         request("req.fhdr_cnt", NAME, Int, "How many request headers of a name there are"),
-        |stream, args, _| count(stream, Side::Request, Part::Line, args),
+        |view, args, _| count(view, MessageSide::Request, Part::Line, args),
     ),
     row(
         response("res.fhdr_cnt", NAME, Int, "How many response headers of a name there are"),
-        |stream, args, _| count(stream, Side::Response, Part::Line, args),
+        |view, args, _| count(view, MessageSide::Response, Part::Line, args),
     ),
-    row(request("req.hdr_ip", OCCURRENCE, Addr, ADDRESS), |stream, args, cursor| {
-        field(stream, Side::Request, Part::Value, args, cursor, as_address)
+    row(request("req.hdr_ip", OCCURRENCE, Addr, ADDRESS), |view, args, cursor| {
+        field(view, MessageSide::Request, Part::Value, args, cursor, as_address)
     }),
-    row(request("hdr_ip", OCCURRENCE, Addr, ADDRESS), |stream, args, cursor| {
-        field(stream, Side::Request, Part::Value, args, cursor, as_address)
+    row(request("hdr_ip", OCCURRENCE, Addr, ADDRESS), |view, args, cursor| {
+        field(view, MessageSide::Request, Part::Value, args, cursor, as_address)
     }),
-    row(response("res.hdr_ip", OCCURRENCE, Addr, ADDRESS_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Value, args, cursor, as_address)
+    row(response("res.hdr_ip", OCCURRENCE, Addr, ADDRESS_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Value, args, cursor, as_address)
     }),
-    row(response("shdr_ip", OCCURRENCE, Addr, ADDRESS_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Value, args, cursor, as_address)
+    row(response("shdr_ip", OCCURRENCE, Addr, ADDRESS_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Value, args, cursor, as_address)
     }),
-    row(request("req.hdr_val", OCCURRENCE, Int, NUMBER), |stream, args, cursor| {
-        field(stream, Side::Request, Part::Value, args, cursor, as_number)
+    row(request("req.hdr_val", OCCURRENCE, Int, NUMBER), |view, args, cursor| {
+        field(view, MessageSide::Request, Part::Value, args, cursor, as_number)
     }),
-    row(request("hdr_val", OCCURRENCE, Int, NUMBER), |stream, args, cursor| {
-        field(stream, Side::Request, Part::Value, args, cursor, as_number)
+    row(request("hdr_val", OCCURRENCE, Int, NUMBER), |view, args, cursor| {
+        field(view, MessageSide::Request, Part::Value, args, cursor, as_number)
     }),
-    row(response("res.hdr_val", OCCURRENCE, Int, NUMBER_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Value, args, cursor, as_number)
+    row(response("res.hdr_val", OCCURRENCE, Int, NUMBER_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Value, args, cursor, as_number)
     }),
-    row(response("shdr_val", OCCURRENCE, Int, NUMBER_S), |stream, args, cursor| {
-        field(stream, Side::Response, Part::Value, args, cursor, as_number)
+    row(response("shdr_val", OCCURRENCE, Int, NUMBER_S), |view, args, cursor| {
+        field(view, MessageSide::Response, Part::Value, args, cursor, as_number)
     }),
-    row(
-        request("req.hdr_names", NAME, Str, "The names of all request headers, joined"),
-        |stream, args, _| names(stream, Side::Request, args),
-    ),
+    row(request("req.hdr_names", NAME, Str, "The names of all request headers, joined"), |view, args, _| {
+        names(view, MessageSide::Request, args)
+    }),
     row(
         response("res.hdr_names", NAME, Str, "The names of all response headers, joined"),
-        |stream, args, _| names(stream, Side::Response, args),
+        |view, args, _| names(view, MessageSide::Response, args),
     ),
     row(
         request("req.hdrs", ArgSpec::NONE, Bin, "All request headers and the empty line after them"),
-        |stream, _, _| all(stream, Side::Request, write_lines),
+        |view, _, _| all(view, MessageSide::Request, write_lines),
     ),
     row(
         response("res.hdrs", ArgSpec::NONE, Bin, "All response headers and the empty line after them"),
-        |stream, _, _| all(stream, Side::Response, write_lines),
+        |view, _, _| all(view, MessageSide::Response, write_lines),
     ),
     row(
         request(
@@ -128,7 +126,7 @@ pub(super) const ROWS: &[Row] = &[
             Bin,
             "All request headers, each name and value after its length",
         ),
-        |stream, _, _| all(stream, Side::Request, write_binary),
+        |view, _, _| all(view, MessageSide::Request, write_binary),
     ),
     row(
         response(
@@ -137,7 +135,7 @@ pub(super) const ROWS: &[Row] = &[
             Bin,
             "All response headers, each name and value after its length",
         ),
-        |stream, _, _| all(stream, Side::Response, write_binary),
+        |view, _, _| all(view, MessageSide::Response, write_binary),
     ),
 ];
 
@@ -152,14 +150,14 @@ enum Part {
 
 /// One value of a field, by its occurrence; without one, an ACL gets each, other users the last.
 fn field<'c>(
-    stream: &'c mut Stream,
-    side: Side,
+    view: &'c mut dyn FetchView,
+    side: MessageSide,
     part: Part,
     args: &'c Args,
     cursor: &mut Cursor,
     convert: fn(&'c [u8]) -> Option<Value<'c>>,
 ) -> Fetched<'c> {
-    let (head, raw) = match stream.head(side) {
+    let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };
@@ -274,9 +272,9 @@ fn is_port(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_digit) && matches!(parsed, Ok(Ok(_)))
 }
 
-fn count<'c>(stream: &mut Stream, side: Side, part: Part, args: &Args) -> Fetched<'c> {
+fn count<'c>(view: &mut dyn FetchView, side: MessageSide, part: Part, args: &Args) -> Fetched<'c> {
     let name = args.str(0).unwrap_or_default();
-    match stream.head(side) {
+    match view.head(side) {
         Ok((head, raw)) => {
             let count = match part {
                 Part::Value => head.count_values(raw, name),
@@ -289,8 +287,12 @@ fn count<'c>(stream: &mut Stream, side: Side, part: Part, args: &Args) -> Fetche
 }
 
 /// A value composed of all fields.
-fn all<'c>(stream: &mut Stream, side: Side, write: fn(&Head, &[u8], &mut Vec<u8>)) -> Fetched<'c> {
-    match stream.head(side) {
+fn all<'c>(
+    view: &mut dyn FetchView,
+    side: MessageSide,
+    write: fn(&Head, &[u8], &mut Vec<u8>),
+) -> Fetched<'c> {
+    match view.head(side) {
         Ok((head, raw)) => {
             let mut out = scratch::take();
             write(head, raw, &mut out);
@@ -305,8 +307,8 @@ fn push_name(name: &[u8], out: &mut Vec<u8>) {
     out.extend(name.iter().map(u8::to_ascii_lowercase));
 }
 
-fn names<'c>(stream: &mut Stream, side: Side, args: &Args) -> Fetched<'c> {
-    let (head, raw) = match stream.head(side) {
+fn names<'c>(view: &mut dyn FetchView, side: MessageSide, args: &Args) -> Fetched<'c> {
+    let (head, raw) = match view.head(side) {
         Ok(found) => found,
         Err(absent) => return absent.into(),
     };

@@ -2,13 +2,12 @@
 
 use weir_expr::SampleType::{Bool, Int, Str};
 use weir_expr::{FetchDecl, Fetched, Needs, SampleType};
-use weir_mux::StreamConnector;
 use weir_net::Fault;
 use weir_tls::{Facts, Failure, ciphers, openssl};
 
 use super::values::{copied, number, truth};
-use super::{Row, row, valid};
-use crate::stream::Stream;
+use super::{FetchRow, row, valid};
+use crate::view::FetchView;
 
 pub(super) const fn client(name: &'static str, output: SampleType, help: &'static str) -> FetchDecl {
     FetchDecl::new(name, output, help).valid(valid::SESSION).needs(Needs::L5_CLIENT)
@@ -24,7 +23,7 @@ macro_rules! agreed {
         &[
             row(
                 $declare($prefix, Bool, concat!("Whether the ", $peer, "'s connection speaks TLS")),
-                |stream, _, _| truth($facts(stream).is_some()),
+                |view, _, _| truth($facts(view).is_some()),
             ),
             row(
                 $declare(
@@ -32,7 +31,7 @@ macro_rules! agreed {
                     Int,
                     concat!("Bits of the cipher agreed on with the ", $peer),
                 ),
-                |stream, _, _| bits($facts(stream)),
+                |view, _, _| bits($facts(view)),
             ),
             row(
                 $declare(
@@ -40,7 +39,7 @@ macro_rules! agreed {
                     Int,
                     concat!("Bits of the key in use with the ", $peer),
                 ),
-                |stream, _, _| bits($facts(stream)),
+                |view, _, _| bits($facts(view)),
             ),
             row(
                 $declare(
@@ -48,11 +47,11 @@ macro_rules! agreed {
                     Str,
                     concat!("The application protocol agreed on with the ", $peer),
                 ),
-                |stream, _, _| fact($facts(stream), |facts| facts.protocol.as_deref().map(copied)),
+                |view, _, _| fact($facts(view), |facts| facts.protocol.as_deref().map(copied)),
             ),
             row(
                 $declare(concat!($prefix, "_cipher"), Str, concat!("The cipher agreed on with the ", $peer)),
-                |stream, _, _| fact($facts(stream), cipher),
+                |view, _, _| fact($facts(view), cipher),
             ),
             row(
                 $declare(
@@ -60,7 +59,7 @@ macro_rules! agreed {
                     Str,
                     concat!("The group of the key exchange with the ", $peer),
                 ),
-                |stream, _, _| fact($facts(stream), curve),
+                |view, _, _| fact($facts(view), curve),
             ),
             row(
                 $declare(
@@ -68,8 +67,8 @@ macro_rules! agreed {
                     Str,
                     concat!("The version of TLS agreed on with the ", $peer),
                 ),
-                |stream, _, _| {
-                    fact($facts(stream), |facts| facts.version_name().map(|name| copied(name.as_bytes())))
+                |view, _, _| {
+                    fact($facts(view), |facts| facts.version_name().map(|name| copied(name.as_bytes())))
                 },
             ),
             row(
@@ -78,8 +77,8 @@ macro_rules! agreed {
                     Str,
                     concat!("The server name that was asked for on the ", $peer, "'s connection"),
                 ),
-                |stream, _, _| {
-                    fact($facts(stream), |facts| {
+                |view, _, _| {
+                    fact($facts(view), |facts| {
                         facts.server_name.as_deref().map(|name| copied(name.as_bytes()))
                     })
                 },
@@ -90,60 +89,56 @@ macro_rules! agreed {
                     Bool,
                     concat!("Whether an earlier session with the ", $peer, " goes on"),
                 ),
-                |stream, _, _| truth($facts(stream).is_some_and(|facts| facts.resumed)),
+                |view, _, _| truth($facts(view).is_some_and(|facts| facts.resumed)),
             ),
         ]
     };
 }
 
-pub(super) const AGREED_WITH_CLIENT: &[Row] = agreed!("ssl_fc", "client", client, of_client);
-pub(super) const AGREED_WITH_SERVER: &[Row] = agreed!("ssl_bc", "server", server, of_server);
+pub(super) const AGREED_WITH_CLIENT: &[FetchRow] = agreed!("ssl_fc", "client", client, of_client);
+pub(super) const AGREED_WITH_SERVER: &[FetchRow] = agreed!("ssl_bc", "server", server, of_server);
 
 /// Rows for one side only.
-pub(super) const ROWS: &[Row] = &[
-    row(client("ssl_fc_has_sni", Bool, "Whether the client asked for a server name"), |stream, _, _| {
-        truth(of_client(stream).is_some_and(|facts| facts.server_name.is_some()))
+pub(super) const ROWS: &[FetchRow] = &[
+    row(client("ssl_fc_has_sni", Bool, "Whether the client asked for a server name"), |view, _, _| {
+        truth(of_client(view).is_some_and(|facts| facts.server_name.is_some()))
     }),
     row(
         client("ssl_fc_has_crt", Bool, "Whether the client showed a certificate in this handshake"),
-        |stream, _, _| {
-            fact(of_client(stream), |facts| {
-                Some(truth(!facts.resumed && !facts.peer_certificates.is_empty()))
-            })
+        |view, _, _| {
+            fact(of_client(view), |facts| Some(truth(!facts.resumed && !facts.peer_certificates.is_empty())))
         },
     ),
     row(
         client("ssl_fc_has_early", Bool, "Whether early data came and the client's handshake is not over"),
-        |stream, _, _| fact(of_client(stream), |facts| Some(truth(facts.early))),
+        |view, _, _| fact(of_client(view), |facts| Some(truth(facts.early))),
     ),
-    row(client("ssl_fc_early_rcvd", Bool, "Whether the client sent early data"), |stream, _, _| {
-        fact(of_client(stream), |facts| Some(truth(facts.early_received)))
+    row(client("ssl_fc_early_rcvd", Bool, "Whether the client sent early data"), |view, _, _| {
+        fact(of_client(view), |facts| Some(truth(facts.early_received)))
     }),
     row(
         client("ssl_fc_crtname", Str, "The file of the certificate that the client was shown"),
-        |stream, _, _| {
-            fact(of_client(stream), |facts| Some(copied(facts.certificate.as_ref()?.path().as_bytes())))
+        |view, _, _| {
+            fact(of_client(view), |facts| Some(copied(facts.certificate.as_ref()?.path().as_bytes())))
         },
     ),
-    row(
-        client("ssl_fc_err", Int, "What broke the client's handshake; 0 where nothing did"),
-        |stream, _, _| fact(of_client(stream), |facts| Some(number(error(facts).map_or(0, |error| error.0)))),
-    ),
-    row(client("ssl_fc_err_str", Str, "What broke the client's handshake, in words"), |stream, _, _| {
-        fact(of_client(stream), |facts| Some(copied(openssl::words_of(facts.failure).as_bytes())))
+    row(client("ssl_fc_err", Int, "What broke the client's handshake; 0 where nothing did"), |view, _, _| {
+        fact(of_client(view), |facts| Some(number(error(facts).map_or(0, |error| error.0))))
     }),
-    row(server("ssl_bc_err", Int, "What broke TLS with the server; 0 where nothing did"), |stream, _, _| {
-        match server_failure(stream) {
+    row(client("ssl_fc_err_str", Str, "What broke the client's handshake, in words"), |view, _, _| {
+        fact(of_client(view), |facts| Some(copied(openssl::words_of(facts.failure).as_bytes())))
+    }),
+    row(server("ssl_bc_err", Int, "What broke TLS with the server; 0 where nothing did"), |view, _, _| {
+        match server_failure(view) {
             Some(failure) => number(failure.and_then(openssl::error).map_or(0, |error| error.0)),
             None => Fetched::Missing,
         }
     }),
-    row(server("ssl_bc_err_str", Str, "What broke TLS with the server, in words"), |stream, _, _| {
-        server_failure(stream)
-            .map_or(Fetched::Missing, |failure| copied(openssl::words_of(failure).as_bytes()))
+    row(server("ssl_bc_err_str", Str, "What broke TLS with the server, in words"), |view, _, _| {
+        server_failure(view).map_or(Fetched::Missing, |failure| copied(openssl::words_of(failure).as_bytes()))
     }),
-    row(client("ssl_c_used", Bool, "Whether the client has a certificate"), |stream, _, _| {
-        fact(of_client(stream), |facts| Some(truth(!facts.peer_certificates.is_empty())))
+    row(client("ssl_c_used", Bool, "Whether the client has a certificate"), |view, _, _| {
+        fact(of_client(view), |facts| Some(truth(!facts.peer_certificates.is_empty())))
     }),
     row(
         client(
@@ -151,27 +146,26 @@ pub(super) const ROWS: &[Row] = &[
             Int,
             "How the client's certificate was found: 0 for good, else OpenSSL's number",
         ),
-        |stream, _, _| verified(stream, |verified| verified.code),
+        |view, _, _| verified(view, |verified| verified.code),
     ),
-    row(client("ssl_c_err", Int, "What is wrong with the client's own certificate"), |stream, _, _| {
-        verified(stream, |verified| verified.error)
+    row(client("ssl_c_err", Int, "What is wrong with the client's own certificate"), |view, _, _| {
+        verified(view, |verified| verified.error)
     }),
     row(
         client("ssl_c_ca_err", Int, "What is wrong with who issued the client's certificate"),
-        |stream, _, _| verified(stream, |verified| verified.authority_error),
+        |view, _, _| verified(view, |verified| verified.authority_error),
     ),
-    row(
-        client("ssl_c_ca_err_depth", Int, "How far above the client's certificate that is"),
-        |stream, _, _| verified(stream, |verified| verified.authority_depth),
-    ),
+    row(client("ssl_c_ca_err_depth", Int, "How far above the client's certificate that is"), |view, _, _| {
+        verified(view, |verified| verified.authority_depth)
+    }),
 ];
 
-pub(super) fn of_client(stream: &Stream) -> Option<&Facts> {
-    stream.client.tls()
+pub(super) fn of_client(view: &dyn FetchView) -> Option<&Facts> {
+    view.client()?.tls()
 }
 
-pub(super) fn of_server(stream: &Stream) -> Option<&Facts> {
-    stream.server.upstream.as_ref().map(|upstream| &upstream.connector).and_then(StreamConnector::tls)
+pub(super) fn of_server(view: &dyn FetchView) -> Option<&Facts> {
+    view.server_connection()?.connector.tls()
 }
 
 pub(super) fn fact<'c>(
@@ -182,13 +176,13 @@ pub(super) fn fact<'c>(
 }
 
 /// What broke TLS with the server, on the connection that there is or was; the outer none where none is spoken.
-fn server_failure(stream: &Stream) -> Option<Option<Failure>> {
-    let fault = match (&stream.server.upstream, stream.server.past()) {
-        (Some(upstream), _) => upstream.connector.fault(),
+fn server_failure(view: &dyn FetchView) -> Option<Option<Failure>> {
+    let fault = match (view.server_connection(), view.past_connection()) {
+        (Some(server), _) => server.connector.fault(),
         (None, Some(past)) => past.fault,
         (None, None) => None,
     };
-    let secured = of_server(stream).is_some() || stream.server.past().is_some_and(|past| past.secured);
+    let secured = of_server(view).is_some() || view.past_connection().is_some_and(|past| past.secured);
     match fault {
         Some(Fault::Tls(failure)) => Some(Some(failure)),
         _ => secured.then_some(None),
@@ -211,6 +205,6 @@ fn curve<'c>(facts: &Facts) -> Option<Fetched<'c>> {
     ciphers::name_of_group(facts.group?).map(|name| copied(name.as_bytes()))
 }
 
-fn verified<'c>(stream: &Stream, part: fn(weir_tls::Verified) -> u16) -> Fetched<'c> {
-    fact(of_client(stream), |facts| Some(number(facts.verified.map_or(0, part))))
+fn verified<'c>(view: &dyn FetchView, part: fn(weir_tls::Verified) -> u16) -> Fetched<'c> {
+    fact(of_client(view), |facts| Some(number(facts.verified.map_or(0, part))))
 }

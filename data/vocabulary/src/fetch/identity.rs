@@ -1,4 +1,4 @@
-//! What tells the TLS sessions with both sides from others. Sessions keep it once a rule asks for it.
+//! Identifiers and secrets of the TLS sessions with both sides. Sessions keep them once a rule uses them.
 
 use weir_expr::SampleType::{Bin, Str};
 use weir_expr::{Args, Fetched, Scope};
@@ -6,7 +6,7 @@ use weir_tls::Facts;
 
 use super::hello::some_binary;
 use super::secure::{client, fact, of_client, of_server, server};
-use super::{Row, row};
+use super::{FetchRow, row};
 
 macro_rules! identity {
     ($prefix:literal, $peer:literal, $declare:ident, $facts:ident) => {
@@ -18,7 +18,7 @@ macro_rules! identity {
                     concat!("The identifier of the session with the ", $peer),
                 )
                 .check(keep),
-                |stream, _, _| part($facts(stream), Facts::session_id),
+                |view, _, _| part($facts(view), Facts::session_id),
             ),
             row(
                 $declare(
@@ -31,7 +31,7 @@ macro_rules! identity {
                     ),
                 )
                 .check(keep),
-                |stream, _, _| part($facts(stream), Facts::session_key),
+                |view, _, _| part($facts(view), Facts::session_key),
             ),
             row(
                 $declare(
@@ -44,7 +44,7 @@ macro_rules! identity {
                     ),
                 )
                 .check(keep),
-                |stream, _, _| part($facts(stream), Facts::unique_id),
+                |view, _, _| part($facts(view), Facts::unique_id),
             ),
             row(
                 $declare(
@@ -58,8 +58,8 @@ macro_rules! identity {
     };
 }
 
-pub(super) const WITH_CLIENT: &[Row] = identity!("ssl_fc", "client", client, of_client);
-pub(super) const WITH_SERVER: &[Row] = identity!("ssl_bc", "server", server, of_server);
+pub(super) const WITH_CLIENT: &[FetchRow] = identity!("ssl_fc", "client", client, of_client);
+pub(super) const WITH_SERVER: &[FetchRow] = identity!("ssl_bc", "server", server, of_server);
 
 fn keep(_: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     weir_tls::keep_identities();

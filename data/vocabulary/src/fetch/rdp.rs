@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub enum Found<'a> {
     /// The cookie's value.
     Value(&'a [u8]),
     /// Another protocol, no cookie, or one of another name.
@@ -26,7 +26,7 @@ const X224: usize = 7;
 const MARK: &[u8] = b"Cookie: ";
 
 /// Finds the cookie of that name, ignoring case; of any name if it is empty. Only the first line is examined.
-pub(crate) fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
+pub fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
     let fixed = [(0, 3), (1, 0), (TPKT + 1, 0xe0)];
     if fixed.iter().any(|(at, byte)| input.get(*at).is_some_and(|found| found != byte)) {
         return Found::Nothing;
@@ -49,7 +49,7 @@ pub(crate) fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
 }
 
 /// The server address of a token: `<address>.<port>.0000`, both as a little-endian machine reads the network bytes.
-pub(crate) fn server_of(token: &[u8]) -> Option<SocketAddrV4> {
+pub fn server_of(token: &[u8]) -> Option<SocketAddrV4> {
     let mut parts = std::str::from_utf8(token).ok()?.split('.');
     let address: u32 = parts.next()?.parse().ok()?;
     let port: u16 = parts.next()?.parse().ok()?;

@@ -1,0 +1,59 @@
+//! Access to the objects that a fetch's arguments name, and to the counts of a stream.
+
+use std::sync::Arc;
+
+use weir_backend::{Server, ServerKey};
+use weir_expr::{Args, Fetched};
+
+use crate::view::{FetchView, StreamProgress, ViewedProxy, server_by_name};
+
+/// Evaluates a fetch about a stream. For a check it is missing.
+pub(super) fn of_stream<'c>(
+    view: &dyn FetchView,
+    then: impl FnOnce(StreamProgress) -> Fetched<'c>,
+) -> Fetched<'c> {
+    view.progress().map_or(Fetched::Missing, then)
+}
+
+/// The backend that an argument names, or the current one.
+pub(super) fn backend_argument<'v>(view: &'v dyn FetchView, args: &Args) -> Option<ViewedProxy<'v>> {
+    let named = args.reference(0);
+    match named.and_then(|reference| reference.target()) {
+        Some((position, _)) => view.objects().proxy(position as usize),
+        None => match named.and_then(|reference| reference.name.as_deref()) {
+            Some(name) => view.objects().backend_by_name(name),
+            None => view.backend(),
+        },
+    }
+}
+
+/// The frontend that an argument names, or the current one.
+pub(super) fn frontend_argument<'v>(view: &'v dyn FetchView, args: &Args) -> Option<ViewedProxy<'v>> {
+    let named = args.reference(0);
+    match named.and_then(|reference| reference.target()) {
+        Some((position, _)) => view.objects().proxy(position as usize),
+        None => match named.and_then(|reference| reference.name.as_deref()) {
+            Some(name) => view.objects().frontend_by_name(name),
+            None => view.frontend(),
+        },
+    }
+}
+
+/// The server that an argument names, with its backend.
+pub(super) fn server_argument<'v>(
+    view: &'v dyn FetchView,
+    args: &Args,
+) -> Option<(ViewedProxy<'v>, Arc<Server>)> {
+    let reference = args.reference(0)?;
+    let Some((position, rank)) = reference.target() else {
+        return server_by_name(view.objects(), view.backend(), reference.name.as_deref()?.as_bytes());
+    };
+    let proxy = view.objects().proxy(position as usize)?;
+    let server = proxy.backend?.server(ServerKey::configured(rank))?;
+    Some((proxy, server))
+}
+
+/// The position of the list of users that an argument names.
+pub(super) fn userlist_argument(args: &Args) -> Option<u32> {
+    args.reference(0)?.target().map(|(position, _)| position)
+}

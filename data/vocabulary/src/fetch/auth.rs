@@ -1,0 +1,168 @@
+//! The credentials that a request carries (RFC 7617, RFC 6750).
+
+use std::sync::Arc;
+
+use weir_config::model::User;
+use weir_config::password::PasswordHash;
+use weir_expr::SampleType::{Bool, Str};
+use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs};
+use weir_http::auth::{self, Credentials};
+
+use super::access::userlist_argument;
+use super::values::{copied, made, text, truth};
+use super::{FetchRow, row, valid};
+use crate::view::{Absent, FetchView, MessageSide, Objects};
+
+const fn request(name: &'static str, output: weir_expr::SampleType, help: &'static str) -> FetchDecl {
+    FetchDecl::new(name, output, help).valid(valid::REQUEST).needs(Needs::HTTP_REQUEST)
+}
+
+const USERS: ArgSpec = ArgSpec::new(1, &[ArgKind::UserList]);
+const HEADER: ArgSpec = ArgSpec::new(0, &[ArgKind::Str]);
+
+pub(super) const ROWS: &[FetchRow] = &[
+    row(
+        request("http_auth", Bool, "Whether user and password of the request are in a userlist").args(USERS),
+        |view, args, _| match given(view) {
+            Ok(credentials) => match user(view, &credentials, args) {
+                Ok(_) => truth(true),
+                Err(Absent::Missing) => truth(false),
+                Err(Absent::Later) => Fetched::Later,
+            },
+            Err(absent) => absent.into(),
+        },
+    ),
+    row(
+        request(
+            "http_auth_group",
+            Str,
+            "The user of the request, if a userlist has user and password; ACLs see its groups",
+        )
+        .args(USERS),
+        group,
+    ),
+    row(
+        request(
+            "http_auth_bearer",
+            Str,
+            "The bearer token of the request, in Authorization or another header",
+        )
+        .args(HEADER),
+        |view, args, _| {
+            let header = args.str(0).filter(|header| !header.is_empty());
+            bearer(view, header)
+        },
+    ),
+    row(request("http_auth_user", Str, "The user of the request, not verified"), |view, _, _| {
+        match given(view) {
+            Ok(credentials) => made(credentials.user),
+            Err(absent) => absent.into(),
+        }
+    }),
+    row(
+        request("http_auth_pass", Str, "The password of the request, not verified"),
+        |view, _, _| match given(view) {
+            Ok(credentials) => made(credentials.password),
+            Err(absent) => absent.into(),
+        },
+    ),
+    row(
+        request("http_auth_type", Str, "The scheme of the request's credentials: Basic or Bearer"),
+        |view, _, _| match given(view) {
+            Ok(_) => text(b"Basic"),
+            Err(Absent::Later) => Fetched::Later,
+            Err(Absent::Missing) => match bearer(view, None) {
+                Fetched::Sample(_) => text(b"Bearer"),
+                other => other,
+            },
+        },
+    ),
+];
+
+/// Whether a client that sends this target takes the frontend for its proxy and gives it a proxy's credentials (`option
+/// http-use-proxy-header`).
+pub fn is_for_proxy(view: &dyn FetchView, target: &[u8]) -> bool {
+    acts_as_proxy(view) && is_of_proxy(target)
+}
+
+fn acts_as_proxy(view: &dyn FetchView) -> bool {
+    view.frontend().is_some_and(|frontend| frontend.config.settings.options.http_use_proxy_header)
+}
+
+fn is_of_proxy(target: &[u8]) -> bool {
+    !matches!(target.first(), Some(b'/' | b'*'))
+}
+
+/// The value of the credentials' field: a request to a proxy has them in a field of its own.
+fn value<'c>(view: &'c mut dyn FetchView, header: Option<&'c [u8]>) -> Result<&'c [u8], Absent> {
+    let acts_as_proxy = acts_as_proxy(view);
+    let (head, raw) = view.head(MessageSide::Request)?;
+    let usual: &[u8] = match acts_as_proxy && is_of_proxy(head.uri(raw)) {
+        true => b"proxy-authorization",
+        false => b"authorization",
+    };
+    head.find_line(raw, header.unwrap_or(usual), 1).ok_or(Absent::Missing)
+}
+
+fn given(view: &mut dyn FetchView) -> Result<Credentials, Absent> {
+    auth::basic(value(view, None)?).ok_or(Absent::Missing)
+}
+
+fn bearer<'c>(view: &'c mut dyn FetchView, header: Option<&'c [u8]>) -> Fetched<'c> {
+    match value(view, header) {
+        Ok(value) => {
+            let token = auth::scheme(value).filter(|(name, _)| name.eq_ignore_ascii_case(b"Bearer"));
+            let token = token.map(|(_, token)| token).filter(|token| !token.is_empty());
+            token.map_or(Fetched::Missing, text)
+        }
+        Err(absent) => absent.into(),
+    }
+}
+
+/// The hash that a userlist has for the request's user, and the password of the request.
+pub fn costly_password(view: &mut dyn FetchView, list: u32) -> Option<(Arc<PasswordHash>, Vec<u8>)> {
+    let credentials = given(view).ok()?;
+    let user = named(view.objects(), list, &credentials)?;
+    let hash = Arc::clone(user.password.as_ref()?.costly()?);
+    Some((hash, credentials.password))
+}
+
+/// The user of the credentials in the list at this position of the configuration.
+fn named<'o>(objects: &'o dyn Objects, list: u32, credentials: &Credentials) -> Option<&'o User> {
+    objects.userlist(list)?.user(std::str::from_utf8(&credentials.user).ok()?)
+}
+
+/// The user of valid credentials.
+fn user<'c>(view: &'c mut dyn FetchView, credentials: &Credentials, args: &Args) -> Result<&'c User, Absent> {
+    let list = userlist_argument(args).ok_or(Absent::Missing)?;
+    let user = named(view.objects(), list, credentials).ok_or(Absent::Missing)?;
+    let password = user.password.as_ref().ok_or(Absent::Missing)?;
+    let verdict = match password.costly().cloned() {
+        Some(hash) => view.password_verdict(&hash, &credentials.password),
+        None => Some(password.verify(&credentials.password)),
+    };
+    match verdict {
+        Some(true) => named(view.objects(), list, credentials).ok_or(Absent::Missing),
+        Some(false) => Err(Absent::Missing),
+        None => Err(Absent::Later),
+    }
+}
+
+/// The user's name; an ACL compares its patterns with each of the user's groups instead.
+fn group<'c>(view: &'c mut dyn FetchView, args: &'c Args, cursor: &mut Cursor) -> Fetched<'c> {
+    let credentials = match given(view) {
+        Ok(credentials) => credentials,
+        Err(absent) => return absent.into(),
+    };
+    let groups = match user(view, &credentials, args) {
+        Ok(user) => &user.groups,
+        Err(absent) => return absent.into(),
+    };
+    if !cursor.iterating {
+        return made(credentials.user);
+    }
+    let Some(group) = groups.get(cursor.position[0]) else { return Fetched::Missing };
+    cursor.position[0] += 1;
+    cursor.more = cursor.position[0] < groups.len();
+    copied(group.as_bytes())
+}

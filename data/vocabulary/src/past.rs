@@ -1,0 +1,41 @@
+//! Facts about a connection to a server that outlast it.
+
+use weir_mux::StreamConnector;
+use weir_net::Fault;
+use weir_sys::Address;
+
+/// Facts about a server connection that was closed.
+#[derive(Clone, Debug)]
+pub struct PastConnection {
+    /// Its local address.
+    pub own_address: Option<Address>,
+    /// Its remote address, if the server may have another one by now.
+    pub peer: Option<Address>,
+    /// Whether it was ever established.
+    pub stood: bool,
+    /// Whether another stream had used it before.
+    pub reused: bool,
+    /// Whether it spoke HTTP/2.
+    pub http2: bool,
+    /// Whether it spoke TLS.
+    pub secured: bool,
+    /// What broke it, or kept it from standing.
+    pub fault: Option<Fault>,
+}
+
+impl PastConnection {
+    /// The facts to keep about a connection.
+    pub fn of(connector: &StreamConnector, stood: bool, reused: bool) -> Self {
+        let (own_address, fault) = (connector.local_address(), connector.fault_of_connection());
+        let secured = connector.tls().is_some();
+        PastConnection {
+            own_address,
+            peer: None,
+            stood,
+            reused,
+            http2: connector.shared().is_some(),
+            secured,
+            fault,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! References to the stick-table entries that a stream and its session track, and questions about them.
+
+use std::sync::Arc;
+
+use weir_containers::LocalArc;
+use weir_expr::Value;
+use weir_expr::table::{DataType, TableQuestion};
+use weir_tables::{Answer, EntryKey, Key, Row, Table};
+
+/// Tracked entries, by the number of the counter. Dropping this ends the tracking.
+#[derive(Default)]
+pub struct Tracked {
+    first: [Option<TrackedEntry>; USUAL],
+    further: Vec<Option<TrackedEntry>>,
+    /// One more than the highest counter in use.
+    end: usize,
+}
+
+/// This many counters need no allocation: the default of `tune.stick-counters`.
+const USUAL: usize = 3;
+
+/// A tracked entry.
+#[derive(Clone)]
+pub struct TrackedEntry {
+    /// Its table.
+    pub table: LocalArc<Table>,
+    /// Its place in the table.
+    pub entry: EntryKey,
+}
+
+impl Tracked {
+    /// The entry that a counter tracks.
+    pub fn get(&self, counter: usize) -> Option<&TrackedEntry> {
+        match counter.checked_sub(USUAL) {
+            None => self.first[counter].as_ref(),
+            Some(further) => self.further.get(further)?.as_ref(),
+        }
+    }
+
+    /// A counter tracks an entry from now on.
+    pub fn set(&mut self, counter: usize, entry: TrackedEntry) {
+        self.end = self.end.max(counter + 1);
+        match counter.checked_sub(USUAL) {
+            None => self.first[counter] = Some(entry),
+            Some(further) => {
+                if further >= self.further.len() {
+                    self.further.resize(further + 1, None);
+                }
+                self.further[further] = Some(entry);
+            }
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &TrackedEntry> {
+        (0..self.end).filter_map(|counter| self.get(counter))
+    }
+
+    /// Counts events in all of them.
+    pub fn count(&self, events: &[TrackedEvent]) {
+        self.entries().for_each(|entry| entry.count(events));
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        for tracked in self.entries() {
+            tracked.table.untrack(tracked.entry, now_ms(), |row| {
+                row.subtract_one(DataType::ConnectionsCurrent);
+            });
+        }
+    }
+}
+
+/// Something that is counted: in which total, in which rate, how often.
+pub type TrackedEvent = (DataType, DataType, u64);
+
+impl TrackedEntry {
+    /// Counts events, as far as the table stores them. One that stores none of them is not locked.
+    fn count(&self, events: &[TrackedEvent]) {
+        let layout = self.table.layout();
+        if events.iter().any(|(total, rate, _)| layout.stores(*total) || layout.stores(*rate)) {
+            self.look(|row| events.iter().for_each(|(total, rate, count)| row.count(*total, *rate, *count)));
+        }
+    }
+
+    /// Answers a question about the entry; with another table, about the same key there: 0 without an entry, which no question
+    /// makes. None without an answer.
+    pub fn ask(&self, other: Option<&LocalArc<Table>>, question: TableQuestion) -> Option<u64> {
+        let answer = match other.filter(|other| !Arc::ptr_eq(other.shared(), self.table.shared())) {
+            None => self.look(|row| row.ask(question))?,
+            Some(other) => {
+                if !self.has_keys_of(other) {
+                    return None;
+                }
+                let key = Key::of(self.look(|row| row.key())?, other.declaration().key)?;
+                other.look(&key, now_ms(), |row| row.ask(question)).unwrap_or(Answer::NoEntry)
+            }
+        };
+        match answer {
+            Answer::Value(value) => Some(value),
+            Answer::NoEntry => Some(0),
+            Answer::NotStored => None,
+        }
+    }
+
+    /// Whether its key and those of `other` are of the same type.
+    pub fn has_keys_of(&self, other: &Table) -> bool {
+        self.table.declaration().key.sample_type() == other.declaration().key.sample_type()
+    }
+
+    /// Calls `then` with the entry's row, if it is still there.
+    #[inline]
+    pub fn look<R>(&self, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
+        self.table.at(self.entry, now_ms(), then)
+    }
+}
+
+/// The time for tables, in milliseconds.
+#[inline]
+pub fn now_ms() -> u64 {
+    weir_sched::now().as_ms()
+}
+
+/// Answers a question about a key's entry: see [`weir_expr::Context::table`].
+pub fn ask_table(
+    table: &Table,
+    key: Value<'_>,
+    question: TableQuestion,
+    default: Option<i64>,
+) -> Option<i64> {
+    let answer = match Key::of(key, table.declaration().key) {
+        Some(key) => table.ask(&key, question, now_ms()),
+        None => Answer::NoEntry,
+    };
+    match (answer, question) {
+        (Answer::Value(value), _) => Some(i64::try_from(value).unwrap_or(i64::MAX)),
+        (Answer::NotStored, _) => None,
+        (Answer::NoEntry, TableQuestion::Expires | TableQuestion::Idle) => default,
+        (Answer::NoEntry, _) => Some(0),
+    }
+}
