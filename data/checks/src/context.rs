@@ -7,8 +7,10 @@ use weir_expr::{
     Alias, Args, Context, Cursor, FetchIndex, Fetched, LogWriter, Lookup, ProcessFacts, SetCondition,
     TimeZone, Value, VariableId, VariableScope, VariableStore, WallTime,
 };
-use weir_mux::{Message, StreamConnector};
+use weir_http::BodySize;
+use weir_mux::{BodyFlow, Message, StreamConnector};
 use weir_sys::Address;
+use weir_tables::Table;
 use weir_vocabulary::fetch::FETCHES;
 use weir_vocabulary::{
     Absent, AvailableBody, FetchView, MessageSide, Objects, ServerConnection, ViewedProxy,
@@ -29,15 +31,15 @@ pub(crate) struct CheckContext<'c> {
     pub(crate) connector: StreamConnector,
     /// How many requests its connection served before the check.
     pub(crate) earlier_requests: u32,
-    /// What was received: bytes, or the body of an HTTP response.
-    pub(crate) payload: Vec<u8>,
-    /// The head of the response.
+    /// The head of an HTTP response.
     pub(crate) response: Option<Message>,
+    /// Its body, with the size that the head announces.
+    pub(crate) body: Option<(BodyFlow, BodySize)>,
 }
 
 impl<'c> CheckContext<'c> {
     pub(crate) fn new(view: &'c dyn ProcessView, backend: &'c Backend, server: &'c Arc<Server>) -> Self {
-        let (variables, payload) = (VariableStore::default(), Vec::new());
+        let variables = VariableStore::default();
         let connector = StreamConnector::CLOSED;
         CheckContext {
             view,
@@ -47,8 +49,16 @@ impl<'c> CheckContext<'c> {
             unique_id: None,
             connector,
             earlier_requests: 0,
-            payload,
             response: None,
+            body: None,
+        }
+    }
+
+    /// The received bytes, or the inspected part of the body of an HTTP response.
+    pub(crate) fn payload(&self) -> &[u8] {
+        match &self.body {
+            Some((body, _)) => body.waiting(&self.connector),
+            None => self.connector.input(),
         }
     }
 
@@ -86,9 +96,8 @@ impl FetchView for CheckContext<'_> {
         self.connector.peer_address()
     }
 
-    /// What a check received is raw to expressions, also the body of an HTTP response.
     fn speaks_http(&self) -> bool {
-        false
+        self.response.is_some()
     }
 
     fn side(&self, side: MessageSide) -> MessageSide {
@@ -98,8 +107,8 @@ impl FetchView for CheckContext<'_> {
         }
     }
 
-    fn is_known(&self, _: MessageSide) -> bool {
-        false
+    fn is_known(&self, side: MessageSide) -> bool {
+        self.side(side) == MessageSide::Response && self.response.is_some()
     }
 
     fn message(&mut self, side: MessageSide) -> Result<&Message, Absent> {
@@ -111,14 +120,24 @@ impl FetchView for CheckContext<'_> {
 
     fn raw_input(&self, side: MessageSide) -> &[u8] {
         match self.side(side) {
-            MessageSide::Response => &self.payload,
+            MessageSide::Response => self.connector.input(),
             _ => &[],
         }
     }
 
     fn response_body(&mut self) -> Result<AvailableBody<'_>, Absent> {
         let response = self.response.as_ref().ok_or(Absent::Missing)?;
-        Ok(AvailableBody { bytes: &self.payload, announced: response.head.content_length(), grows: false })
+        let (body, _) = self.body.as_mut().ok_or(Absent::Missing)?;
+        if !body.inspect(&mut self.connector) {
+            return Err(Absent::Missing);
+        }
+        let announced = response.head.content_length();
+        Ok(AvailableBody { bytes: body.waiting(&self.connector), announced, grows: false })
+    }
+
+    fn table(&self, position: Option<u32>) -> Option<&Table> {
+        let own = || self.backend()?.config.table;
+        self.objects().table(position.or_else(own)?)
     }
 
     /// By the format of its backend.

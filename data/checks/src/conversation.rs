@@ -45,7 +45,6 @@ pub(crate) struct Conversation<'c> {
     /// The method of the last request.
     method: Method,
     /// The progress and size of an HTTP body; none until its head has arrived.
-    body: Option<(BodyFlow, BodySize)>,
     /// Whether the last request lets the server keep the connection.
     persists: bool,
     /// Set if the connection is shared with the server's traffic.
@@ -66,7 +65,6 @@ impl<'c> Conversation<'c> {
             socket: Socket::default(),
             deadline: Tick::NEVER,
             method: Method::Options,
-            body: None,
             persists: false,
             lent: None,
             has_answer: false,
@@ -105,8 +103,9 @@ impl<'c> Conversation<'c> {
             return;
         }
         let limit = self.attempt.view.objects().buffer_size();
-        let (Some(response), Some((body, size))) = (&self.context.response, &mut self.body) else { return };
-        if reuse::is_over(response, body, *size, &mut self.context.connector, self.deadline, limit).await
+        let CheckContext { response, body, connector, .. } = &mut self.context;
+        let (Some(response), Some((body, size))) = (response, body) else { return };
+        if reuse::is_over(response, body, *size, connector, self.deadline, limit).await
             && let Some(lent) = self.lent.take()
         {
             lent.leave(self.attempt, self.context.take_connector());
@@ -267,9 +266,7 @@ impl<'c> Conversation<'c> {
     fn forget(&mut self) {
         let waiting = self.context.connector.input().len();
         self.context.connector.consume(waiting);
-        self.context.payload.clear();
-        self.context.response = None;
-        self.body = None;
+        (self.context.response, self.context.body) = (None, None);
         self.complete = false;
     }
 
@@ -334,7 +331,7 @@ impl<'c> Conversation<'c> {
         loop {
             let is_there = match self.script.style {
                 Style::Http => self.take_response(said).await,
-                Style::Tcp | Style::Own => self.take_bytes(),
+                Style::Tcp | Style::Own => Ok(self.has_bytes()),
             };
             let is_there = match is_there {
                 Ok(is_there) => is_there,
@@ -344,7 +341,7 @@ impl<'c> Conversation<'c> {
                 }
             };
             if is_there {
-                if self.script.style != Style::Http && self.complete && self.context.payload.is_empty() {
+                if self.script.style != Style::Http && self.complete && self.context.payload().is_empty() {
                     return Err(self.empty(rule));
                 }
                 if let Some(concluded) = self.conclude(rule, said) {
@@ -442,7 +439,7 @@ impl<'c> Conversation<'c> {
 
     /// Whether there is a response, and it has no body.
     fn has_no_body(&self) -> bool {
-        self.script.style == Style::Http && self.complete && self.context.payload.is_empty()
+        self.script.style == Style::Http && self.complete && self.context.payload().is_empty()
     }
 
     fn code(&mut self, said: &Expect) -> Option<i32> {
@@ -475,14 +472,9 @@ impl<'c> Conversation<'c> {
         Finding { detail: detail.into(), ..Finding::new(status) }
     }
 
-    /// Makes the received bytes available to expressions and rules.
-    fn take_bytes(&mut self) -> Result<bool, Stop> {
-        let input = self.context.connector.input();
-        if self.context.payload.len() != input.len() {
-            self.context.payload.clear();
-            self.context.payload.extend_from_slice(input);
-        }
-        Ok(!input.is_empty() || self.complete)
+    /// Whether there are bytes, or will be none.
+    fn has_bytes(&self) -> bool {
+        !self.context.payload().is_empty() || self.complete
     }
 
     /// Takes a response's head, then the available part of its body; false as long as the head is not complete.
@@ -505,15 +497,13 @@ impl<'c> Conversation<'c> {
                 return Ok(false);
             }
             let size = BodySize::of_response(&message.head, self.method);
-            self.body = Some((BodyFlow::behind(&self.context.connector, &message.head, size), size));
+            self.context.body = Some((BodyFlow::behind(&self.context.connector, &message.head, size), size));
             self.context.response = Some(message);
         }
-        if let Some((body, _)) = self.body.as_mut().filter(|_| looks_at_body(said)) {
-            let is_valid = body.inspect(&mut self.context.connector);
-            self.complete |= body.is_complete() || !is_valid || self.context.connector.ended();
-            if is_valid {
-                self.context.payload = body.waiting(&self.context.connector).to_vec();
-            }
+        let CheckContext { body, connector, .. } = &mut self.context;
+        if let Some((body, _)) = body.as_mut().filter(|_| looks_at_body(said)) {
+            let is_valid = body.inspect(connector);
+            self.complete |= body.is_complete() || !is_valid || connector.ended();
         }
         Ok(true)
     }

@@ -22,12 +22,12 @@ pub(crate) enum Look {
 /// Looks at the payload of `context`; `complete` when nothing more will come.
 pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bool) -> Look {
     if let Expected::Own(own) = expect.what {
-        return match own::look(own, &context.payload, complete) {
+        return match own::look(own, context.payload(), complete) {
             Some(conclusion) => Look::Own(conclusion),
             None => Look::Later,
         };
     }
-    if !complete && context.payload.len() < expect.min_receive.unwrap_or(0) as usize {
+    if !complete && context.payload().len() < expect.min_receive.unwrap_or(0) as usize {
         return Look::Later;
     }
     let found = match &expect.what {
@@ -40,20 +40,20 @@ pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bo
             return conclude(regex.is_match(status.to_string().as_bytes()));
         }
         Expected::Header(wanted) => return conclude(has_header(wanted, context)),
-        Expected::Text(text) | Expected::Binary(text) => contains(&context.payload, text),
+        Expected::Text(text) | Expected::Binary(text) => contains(context.payload(), text),
         Expected::TextFormat(format) => {
             let mut text = Vec::new();
             format.render(context, &mut text);
-            contains(&context.payload, &text)
+            contains(context.payload(), &text)
         }
         Expected::HexFormat(format) => {
             let mut digits = Vec::new();
             format.render(context, &mut digits);
             // Invalid digits match nothing.
-            from_hex(&digits).is_some_and(|bytes| contains(&context.payload, &bytes))
+            from_hex(&digits).is_some_and(|bytes| contains(context.payload(), &bytes))
         }
-        Expected::Regex(regex) => regex.is_match(&context.payload),
-        Expected::HexRegex(regex) => regex.is_match(&to_hex(&context.payload)),
+        Expected::Regex(regex) => regex.is_match(context.payload()),
+        Expected::HexRegex(regex) => regex.is_match(&to_hex(context.payload())),
         Expected::Own(_) => false,
     };
     // Without a minimum, what is missing may still arrive (manual, "min-recv").

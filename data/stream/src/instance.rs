@@ -111,6 +111,10 @@ impl Objects for Instance {
         Instance::frontend_by_name(self, name).map(Proxy::viewed)
     }
 
+    fn table(&self, position: u32) -> Option<&Table> {
+        self.tables.get(position as usize).map(|table| &**table)
+    }
+
     fn userlist(&self, position: u32) -> Option<&Userlist> {
         self.userlists.get(position as usize)
     }

@@ -1,7 +1,5 @@
 //! References to the stick-table entries that a stream and its session track, and questions about them.
 
-use std::sync::Arc;
-
 use weir_containers::LocalArc;
 use weir_expr::Value;
 use weir_expr::table::{DataType, TableQuestion};
@@ -85,8 +83,8 @@ impl TrackedEntry {
 
     /// Answers a question about the entry; with another table, about the same key there: 0 without an entry, which no question
     /// makes. None without an answer.
-    pub fn ask(&self, other: Option<&LocalArc<Table>>, question: TableQuestion) -> Option<u64> {
-        let answer = match other.filter(|other| !Arc::ptr_eq(other.shared(), self.table.shared())) {
+    pub fn ask(&self, other: Option<&Table>, question: TableQuestion) -> Option<u64> {
+        let answer = match other.filter(|other| !std::ptr::eq(*other, &*self.table)) {
             None => self.look(|row| row.ask(question))?,
             Some(other) => {
                 if !self.has_keys_of(other) {

@@ -10,7 +10,6 @@ use weir_backend::figures::{BackendFigures, FrontendFigures};
 use weir_backend::{Backend, Positions, Priority, Server};
 use weir_config::model::{Location, Proxy, Timeouts, Userlist};
 use weir_config::password::PasswordHash;
-use weir_containers::LocalArc;
 use weir_expr::Fetched;
 use weir_expr::context::CaptureSide;
 use weir_http::Head;
@@ -155,7 +154,7 @@ pub trait FetchView {
     }
 
     /// The table at that position of the configuration, or the current proxy's.
-    fn table(&self, _position: Option<u32>) -> Option<&LocalArc<Table>> {
+    fn table(&self, _position: Option<u32>) -> Option<&Table> {
         None
     }
 
@@ -198,6 +197,9 @@ pub trait Objects {
 
     /// The proxy with a frontend side of that name.
     fn frontend_by_name(&self, name: &str) -> Option<ViewedProxy<'_>>;
+
+    /// The stick-table at that position of the configuration.
+    fn table(&self, position: u32) -> Option<&Table>;
 
     /// The list of users at that position of the configuration.
     fn userlist(&self, position: u32) -> Option<&Userlist>;

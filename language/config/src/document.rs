@@ -411,7 +411,9 @@ impl<'d> Document<'d> {
                 self.peers.push(section);
                 self.peer_tables.extend(tables);
             }
-            Current::Healthcheck(reader) => self.health_checks.push(reader.end(diagnostics)),
+            Current::Healthcheck(reader) => {
+                self.health_checks.push(reader.end(&mut self.proxies, diagnostics));
+            }
             Current::Resolvers(reader) => self.resolvers.push(reader.end(diagnostics)),
         }
     }

@@ -56,7 +56,6 @@ pub use check::{
 pub use check_script::{
     CheckAction, CheckConnect, CheckMethod, CheckPort, CheckRule, CheckRuleList, CheckScripts, CheckText,
     Expect, ExpectStatus, Expected, HeaderMatch, HealthCheck, HttpRequest, OwnExpected, TextMatch,
-    is_check_fetch,
 };
 pub use client::{HttpClient, OcspUpdates};
 pub use config::Config;

@@ -62,6 +62,8 @@ pub struct ProxyParser<'r> {
     actions: &'r ActionTable,
     files: HashMap<FileId, Arc<str>>,
     defaults: Vec<DefaultsSection>,
+    /// `healthcheck` sections, as if they were proxies.
+    health_sections: Vec<Finished>,
     /// The `defaults` section that proxies without `from` take: the last one.
     implicit_defaults: Option<usize>,
     finished: Vec<Finished>,
@@ -132,6 +134,7 @@ impl<'r> ProxyParser<'r> {
             actions,
             files: HashMap::new(),
             defaults: Vec::new(),
+            health_sections: Vec::new(),
             implicit_defaults: None,
             finished: Vec::new(),
             current: None,

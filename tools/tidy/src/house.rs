@@ -80,7 +80,7 @@ const HOUSE: &[Room] = &[
     room(
         "weir-checks",
         "data/checks",
-        &["weir-backend", "weir-mux", "weir-net", "weir-tls", "weir-vocabulary"],
+        &["weir-backend", "weir-mux", "weir-net", "weir-tables", "weir-tls", "weir-vocabulary"],
         DATA_BELOW,
     ),
     room(

@@ -16,6 +16,7 @@ use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, 
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Class, Kind, now, sleep_until, spawn};
 use weir_sys::Address;
+use weir_tables::Table;
 use weir_vocabulary::{Objects, ViewedProxy};
 
 /// What the process received.
@@ -48,6 +49,10 @@ impl Objects for Listener {
     }
 
     fn frontend_by_name(&self, _: &str) -> Option<ViewedProxy<'_>> {
+        None
+    }
+
+    fn table(&self, _: u32) -> Option<&Table> {
         None
     }
 

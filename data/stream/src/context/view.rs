@@ -6,7 +6,6 @@ use std::sync::Arc;
 use weir_backend::Server;
 use weir_config::model::{Location, RulesetKind, Timeouts};
 use weir_config::password::PasswordHash;
-use weir_containers::LocalArc;
 use weir_expr::context::CaptureSide;
 use weir_mux::{Message, ReadHead, StreamConnector};
 use weir_sys::Address;
@@ -214,8 +213,8 @@ impl FetchView for Stream {
         decided_at(self)
     }
 
-    fn table(&self, position: Option<u32>) -> Option<&LocalArc<Table>> {
-        self.tracking().table_named(position)
+    fn table(&self, position: Option<u32>) -> Option<&Table> {
+        self.tracking().table_named(position).map(|table| &**table)
     }
 
     fn tracked(&self, counter: usize) -> Option<TrackedEntry> {

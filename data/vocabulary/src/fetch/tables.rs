@@ -1,6 +1,5 @@
 //! Fetches of stick-tables: for tracked entries (`sc_*`), and for the client's address (`src_*`).
 
-use weir_containers::LocalArc;
 use weir_expr::SampleType::{Any, Bool, Int};
 use weir_expr::table::{DataType as D, TableQuestion as Q};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, SampleType, Scope, Value};
@@ -210,7 +209,7 @@ struct TableArgument(Option<u32>);
 
 impl TableArgument {
     /// The table, if one is named.
-    fn named(self, view: &dyn FetchView) -> Option<&LocalArc<Table>> {
+    fn named(self, view: &dyn FetchView) -> Option<&Table> {
         view.table(Some(self.0?))
     }
 }

@@ -269,65 +269,6 @@ impl Expect {
     }
 }
 
-/// Whether a fetch is about a client. A check has none: there it has no value (as in HAProxy 3.2).
-pub fn is_client_fetch(name: &str) -> bool {
-    const OF_CLIENT: [&str; 10] = [
-        "dst",
-        "dst_is_local",
-        "dst_port",
-        "fc_dst",
-        "fc_dst_port",
-        "fc_src",
-        "fc_src_port",
-        "src",
-        "src_is_local",
-        "src_port",
-    ];
-    OF_CLIENT.contains(&name)
-}
-
-/// Whether checks support a fetch: one that needs no stream, one of these, or one that has no value.
-pub fn is_check_fetch(name: &str) -> bool {
-    const ANSWERED: [&str; 33] = [
-        "bc_dst",
-        "bc_dst_port",
-        "bc_src",
-        "bc_src_port",
-        "be_id",
-        "be_name",
-        "nbsrv",
-        "res.body",
-        "res.fhdr",
-        "res.hdr",
-        "res.len",
-        "res.payload",
-        "srv_id",
-        "srv_name",
-        "ssl_bc",
-        "ssl_bc_alg_keysize",
-        "ssl_bc_alpn",
-        "ssl_bc_cipher",
-        "ssl_bc_client_random",
-        "ssl_bc_curve",
-        "ssl_bc_err",
-        "ssl_bc_err_str",
-        "ssl_bc_is_resumed",
-        "ssl_bc_npn",
-        "ssl_bc_protocol",
-        "ssl_bc_server_random",
-        "ssl_bc_session_id",
-        "ssl_bc_session_key",
-        "ssl_bc_sni",
-        "ssl_bc_unique_id",
-        "ssl_bc_use_keysize",
-        "status",
-        "unique-id",
-    ];
-    ANSWERED.contains(&name)
-        || is_client_fetch(name)
-        || weir_expr::internal::FETCHES.iter().any(|fetch| fetch.decl.name == name)
-}
-
 /// The outcomes that `expect` can be set to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectStatus {

@@ -4,6 +4,10 @@ use weir_expr::{ArgKind, Condition, Reference};
 
 use super::action::{Action, Redirect};
 use super::balance::{BackendTarget, BalanceArgument, ServerTarget};
+use super::check_script::{
+    CheckAction, CheckMethod, CheckPort, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
+    TextMatch,
+};
 use super::filter::FilterKind;
 use super::log::LogLine;
 use super::proxy::{Proxy, Settings};
@@ -104,6 +108,7 @@ impl Settings {
             forwarded.expressions().for_each(|expression| expression.visit_references(visit));
         }
         self.default_server.visit_references(visit);
+        self.checks.visit_references(visit);
         self.conditions().for_each(|condition| condition.visit_references(visit));
     }
 
@@ -152,6 +157,88 @@ impl ServerSettings {
         }
         if let Some(header) = &self.proxy_v2 {
             header.tlvs.iter().for_each(|(_, format)| format.visit_references(visit));
+        }
+    }
+}
+
+impl CheckScripts {
+    /// Visits the references of all rules, also those of methods that are not used.
+    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+        let own: &[CheckRule] = match &self.method {
+            CheckMethod::Own(rules) => rules,
+            _ => &[],
+        };
+        if let CheckMethod::Http(request) = &self.method {
+            request.visit_references(visit);
+        }
+        let rules = self.http.rules.iter().chain(self.tcp.rules.iter()).chain(own);
+        rules.for_each(|rule| rule.action.visit_references(visit));
+    }
+}
+
+impl CheckAction {
+    fn visit_references(&self, visit: Visit<'_>) {
+        match self {
+            CheckAction::Connect(connect) => {
+                if let Some(CheckPort::Expression(port)) = &connect.port {
+                    port.visit_references(visit);
+                }
+            }
+            CheckAction::SendFormat(format) | CheckAction::SendHexFormat(format) => {
+                format.visit_references(visit);
+            }
+            CheckAction::SendHttp(request) => request.visit_references(visit),
+            CheckAction::Expect(expect) => expect.visit_references(visit),
+            CheckAction::SetVariable { value, .. } => value.visit_references(visit),
+            CheckAction::SetVariableFormat { value, .. } => value.visit_references(visit),
+            CheckAction::Send(_) | CheckAction::UnsetVariable(_) => {}
+        }
+    }
+}
+
+impl HttpRequest {
+    fn visit_references(&self, visit: Visit<'_>) {
+        [&self.uri, &self.body].into_iter().flatten().for_each(|text| text.visit_references(visit));
+        self.headers.iter().for_each(|(_, value)| value.visit_references(visit));
+    }
+}
+
+impl Expect {
+    fn visit_references(&self, visit: Visit<'_>) {
+        if let Expected::TextFormat(format) | Expected::HexFormat(format) = &self.what {
+            format.visit_references(visit);
+        }
+        if let Expected::Header(header) = &self.what {
+            header.name.visit_references(visit);
+            header.value.iter().for_each(|value| value.visit_references(visit));
+        }
+        for format in [&self.on_success, &self.on_error].into_iter().flatten() {
+            format.visit_references(visit);
+        }
+        if let Some(code) = &self.status_code {
+            code.visit_references(visit);
+        }
+    }
+}
+
+impl TextMatch {
+    fn visit_references(&self, visit: Visit<'_>) {
+        match self {
+            TextMatch::Equal(text)
+            | TextMatch::Begin(text)
+            | TextMatch::End(text)
+            | TextMatch::Inside(text) => {
+                text.visit_references(visit);
+            }
+            TextMatch::Regex(_) => {}
+        }
+    }
+}
+
+impl CheckText {
+    fn visit_references(&self, visit: Visit<'_>) {
+        if let CheckText::Format(format) = self {
+            format.visit_references(visit);
         }
     }
 }

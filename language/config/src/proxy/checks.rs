@@ -16,7 +16,7 @@ use weir_syntax::{Span, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::{LineContext, ProxyReader};
-use crate::model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScripts, is_check_fetch};
+use crate::model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScripts};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
@@ -365,25 +365,11 @@ fn trailing_comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Arc<s
 const PLACES: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::Check);
 
 fn expression(context: &LineContext<'_>, words: &mut Words<'_>) -> Parsed<Arc<Expr>> {
-    let at = words.here();
-    let expression = context.expressions().expression(words, PLACES)?;
-    check_fetch(&expression, at)?;
-    Ok(expression)
+    context.expressions().expression(words, PLACES)
 }
 
 fn format(context: &LineContext<'_>, word: &Word) -> Parsed<LogFormat> {
-    let format = context.expressions().format_with(word, PLACES, FormatOptions::PLAIN)?;
-    format.expressions().try_for_each(|expression| check_fetch(expression, word.span()))?;
-    Ok(format)
-}
-
-/// Checks support few of the fetches that the language allows there: the others are an error, not an empty result.
-fn check_fetch(expression: &Expr, at: Span) -> Parsed {
-    let name = expression.decl().name;
-    if is_check_fetch(name) {
-        return Ok(());
-    }
-    Err(crate::words::not_yet(at, &format!("{name} in a check")))
+    context.expressions().format_with(word, PLACES, FormatOptions::PLAIN)
 }
 
 /// The name and the condition in the parentheses of the word before.

@@ -2,12 +2,14 @@
 //!
 //! The lines are those of a backend: `http-check` and `tcp-check` rules, and instead of an option the word `type`.
 
+use std::sync::Arc;
+
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use super::checks;
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::options::OptionKind;
-use super::{BindContext, LineContext, ProxyReader};
+use super::{BindContext, Finished, LineContext, ProxyParser, ProxyReader};
 use crate::draft::action::ActionTable;
 use crate::draft::{Draft, Section};
 use crate::model::{HealthCheck, Location, Proxy, ProxySection};
@@ -79,14 +81,18 @@ impl HealthcheckReader {
     }
 
     /// Ends the section.
-    pub fn end(self, diagnostics: &mut Diagnostics) -> HealthCheck {
-        let Draft { proxy, span, .. } = self.draft;
+    pub fn end(self, parser: &mut ProxyParser<'_>, diagnostics: &mut Diagnostics) -> HealthCheck {
+        let finished = Finished::from(self.draft);
+        let Finished { proxy, span, .. } = &finished;
         if !self.has_type {
             let message =
                 format!("healthcheck section '{}' has no 'type': servers are only connected to.", proxy.name);
-            diagnostics.push(Diagnostic::warning(span, message).layout(Layout::Bare));
+            diagnostics.push(Diagnostic::warning(*span, message).layout(Layout::Bare));
         }
-        HealthCheck { name: proxy.name, at: proxy.at, scripts: proxy.settings.checks }
+        let scripts = Arc::clone(&proxy.settings.checks);
+        let section = HealthCheck { name: Arc::clone(&proxy.name), at: proxy.at.clone(), scripts };
+        parser.health_sections.push(finished);
+        section
     }
 }
 

@@ -129,6 +129,14 @@ impl ProxyParser<'_> {
             }
             report(&defaults.finished, unknown, diagnostics);
         }
+        for section in &self.health_sections {
+            let mut unknown = Vec::new();
+            section.proxy.settings.checks.visit_references(&mut |reference| {
+                self.resolve(reference, None, names, context, &mut unknown);
+                note(reference);
+            });
+            report(section, unknown, diagnostics);
+        }
         for (index, finished) in self.finished.iter().enumerate() {
             if finished.references.is_empty() && finished.acls.is_none() {
                 continue;

@@ -460,3 +460,42 @@ fn userlists_outside_of_conditions_are_found() {
         assert_eq!(found, expected, "{lines}");
     }
 }
+
+#[test]
+fn names_in_checks_are_resolved() {
+    #[track_caller]
+    fn check_unknown(text: &str, unknown: &[(u32, &str)]) {
+        let faults = Vec::from_iter(unknown.iter().map(|(line, name)| {
+            format!(
+                "A parsing [t.cfg:{line}]: unable to find {name} referenced by an expression in proxy 'b'."
+            )
+        }));
+        check_text(text, &Vec::from_iter(faults.iter().map(String::as_str)));
+    }
+    check_unknown(
+        "backend b\n mode http\n timeout connect 1s\n timeout server 1s\n option httpchk\n\
+         http-check connect port be_conn(u1)\n\
+         http-check send meth GET uri-lf %[be_conn(u2)] hdr x %[srv_conn(b/u3)]\n\
+         http-check expect hdr name-lf %[be_conn(u4)] value-lf %[be_conn(u5)]\n\
+         http-check expect status 200 on-success %[be_conn(u6)] on-error %[srv_conn(u7/s)] status-code be_conn(u8)\n\
+         http-check set-var(check.a) be_conn(u9)\n http-check set-var-fmt(check.b) %[be_conn(u10)]\n",
+        &[
+            (6, "backend 'u1'"),
+            (7, "backend 'u2'"),
+            (7, "server 'b/u3'"),
+            (8, "backend 'u4'"),
+            (8, "backend 'u5'"),
+            (9, "backend 'u6'"),
+            (9, "server 'u7/s'"),
+            (9, "backend 'u8'"),
+            (10, "backend 'u9'"),
+            (11, "backend 'u10'"),
+        ],
+    );
+    check_unknown(
+        "backend b\n timeout connect 1s\n timeout server 1s\n option tcp-check\n\
+         tcp-check send-lf %[be_conn(u1)]\n tcp-check send-binary-lf %[be_conn(u2)]\n\
+         tcp-check expect string-lf %[be_conn(u3)]\n tcp-check expect binary-lf %[be_conn(u4)]\n",
+        &[(5, "backend 'u1'"), (6, "backend 'u2'"), (7, "backend 'u3'"), (8, "backend 'u4'")],
+    );
+}
