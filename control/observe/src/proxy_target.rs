@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_backend::{
     AdminState, Change, CheckKind, CheckResult, DynamicCookies, OperationalState, Redirection,
-    RequestedState, Server, ServicePort, WeightChange,
+    RequestedState, Server, WeightChange,
 };
 use weir_cli::target::{
     AddressChange, BackendKey, CapturedError, CheckRedirection, Direction, ErrorFilter, FrontendKey,
@@ -240,8 +240,8 @@ impl ProxyTarget for LiveTarget {
             return Err(ServerRefusal::Because(why.to_owned()));
         }
         let port = change.port.map(|port| match port {
-            PortSetting::Fixed(port) => ServicePort::Fixed(port),
-            PortSetting::Offset(offset) => ServicePort::Mapped(offset),
+            PortSetting::Fixed(port) => ServerPort::Fixed(port),
+            PortSetting::Offset(offset) => ServerPort::Mapped(offset),
         });
         self.change(server, Change::Address { ip: change.address, port })?;
         forget_connections(&self.live.instance, proxy, &known);
@@ -469,10 +469,10 @@ fn is_checked_at_port(proxy: &Proxy, server: &Server) -> bool {
     proxy.config.settings.checks.lack_of_port(&mapped).is_none()
 }
 
-fn port_setting(port: ServicePort) -> PortSetting {
+fn port_setting(port: ServerPort) -> PortSetting {
     match port {
-        ServicePort::Fixed(port) => PortSetting::Fixed(port),
-        ServicePort::Mapped(offset) => PortSetting::Offset(offset),
+        ServerPort::Fixed(port) => PortSetting::Fixed(port),
+        ServerPort::Mapped(offset) => PortSetting::Offset(offset),
     }
 }
 

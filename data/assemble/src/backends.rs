@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use weir_backend::persistence::{CookieRules, DynamicCookies};
 use weir_backend::{
-    Algorithm, Backend, BackendSettings, HashAffinity, HashFunction, HashMethod, HashType, OutlierRules,
-    PoolSettings, ServerAddress, ServerSettings, ServicePort,
+    Algorithm, Backend, BackendSettings, OutlierRules, PoolSettings, ServerAddress, ServerSettings,
 };
 use weir_config::model::{
-    self, BackendTarget, Host, InitialAddress, PreserveAffinity, Redispatch, ServerPort, TransparentSource,
+    self, BackendTarget, Host, InitialAddress, Redispatch, ServerPort, TransparentSource,
 };
 
 use super::{BuildError, Options, Resolver, Warning, milliseconds, shares_idle};
@@ -68,13 +67,9 @@ pub(super) fn backend(
         log_health_checks: settings.options.log_health_checks,
         workers: options.workers.max(1),
         algorithm: Algorithm::new(settings.balance.word.name).with(settings.balance.number()),
-        hash_type: hash_type(settings.hash_type),
+        hash_type: settings.hash_type,
         hash_balance_factor: settings.hash_balance_factor,
-        hash_affinity: match settings.hash_preserve_affinity {
-            PreserveAffinity::Always => HashAffinity::Always,
-            PreserveAffinity::MaxConn => HashAffinity::MaximumConnections,
-            PreserveAffinity::MaxQueue => HashAffinity::MaximumQueue,
-        },
+        hash_affinity: settings.hash_preserve_affinity,
         all_backups: settings.options.all_backups,
         full_connections: settings.fullconn.unwrap_or(full_connections),
         persist: settings.options.persist,
@@ -183,7 +178,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
                 if model::is_service(host) {
                     let given = options.states.given_name(backend, config).and_then(|given| given.port);
                     let ip = saved.filter(|_| given.is_some() && begins_where_it_was(config));
-                    let port = given.map_or_else(|| service_port(port), ServicePort::Fixed);
+                    let port = given.map_or_else(|| *port, ServerPort::Fixed);
                     return Ok(ServerAddress::Inet { ip, port });
                 }
             }
@@ -206,15 +201,7 @@ fn begins_where_it_was(config: &model::Server) -> bool {
 }
 
 fn inet(ip: Option<IpAddr>, port: &ServerPort) -> ServerAddress {
-    ServerAddress::Inet { ip, port: service_port(port) }
-}
-
-/// The port of a server line.
-pub(super) fn service_port(port: &ServerPort) -> ServicePort {
-    match port {
-        ServerPort::Fixed(port) => ServicePort::Fixed(*port),
-        ServerPort::Mapped(offset) => ServicePort::Mapped(*offset),
-    }
+    ServerAddress::Inet { ip, port: *port }
 }
 
 /// A server address that is not an IP address.
@@ -420,23 +407,6 @@ fn resolve_source(
         }
     }
     Ok(())
-}
-
-pub(super) fn hash_type(known: model::HashType) -> HashType {
-    HashType {
-        method: match known.method {
-            model::HashMethod::MapBased => HashMethod::MapBased,
-            model::HashMethod::Consistent => HashMethod::Consistent,
-        },
-        function: match known.function {
-            model::HashFunction::Sdbm => HashFunction::Sdbm,
-            model::HashFunction::Djb2 => HashFunction::Djb2,
-            model::HashFunction::Wt6 => HashFunction::Wt6,
-            model::HashFunction::Crc32 => HashFunction::Crc32,
-            model::HashFunction::None => HashFunction::None,
-        },
-        avalanche: known.avalanche,
-    }
 }
 
 /// `option redispatch` for balancing: an interval, negative when it counts from the last retry, 0 when off.

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_backend::{CheckKind, CheckRules, Consequence, Follower, ObserveRules, ServerKey, StartLevel};
+use weir_backend::{CheckKind, CheckRules, Follower, ObserveRules, ServerKey};
 use weir_checks::{
     CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Http2Bounds, Intervals, Launcher, ProgramPlan,
     ReusePlan, Script, Timings,
 };
 use weir_config::model::{
-    self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, OnError,
-    Protocol, SendProxy,
+    self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, Protocol,
+    SendProxy,
 };
 use weir_net::ConnectOptions;
 use weir_stream::instance::{Instance, Proxy};
@@ -69,22 +69,13 @@ pub fn checks(instance: &Instance, means: &CheckMeans, view: Box<dyn weir_checks
 /// A server's `rise`, `fall` and initial state, if it has health checks.
 pub(super) fn health_rules(server: &model::ServerSettings) -> Option<CheckRules> {
     let said = &server.check;
-    said.enabled.then_some(CheckRules {
-        rise: said.rise,
-        fall: said.fall,
-        start: match said.initial_state {
-            InitialState::FullyUp => StartLevel::FullyUp,
-            InitialState::Unsaid | InitialState::Up => StartLevel::JustUp,
-            InitialState::Down => StartLevel::JustDown,
-            InitialState::FullyDown => StartLevel::FullyDown,
-        },
-    })
+    said.enabled.then_some(CheckRules { rise: said.rise, fall: said.fall, start: said.initial_state })
 }
 
 /// The same for a server's agent checks, if it has any: one answer decides.
 pub(super) fn agent_rules(server: &model::ServerSettings) -> Option<CheckRules> {
     let agent = server.check.agent.as_ref()?;
-    agent.enabled.then_some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp })
+    agent.enabled.then_some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp })
 }
 
 /// Which traffic of a server is observed.
@@ -95,13 +86,7 @@ pub(super) fn observe_rules(server: &model::ServerSettings) -> Option<ObserveRul
         Observe::Layer4 => false,
         Observe::Layer7 => true,
     };
-    let consequence = match said.on_error {
-        OnError::FastInterval => Consequence::CheckSoon,
-        OnError::FailCheck => Consequence::FailCheck,
-        OnError::SuddenDeath => Consequence::SuddenDeath,
-        OnError::MarkDown => Consequence::MarkDown,
-    };
-    said.enabled.then_some(ObserveRules { layer7, limit: said.error_limit, consequence })
+    said.enabled.then_some(ObserveRules { layer7, limit: said.error_limit, consequence: said.on_error })
 }
 
 /// Objects that the checks of one backend's servers share, as far as they exist.

@@ -90,7 +90,7 @@ fn policy(settings: &model::Settings) -> Policy {
         (Some(LogBalance::Turns), _) => Policy::Turns,
         (Some(LogBalance::Sticky), _) => Policy::Sticky,
         (Some(LogBalance::Hash), BalanceArgument::LogMessage(converters)) => {
-            Policy::Hash(Arc::clone(converters), backends::hash_type(settings.hash_type))
+            Policy::Hash(Arc::clone(converters), settings.hash_type)
         }
         // There is no load to compare, so one draw is enough (manual, "balance").
         _ => Policy::Random,

@@ -6,13 +6,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
+use weir_config::model::ServerPort;
 
-use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerKey, ServicePort};
+use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerKey};
 use weir_config::model::{self, Config, Global, Host, ServerStates};
 use weir_dns::Name;
 use weir_sys::file::read_regular;
-
-use super::backends::service_port;
 
 /// What the files of a configuration say.
 #[derive(Debug, Default)]
@@ -219,7 +218,7 @@ struct SavedState {
     since_s: u64,
     check_level: u32,
     name: Box<str>,
-    port: ServicePort,
+    port: ServerPort,
     /// The service that it followed; `-` for none.
     service: Box<str>,
 }
@@ -280,13 +279,13 @@ impl SavedState {
     }
 
     /// The port that replaces the one of the line, if any. A service gives its servers their ports.
-    fn changed_port(&self, server: &model::Server) -> Option<ServicePort> {
+    fn changed_port(&self, server: &model::Server) -> Option<ServerPort> {
         let model::ServerAddress::Inet { host, port } = &server.address else { return None };
-        let own = service_port(port);
+        let own = *port;
         let is_own = match (self.port, own) {
-            (ServicePort::Fixed(0), _) => true,
+            (ServerPort::Fixed(0), _) => true,
             // A mapping of the line is saved as a number.
-            (ServicePort::Fixed(saved), ServicePort::Mapped(offset)) => saved == offset as u16,
+            (ServerPort::Fixed(saved), ServerPort::Mapped(offset)) => saved == offset as u16,
             (saved, own) => saved == own,
         };
         (!is_own && !model::is_service(host)).then_some(self.port)
@@ -340,7 +339,7 @@ impl SavedState {
 
 /// A saved port. A sign marks a port mapping that was set at run time; a mapping of a line is a plain
 /// number, which HAProxy writes with 32 bits if it is negative.
-fn saved_port(text: &str) -> Option<ServicePort> {
+fn saved_port(text: &str) -> Option<ServerPort> {
     const MOST: i64 = u16::MAX as i64;
     const LEAST: i64 = -MOST;
     const WRAPPED: i64 = 1 << 32;
@@ -348,8 +347,8 @@ fn saved_port(text: &str) -> Option<ServicePort> {
     let is_wrapped = (WRAPPED - MOST..WRAPPED).contains(&number);
     let offset = if is_wrapped { number - WRAPPED } else { number };
     match offset {
-        0..=MOST if !text.starts_with(['+', '-']) => Some(ServicePort::Fixed(offset as u16)),
-        LEAST..=MOST => Some(ServicePort::Mapped(offset as i32)),
+        0..=MOST if !text.starts_with(['+', '-']) => Some(ServerPort::Fixed(offset as u16)),
+        LEAST..=MOST => Some(ServerPort::Mapped(offset as i32)),
         _ => None,
     }
 }
@@ -375,7 +374,7 @@ mod tests {
         let found = lines(&format!("1\n# be_id\n\n{good}\n")).unwrap();
         assert_eq!(found.len(), 1);
         let saved = SavedState::of(&found[&("be".into(), "a".into())]).unwrap();
-        assert_eq!((saved.port, saved.user_weight, saved.since_s), (ServicePort::Fixed(81), 5, 100));
+        assert_eq!((saved.port, saved.user_weight, saved.since_s), (ServerPort::Fixed(81), 5, 100));
     }
 
     /// A server from a configuration line.

@@ -4,7 +4,8 @@
 //! turns nor loads. This module is below servers and their backend: they read the properties, and only `balance.rs` knows
 //! the algorithms.
 
-use crate::settings::{BackendSettings, HashMethod};
+use crate::settings::BackendSettings;
+use weir_config::model::HashMethod;
 
 /// The declaration of an algorithm.
 pub(crate) struct AlgorithmDecl {

@@ -1,8 +1,8 @@
 //! State carried over from a former process, and why changes of servers are refused.
 
 use std::sync::Arc;
+use weir_config::model::ServerPort;
 
-use crate::address::ServicePort;
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 
@@ -12,7 +12,7 @@ pub struct FormerState {
     /// The weight set by an operator.
     pub weight: Option<u32>,
     /// Its port, where it differs.
-    pub port: Option<ServicePort>,
+    pub port: Option<ServerPort>,
     /// Its administrative state.
     pub admin: AdminState,
     /// Its operational state. A server in maintenance is stopped, whatever this value is.

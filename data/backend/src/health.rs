@@ -18,10 +18,11 @@ pub mod status;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_config::model::InitialState;
 
 use weir_sync::{Lock, LockGuard, LockLabel};
 
-pub use observe::{Consequence, Observation, ObserveRules};
+pub use observe::{Observation, ObserveRules};
 pub use status::{CheckResult, CheckStatus};
 
 /// The name of these locks in lock profiles.
@@ -35,27 +36,13 @@ pub struct CheckRules {
     /// `fall`, at least 1.
     pub fall: u32,
     /// `init-state`.
-    pub start: StartLevel,
+    pub start: InitialState,
 }
 
 impl Default for CheckRules {
     fn default() -> Self {
-        Self { rise: 2, fall: 3, start: StartLevel::JustUp }
+        Self { rise: 2, fall: 3, start: InitialState::Unsaid }
     }
-}
-
-/// The initial state of a checked server, and its state after maintenance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StartLevel {
-    /// Up, until as many checks failed as `fall` says.
-    FullyUp,
-    /// Up, until a check fails.
-    #[default]
-    JustUp,
-    /// Down, until a check succeeds.
-    JustDown,
-    /// Down, until as many checks succeeded as `rise` says.
-    FullyDown,
 }
 
 impl CheckRules {
@@ -63,10 +50,10 @@ impl CheckRules {
     #[must_use]
     pub fn first_level(&self) -> u32 {
         match self.start {
-            StartLevel::FullyUp => self.top(),
-            StartLevel::JustUp => self.rise,
-            StartLevel::JustDown => self.rise - 1,
-            StartLevel::FullyDown => 0,
+            InitialState::FullyUp => self.top(),
+            InitialState::Unsaid | InitialState::Up => self.rise,
+            InitialState::Down => self.rise - 1,
+            InitialState::FullyDown => 0,
         }
     }
 
@@ -308,7 +295,7 @@ impl Check {
 mod tests {
     use super::*;
 
-    fn check(rise: u32, fall: u32, start: StartLevel) -> Check {
+    fn check(rise: u32, fall: u32, start: InitialState) -> Check {
         Check::new(CheckKind::Health, CheckRules { rise, fall, start })
     }
 
@@ -328,21 +315,21 @@ mod tests {
 
     #[test]
     fn a_server_that_was_never_checked_goes_down_at_once() {
-        levels(&check(2, 3, StartLevel::JustUp), "-+-++---+", &[0, 1, 0, 1, 4, 3, 2, 0, 1]);
+        levels(&check(2, 3, InitialState::Up), "-+-++---+", &[0, 1, 0, 1, 4, 3, 2, 0, 1]);
     }
 
     #[test]
     fn the_start_says_how_many_are_needed() {
-        levels(&check(2, 3, StartLevel::FullyUp), "--~-", &[3, 2, 2, 0]);
-        levels(&check(2, 3, StartLevel::JustDown), "-+", &[0, 1]);
-        levels(&check(3, 1, StartLevel::JustDown), "+-", &[3, 0]);
-        levels(&check(3, 1, StartLevel::FullyDown), "++~+", &[1, 2, 2, 3]);
-        levels(&check(1, 1, StartLevel::JustUp), "-+", &[0, 1]);
+        levels(&check(2, 3, InitialState::FullyUp), "--~-", &[3, 2, 2, 0]);
+        levels(&check(2, 3, InitialState::Down), "-+", &[0, 1]);
+        levels(&check(3, 1, InitialState::Down), "+-", &[3, 0]);
+        levels(&check(3, 1, InitialState::FullyDown), "++~+", &[1, 2, 2, 3]);
+        levels(&check(1, 1, InitialState::Up), "-+", &[0, 1]);
     }
 
     #[test]
     fn failures_count_while_the_server_is_up() {
-        let check = check(2, 2, StartLevel::FullyUp);
+        let check = check(2, 2, InitialState::FullyUp);
         let fail = || check.learn(Finding::new(CheckStatus::L4Timeout));
         assert_eq!(
             (fail().failed_while_up, fail().failed_while_up, fail().failed_while_up),
@@ -353,7 +340,7 @@ mod tests {
 
     #[test]
     fn news_is_a_new_level_or_a_new_outcome() {
-        let check = check(2, 2, StartLevel::FullyUp);
+        let check = check(2, 2, InitialState::FullyUp);
         let learn = |status| check.learn(Finding::new(status)).is_news;
         assert!(learn(CheckStatus::L4Ok));
         assert!(!learn(CheckStatus::L4Ok));

@@ -41,7 +41,7 @@ mod traffic;
 mod view;
 mod waiting;
 
-pub use address::{ServerAddress, ServicePort};
+pub use address::ServerAddress;
 pub use backend::{Backend, Follower};
 pub use balance::words as algorithms;
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
@@ -52,8 +52,8 @@ pub use figures::{
     ProcessRate, ProcessRates, ServerCounter, ServerFigures,
 };
 pub use health::{
-    Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Consequence, Finding, Observation,
-    ObserveRules, Redirection, StartLevel,
+    Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Finding, Observation, ObserveRules,
+    Redirection,
 };
 pub use idle::{
     Admission, ConnectionKeys, ConnectionParts, Idle, IdlePool, IdlePools, InUse, NeverShared, Open,
@@ -73,10 +73,7 @@ pub use server::state::{AdminState, OperationalState, RequestedState};
 pub use server::weight::WeightChange;
 pub use server::{Change, Server};
 pub use server_key::ServerKey;
-pub use settings::{
-    Algorithm, BackendSettings, HashAffinity, HashFunction, HashMethod, HashType, PoolSettings,
-    ServerSettings,
-};
+pub use settings::{Algorithm, BackendSettings, PoolSettings, ServerSettings};
 pub use snapshot::ServerList;
 pub use traffic::Seen;
 pub use waiting::{Granted, Outcome, Positions, Waiting};

@@ -10,10 +10,11 @@ pub mod weight;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_config::model::ServerPort;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use crate::address::{ServerAddress, ServicePort};
+use crate::address::ServerAddress;
 use crate::figures::ServerFigures;
 use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
 use crate::idle::IdlePools;
@@ -51,19 +52,19 @@ pub enum Change {
         /// The new address; none keeps the current one.
         ip: Option<IpAddr>,
         /// The new port; none keeps the current one.
-        port: Option<ServicePort>,
+        port: Option<ServerPort>,
     },
     /// Name servers gave an address.
     Resolved {
         /// The address.
         ip: IpAddr,
         /// The port, if the answer has one; none keeps the current one.
-        port: Option<ServicePort>,
+        port: Option<ServerPort>,
     },
     /// Name servers gave no address, or did not answer for too long.
     Unresolved {
         /// The port from now on; none keeps the current one.
-        port: Option<ServicePort>,
+        port: Option<ServerPort>,
     },
     /// `set maxconn server`; 0 is unlimited.
     MaximumConnections(u32),
@@ -517,7 +518,7 @@ impl Server {
     }
 
     /// Replaces the parts of its address that are given.
-    pub(crate) fn store_address(&self, ip: Option<Option<IpAddr>>, port: Option<ServicePort>) {
+    pub(crate) fn store_address(&self, ip: Option<Option<IpAddr>>, port: Option<ServerPort>) {
         let address = match &*self.address() {
             ServerAddress::Inet { ip: own, port: own_port } => {
                 ServerAddress::Inet { ip: ip.unwrap_or(*own), port: port.unwrap_or(*own_port) }

@@ -4,6 +4,7 @@
 //! derives from it. `Default` gives the manual's defaults.
 
 use weir_config::model::{HashKey, Reuse};
+use weir_config::model::{HashType, PreserveAffinity};
 
 use crate::address::ServerAddress;
 use crate::health::{CheckRules, ObserveRules};
@@ -32,7 +33,7 @@ pub struct BackendSettings {
     /// `hash-balance-factor` in per cent of the average load; 0 is off.
     pub hash_balance_factor: u32,
     /// `hash-preserve-affinity`.
-    pub hash_affinity: HashAffinity,
+    pub hash_affinity: PreserveAffinity,
     /// `option allbackups`.
     pub all_backups: bool,
     /// `fullconn`, already computed where it was automatic; 0 means that `minconn` never applies.
@@ -67,7 +68,7 @@ impl Default for BackendSettings {
             algorithm: Algorithm::new("random"),
             hash_type: HashType::default(),
             hash_balance_factor: 0,
-            hash_affinity: HashAffinity::Always,
+            hash_affinity: PreserveAffinity::Always,
             all_backups: false,
             full_connections: 0,
             persist: false,
@@ -120,66 +121,6 @@ impl Algorithm {
     pub const fn number(self) -> Option<u32> {
         self.number
     }
-}
-
-/// `hash-type <method> <function> <modifier>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashType {
-    /// How a hash selects a server.
-    pub method: HashMethod,
-    /// How a key becomes a hash.
-    pub function: HashFunction,
-    /// Whether the hash is mixed once more.
-    pub avalanche: bool,
-}
-
-impl Default for HashType {
-    fn default() -> Self {
-        Self { method: HashMethod::MapBased, function: HashFunction::Sdbm, avalanche: false }
-    }
-}
-
-impl HashType {
-    /// `hash-type consistent` without further arguments: sdbm and avalanche.
-    #[must_use]
-    pub fn consistent() -> Self {
-        Self { method: HashMethod::Consistent, function: HashFunction::Sdbm, avalanche: true }
-    }
-}
-
-/// The method of `hash-type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashMethod {
-    /// Position in a static array that holds each server as often as its weight says.
-    MapBased,
-    /// Closest of many points of each server on a ring.
-    Consistent,
-}
-
-/// The function of `hash-type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashFunction {
-    /// The hash of the sdbm library.
-    Sdbm,
-    /// Bernstein's times 33.
-    Djb2,
-    /// The shift and rotate hash that HAProxy calls wt6.
-    Wt6,
-    /// The CRC of Ethernet, gzip and PNG.
-    Crc32,
-    /// The key is a number already and is used as it is.
-    None,
-}
-
-/// `hash-preserve-affinity`: when a hash-designated server may be passed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashAffinity {
-    /// Never: the request waits for its server.
-    Always,
-    /// When its slots are all taken.
-    MaximumConnections,
-    /// When its queue is full.
-    MaximumQueue,
 }
 
 /// The part of a `server` line that choosing, queueing and keeping idle connections need.

@@ -5,6 +5,7 @@ mod fixture;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_config::model::HashType;
 
 use fixture::*;
 use weir_backend::*;

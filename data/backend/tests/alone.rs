@@ -4,6 +4,7 @@
 mod fixture;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use weir_config::model::HashType;
 
 use fixture::*;
 use proptest::prelude::*;

@@ -5,6 +5,7 @@ mod fixture;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use weir_config::model::HashType;
 
 use fixture::*;
 use proptest::prelude::*;

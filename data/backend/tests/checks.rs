@@ -1,16 +1,17 @@
 //! The combined effects of checks, agents, traffic and operators on servers, and the resulting log lines.
 
 use std::sync::Arc;
+use weir_config::model::{InitialState, OnError};
 
 use weir_backend::{
-    AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Consequence, Finding,
-    Follower, MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState,
-    Seen, ServerKey, ServerSettings, StartLevel, Urgency, WeightChange,
+    AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Finding, Follower,
+    MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, Seen,
+    ServerKey, ServerSettings, Urgency, WeightChange,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
 
-fn checked(name: &str, start: StartLevel) -> ServerSettings {
+fn checked(name: &str, start: InitialState) -> ServerSettings {
     let check = Some(CheckRules { rise: 2, fall: 2, start });
     ServerSettings { name: name.to_owned(), id: 1, check, ..ServerSettings::default() }
 }
@@ -31,7 +32,7 @@ fn state(backend: &Backend) -> OperationalState {
 
 #[test]
 fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
-    let backend = backend("be", vec![checked("s", StartLevel::JustUp)]);
+    let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let health = |status| report(&backend, CheckKind::Health, status);
     assert_eq!(
         health(CheckStatus::L4Connection),
@@ -59,7 +60,7 @@ fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
 #[test]
 fn each_order_of_an_operator_has_its_line() {
     use RequestedState::{Drain, Maintenance, Ready};
-    let backend = backend("be", vec![checked("s", StartLevel::JustUp)]);
+    let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let nobody_left = "backend be has no server available!";
     for (order, line, is_last) in [
         (Drain, "Server be/s enters drain state. ", true),
@@ -80,7 +81,7 @@ fn each_order_of_an_operator_has_its_line() {
 /// Who is down already does not go down for maintenance, and that is no alert.
 #[test]
 fn who_is_down_enters_maintenance() {
-    let backend = backend("be", vec![checked("s", StartLevel::JustUp), ServerSettings::default()]);
+    let backend = backend("be", vec![checked("s", InitialState::Up), ServerSettings::default()]);
     report(&backend, CheckKind::Health, CheckStatus::L4Timeout);
     assert_eq!(state(&backend), OperationalState::Stopped);
     let order = Change::State(RequestedState::Maintenance);
@@ -91,7 +92,7 @@ fn who_is_down_enters_maintenance() {
 
 #[test]
 fn a_conditional_success_takes_new_visitors_away_from_who_is_up() {
-    let backend = backend("be", vec![checked("s", StartLevel::FullyDown)]);
+    let backend = backend("be", vec![checked("s", InitialState::FullyDown)]);
     let health = |status| report(&backend, CheckKind::Health, status);
     health(CheckStatus::L7OkConditional);
     health(CheckStatus::L7OkConditional);
@@ -106,8 +107,8 @@ fn a_conditional_success_takes_new_visitors_away_from_who_is_up() {
 
 #[test]
 fn who_is_down_for_the_agent_comes_up_with_both() {
-    let agent = Some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp });
-    let backend = backend("be", vec![ServerSettings { agent, ..checked("s", StartLevel::FullyUp) }]);
+    let agent = Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp });
+    let backend = backend("be", vec![ServerSettings { agent, ..checked("s", InitialState::FullyUp) }]);
     let tell = |kind, status| report(&backend, kind, status);
     tell(CheckKind::Agent, CheckStatus::L4Connection);
     assert_eq!(state(&backend), OperationalState::Running, "an agent that is away says nothing");
@@ -123,7 +124,7 @@ fn who_is_down_for_the_agent_comes_up_with_both() {
 
 #[test]
 fn what_could_not_be_checked_changes_nothing() {
-    let backend = backend("be", vec![checked("s", StartLevel::JustUp)]);
+    let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let finding = Finding { inconclusive: true, ..Finding::new(CheckStatus::SocketError) };
     let news = backend.report(FIRST, CheckKind::Health, finding, 1);
     assert!(news.notices.is_empty() && news.passages.is_empty());
@@ -144,13 +145,13 @@ fn leaving_maintenance_begins_as_the_start_does() {
         ask(RequestedState::Ready);
         assert_eq!(state(&backend), expected, "{start:?}");
     };
-    check(StartLevel::JustUp, OperationalState::Running);
-    check(StartLevel::FullyDown, OperationalState::Stopped);
+    check(InitialState::Up, OperationalState::Running);
+    check(InitialState::FullyDown, OperationalState::Stopped);
 }
 
 #[test]
 fn followers_follow_through_a_chain() {
-    let leader = backend("a", vec![checked("s", StartLevel::JustUp)]);
+    let leader = backend("a", vec![checked("s", InitialState::Up)]);
     let plain = |name: &str| ServerSettings { name: name.to_owned(), id: 1, ..ServerSettings::default() };
     let (middle, last) = (backend("b", vec![plain("m")]), backend("c", vec![plain("l")]));
     let follow = |of: &Backend, by: &Arc<Backend>| {
@@ -175,7 +176,7 @@ fn followers_follow_through_a_chain() {
 
 #[test]
 fn a_follower_that_leaves_maintenance_is_what_its_leader_is() {
-    let leader = backend("a", vec![checked("s", StartLevel::JustUp)]);
+    let leader = backend("a", vec![checked("s", InitialState::Up)]);
     let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
     let farm = backend("b", vec![plain]);
     assert!(leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&farm), server: FIRST }));
@@ -191,7 +192,7 @@ fn a_follower_that_leaves_maintenance_is_what_its_leader_is() {
 
 #[test]
 fn who_is_followed_stays_until_nobody_follows() {
-    let farm = backend("a", vec![checked("s", StartLevel::JustUp)]);
+    let farm = backend("a", vec![checked("s", InitialState::Up)]);
     let add = |name: &str| {
         let settings = ServerSettings { name: name.to_owned(), ..ServerSettings::default() };
         farm.add(settings, 0).expect("a dynamic algorithm").key()
@@ -212,7 +213,7 @@ fn who_is_followed_stays_until_nobody_follows() {
 fn errors_in_a_row_have_consequences() {
     let observed = |consequence, layer7| {
         let observe = Some(ObserveRules { layer7, limit: 2, consequence });
-        backend("be", vec![ServerSettings { observe, ..checked("s", StartLevel::FullyUp) }])
+        backend("be", vec![ServerSettings { observe, ..checked("s", InitialState::FullyUp) }])
     };
     let levels = |backend: &Backend, observations: &[Observation]| -> Vec<u32> {
         let server = backend.server(FIRST).expect("a server");
@@ -227,15 +228,15 @@ fn errors_in_a_row_have_consequences() {
             .collect()
     };
     use Observation::{Connected, NotConnected, Responded, WrongStatus};
-    let fails = observed(Consequence::FailCheck, false);
+    let fails = observed(OnError::FailCheck, false);
     let seen = [NotConnected, Connected, NotConnected, NotConnected, WrongStatus, NotConnected, NotConnected];
     assert_eq!(levels(&fails, &seen), [3, 3, 3, 2, 2, 2, 0]);
-    let marks = observed(Consequence::MarkDown, true);
+    let marks = observed(OnError::MarkDown, true);
     let seen = [WrongStatus, Responded, WrongStatus, Connected, WrongStatus];
     assert_eq!(levels(&marks, &seen), [3, 3, 3, 3, 0]);
-    let sudden = observed(Consequence::SuddenDeath, true);
+    let sudden = observed(OnError::SuddenDeath, true);
     assert_eq!(levels(&sudden, &[WrongStatus, NotConnected]), [3, 2]);
-    let soon = observed(Consequence::CheckSoon, true);
+    let soon = observed(OnError::FastInterval, true);
     assert_eq!(levels(&soon, &[WrongStatus, WrongStatus]), [3, 3]);
     let hurries = soon.server(FIRST).map(|server| server.health().expect("a check").record().hurries);
     assert_eq!(hurries, Some(true));
@@ -256,7 +257,7 @@ fn draining_servers_go_down_without_an_alert() {
         (stopping, Urgency::Notice, "UP"),
         (weightless, Urgency::Alert, "DRAIN"),
     ] {
-        let backend = Backend::new(settings.clone(), vec![checked("s", StartLevel::FullyUp)], 0);
+        let backend = Backend::new(settings.clone(), vec![checked("s", InitialState::FullyUp)], 0);
         backend.change(FIRST, change.clone(), 1).expect("a server");
         let fail =
             || backend.report(FIRST, CheckKind::Health, Finding::new(CheckStatus::L7Status), 1).notices;

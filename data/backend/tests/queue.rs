@@ -5,6 +5,7 @@ mod fixture;
 
 use fixture::*;
 use weir_backend::*;
+use weir_config::model::PreserveAffinity;
 
 #[test]
 fn who_waits_is_served_in_order_and_counts_who_was_before() {
@@ -59,15 +60,15 @@ fn affinity_gives_way_where_the_configuration_says_so() {
     let hashed = |backend: &Backend| {
         backend.choose(&ChooseInput { hash: Some(0), ..at(0) }, || Bell::default().wake())
     };
-    let backend = with(settings(HashAffinity::MaximumConnections), servers());
+    let backend = with(settings(PreserveAffinity::MaxConn), servers());
     let _held = lease(hashed(&backend));
     assert_eq!(lease(hashed(&backend)).server().name(), "b");
-    let backend = with(settings(HashAffinity::MaximumQueue), servers());
+    let backend = with(settings(PreserveAffinity::MaxQueue), servers());
     let _held = lease(hashed(&backend));
     let _waiting = waiting(hashed(&backend));
     assert_eq!(lease(hashed(&backend)).server().name(), "b");
     // A queue without a limit is never full.
-    let unlimited = with(settings(HashAffinity::MaximumQueue), vec![limited("a", 1), limited("b", 1)]);
+    let unlimited = with(settings(PreserveAffinity::MaxQueue), vec![limited("a", 1), limited("b", 1)]);
     let _held = lease(hashed(&unlimited));
     let waiters = [waiting(hashed(&unlimited)), waiting(hashed(&unlimited))];
     assert!(waiters.iter().all(|waiting| waiting.server() == Some(key(&unlimited, "a"))));

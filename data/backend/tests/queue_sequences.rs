@@ -11,6 +11,7 @@ use fixture::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_backend::*;
+use weir_config::model::{HashMethod, HashType, InitialState};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -115,7 +116,7 @@ impl World {
         let line = |(name, limit)| ServerSettings {
             slow_start_ms: 500,
             maximum_queue: limit / 2,
-            check: Some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp }),
+            check: Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp }),
             ..limited(name, limit)
         };
         let mut servers: Vec<_> = ["a", "b", "c"].into_iter().zip(limits).map(line).collect();

@@ -12,10 +12,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use weir_config::model::HashType;
 
 use weir_backend::{
-    Backend, BackendCounter, BackendFigures, FarmView, HashType, Server, ServerAddress, ServerCounter,
-    ServerKey, hash::hash,
+    Backend, BackendCounter, BackendFigures, FarmView, Server, ServerAddress, ServerCounter, ServerKey,
+    hash::hash,
 };
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
 use weir_expr::Chain;

@@ -4,10 +4,11 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_config::model::ServerPort;
 
 use weir_backend::server::weight::WeightChange;
 use weir_backend::{
-    AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, ServicePort, Urgency,
+    AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, Urgency,
 };
 use weir_config::model::IpNetwork;
 use weir_dns::{Kind, Name, Service};
@@ -85,7 +86,7 @@ impl Follower {
         self.live()?.address().ip()
     }
 
-    fn port(&self) -> Option<ServicePort> {
+    fn port(&self) -> Option<ServerPort> {
         self.live()?.address().port()
     }
 
@@ -145,7 +146,7 @@ impl Follower {
 
     /// Takes the host and the port of a removed record away.
     fn release(&mut self, now_ms: u64, followed: &mut Followed) {
-        let change = Change::Unresolved { port: Some(ServicePort::Fixed(0)) };
+        let change = Change::Unresolved { port: Some(ServerPort::Fixed(0)) };
         self.change(change, Reason::Unresolved(REMOVED), now_ms, followed);
         (self.name, self.service_port, self.is_given) = (None, 0, false);
     }
@@ -189,7 +190,7 @@ impl Follower {
             self.change(Change::Weight(WeightChange::Absolute(weight)), Reason::Operator, now_ms, followed);
         }
         self.is_given = !service.addresses.is_empty();
-        let port = Some(ServicePort::Fixed(service.port));
+        let port = Some(ServerPort::Fixed(service.port));
         if self.is_given {
             // Each record of a service has its own server, also where records of two services are the same.
             match self.best(service.addresses.iter().copied(), &[]) {
@@ -209,7 +210,7 @@ impl Follower {
 struct ServerPlace {
     ip: IpAddr,
     /// The port of a service's record, if it came with the address.
-    port: Option<ServicePort>,
+    port: Option<ServerPort>,
 }
 
 impl ServerPlace {

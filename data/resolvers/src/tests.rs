@@ -1,6 +1,7 @@
 //! Sections against faulty name servers, without sockets: time is a number, and each resolution is a course whose questions
 //! are answered here.
 
+use weir_config::model::ServerPort;
 mod simulated;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{
-    AdminState, Backend, BackendSettings, Change, News, ServerAddress, ServerKey, ServerSettings, ServicePort,
+    AdminState, Backend, BackendSettings, Change, News, ServerAddress, ServerKey, ServerSettings,
 };
 use weir_config::model::IpNetwork;
 use weir_dns::{Answer, Kind, Name, ResponseCode, Service};
@@ -36,7 +37,7 @@ fn backend(place: usize, servers: &[&str]) -> Arc<Backend> {
         name: (*name).to_owned(),
         id,
         unresolved: true,
-        address: ServerAddress::Inet { ip: None, port: ServicePort::Fixed(80) },
+        address: ServerAddress::Inet { ip: None, port: ServerPort::Fixed(80) },
         ..ServerSettings::default()
     });
     let settings = BackendSettings { name: format!("b{place}"), place, ..BackendSettings::default() };
@@ -256,16 +257,16 @@ fn a_removed_record_takes_its_port_along() {
     let be = backend(0, &["s"]);
     let mut world = World::new(vec![follower(&be, 0, "_h._tcp.test")]);
     let port = || be.servers()[0].address().port();
-    assert_eq!(port(), Some(ServicePort::Fixed(80)), "the port of the line");
+    assert_eq!(port(), Some(ServerPort::Fixed(80)), "the port of the line");
     world.services("_h._tcp.test", &[service("a.test", 81, 1, &[1])], 0);
     let said = &world.said[1];
     assert!(said.ends_with("port changed from '80' to '81' by 'DNS additional record'."), "{said}");
-    let moved = Change::Address { ip: Some(v4(9)), port: Some(ServicePort::Mapped(1)) };
+    let moved = Change::Address { ip: Some(v4(9)), port: Some(ServerPort::Mapped(1)) };
     be.change(ServerKey::configured(0), moved, 0).expect("the server is there");
     world.services("_h._tcp.test", &[service("a.test", 81, 1, &[])], 1);
     assert_eq!(places(&be), ["192.0.2.9:81"], "without an address the answer still has a port");
     world.hear("_h._tcp.test", Kind::Srv, Err(Failure::Timeout), 60_000);
-    assert_eq!((places(&be), port()), (vec!["-".to_owned()], Some(ServicePort::Fixed(0))));
+    assert_eq!((places(&be), port()), (vec!["-".to_owned()], Some(ServerPort::Fixed(0))));
     let former = world.section.rename(&be, ServerKey::configured(0), &name("b.test"));
     assert_eq!(former, Some(Err(RenameError::FollowsService)));
 }

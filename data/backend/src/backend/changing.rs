@@ -3,12 +3,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use weir_config::model::{OnError, ServerPort};
 
 use super::followers::apply_lead;
 use super::{Backend, wake_all};
-use crate::address::ServicePort;
 use crate::changes::{ChangeError, FormerState};
-use crate::health::{CheckKind, CheckStatus, Consequence, Finding, Observation};
+use crate::health::{CheckKind, CheckStatus, Finding, Observation};
 use crate::lb_state::{LbState, Standing};
 use crate::notice::{
     self, BatchEnd, MailLevel, News, Notice, Passage, Reason, Situation, Transition, Urgency,
@@ -101,10 +101,10 @@ impl Backend {
         let rise = check.rules().rise;
         let level = check.record().level;
         match rules.consequence {
-            Consequence::CheckSoon => return News::default(),
-            Consequence::FailCheck => {}
-            Consequence::SuddenDeath => check.set_level(level.min(rise + 1)),
-            Consequence::MarkDown => check.set_level(level.min(rise)),
+            OnError::FastInterval => return News::default(),
+            OnError::FailCheck => {}
+            OnError::SuddenDeath => check.set_level(level.min(rise + 1)),
+            OnError::MarkDown => check.set_level(level.min(rise)),
         }
         check.record().observed_failures += 1;
         let detail = format!(
@@ -262,7 +262,7 @@ impl Backend {
 }
 
 /// A dynamic cookie follows the address.
-fn apply_address(server: &Server, ip: Option<Option<IpAddr>>, port: Option<ServicePort>) {
+fn apply_address(server: &Server, ip: Option<Option<IpAddr>>, port: Option<ServerPort>) {
     server.store_address(ip, port);
     server.refresh_cookie();
 }

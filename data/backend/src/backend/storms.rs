@@ -1,9 +1,10 @@
 //! Thousands of servers that go down and come back all the time.
 
 use std::sync::Arc;
+use weir_config::model::InitialState;
 
 use super::Backend;
-use crate::health::{CheckKind, CheckRules, CheckStatus, Finding, StartLevel};
+use crate::health::{CheckKind, CheckRules, CheckStatus, Finding};
 use crate::lb_state::LARGE_FARM;
 use crate::notice::News;
 use crate::outlier::OutlierRules;
@@ -22,7 +23,7 @@ fn farm(algorithm: Algorithm, count: u32, maximum_connections: u32) -> Arc<Backe
 }
 
 fn lines(count: u32, maximum_connections: u32) -> Vec<ServerSettings> {
-    let check = Some(CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp });
+    let check = Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp });
     let server = |id: u32| ServerSettings {
         name: format!("s{id}"),
         id,

@@ -8,7 +8,8 @@ use super::turns::Turns;
 use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
 use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
-use crate::settings::{BackendSettings, HashAffinity, HashMethod};
+use crate::settings::BackendSettings;
+use weir_config::model::{HashMethod, PreserveAffinity};
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     decl: AlgorithmDecl::new(&["source", "uri", "url_param", "hdr", "rdp-cookie", "hash", "log-hash"])
@@ -32,7 +33,7 @@ fn build(settings: &BackendSettings) -> Box<dyn Structure> {
 /// `hash-type map-based`.
 struct Mapped {
     map: Map,
-    affinity: HashAffinity,
+    affinity: PreserveAffinity,
 }
 
 impl Structure for Mapped {
@@ -66,7 +67,7 @@ impl Structure for Mapped {
 struct Ringed {
     ring: Ring,
     turns: Turns,
-    affinity: HashAffinity,
+    affinity: PreserveAffinity,
 }
 
 impl Structure for Ringed {
@@ -99,12 +100,12 @@ impl Structure for Ringed {
 
 /// The first designated member, or the first of the following ones that makes the request wait less, as far
 /// as `hash-preserve-affinity` allows.
-fn settle(farm: &Farm<'_>, affinity: HashAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
+fn settle(farm: &Farm<'_>, affinity: PreserveAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
     let Some(first) = designated.next() else { return Pick::Saturated };
     let passes = |member: &usize| match affinity {
-        HashAffinity::Always => true,
-        HashAffinity::MaximumConnections => farm.has_room(*member),
-        HashAffinity::MaximumQueue => farm.has_room(*member) || !farm.queue_is_full(*member),
+        PreserveAffinity::Always => true,
+        PreserveAffinity::MaxConn => farm.has_room(*member),
+        PreserveAffinity::MaxQueue => farm.has_room(*member) || !farm.queue_is_full(*member),
     };
     let member = std::iter::once(first).chain(designated).find(passes).unwrap_or(first);
     if farm.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }

@@ -172,7 +172,9 @@ mod tests {
     use super::*;
     use crate::balance::fixture::{farm, members, members_with};
     use crate::hash::hash;
-    use crate::settings::{HashFunction, HashMethod, HashType, ServerSettings};
+    use weir_config::model::{HashFunction, HashMethod, HashType};
+
+    use crate::settings::ServerSettings;
     use std::net::SocketAddr;
 
     use crate::sync::Ordering;

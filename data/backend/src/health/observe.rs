@@ -1,5 +1,7 @@
 //! Observations of a server's traffic (manual, "observe").
 
+use weir_config::model::OnError;
+
 /// An observation of one connection or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
@@ -64,18 +66,5 @@ pub struct ObserveRules {
     /// `error-limit`, at least 1.
     pub limit: u32,
     /// `on-error`.
-    pub consequence: Consequence,
-}
-
-/// The consequence of errors (manual, "on-error"). Each also makes the next check come soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consequence {
-    /// Nothing more.
-    CheckSoon,
-    /// It counts as a failed check.
-    FailCheck,
-    /// It counts as the failed check before the last: one more failure marks the server down.
-    SuddenDeath,
-    /// The server is marked down.
-    MarkDown,
+    pub consequence: OnError,
 }

@@ -5,10 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use weir_config::model::InitialState;
 
 use weir_backend::{
     Backend, BackendSettings, CheckKind, CheckRules, CheckStatus, News, OperationalState, Server,
-    ServerAddress, ServerKey, ServerSettings, StartLevel,
+    ServerAddress, ServerKey, ServerSettings,
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
 use weir_config::model::Userlist;
@@ -131,7 +132,7 @@ pub(crate) const PLACE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Ad
 impl Farm {
     /// `count` servers, each checked every second, with a rise and fall of one.
     pub(crate) fn new(place: SocketAddr, count: u32) -> Farm {
-        Farm::with(place, count, CheckRules { rise: 1, fall: 1, start: StartLevel::JustUp })
+        Farm::with(place, count, CheckRules { rise: 1, fall: 1, start: InitialState::Up })
     }
 
     pub(crate) fn with(place: SocketAddr, count: u32, rules: CheckRules) -> Farm {

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use weir_config::model::InitialState;
 
-use weir_backend::{CheckRules, CheckStatus, StartLevel};
+use weir_backend::{CheckRules, CheckStatus};
 use weir_checks::{CheckLoad, CheckPlan, Intervals, Script, Timings};
 use weir_config::model::{CheckMethod, CheckScripts, HttpRequest};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
@@ -151,7 +152,7 @@ fn checks_that_were_missed_are_not_made_up_for() {
 
 #[test]
 fn a_server_that_flaps_faster_than_rise_and_fall_stays_as_it_is() {
-    for (start, is_up) in [(StartLevel::FullyUp, 1), (StartLevel::FullyDown, 0)] {
+    for (start, is_up) in [(InitialState::FullyUp, 1), (InitialState::FullyDown, 0)] {
         simulate(move |network| async move {
             let farm = Farm::with(PLACE, 1, CheckRules { rise: 2, fall: 2, start });
             farm.checks(CheckLoad::new(1, 0)).start();

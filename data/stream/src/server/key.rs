@@ -4,8 +4,8 @@
 //! release 2.6: see the tables below.
 
 use std::net::IpAddr;
+use weir_config::model::HashType;
 
-use weir_backend::HashType;
 use weir_backend::hash::{avalanche, hash};
 use weir_config::model::UriKey;
 

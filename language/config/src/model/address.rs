@@ -119,6 +119,43 @@ pub enum ServerPort {
     Mapped(i32),
 }
 
+impl ServerPort {
+    /// The port that does not depend on the client.
+    pub const fn fixed(self) -> Option<u16> {
+        match self {
+            ServerPort::Fixed(0) | ServerPort::Mapped(_) => None,
+            ServerPort::Fixed(port) => Some(port),
+        }
+    }
+
+    /// The port for a client that connected to `port`; none outside of 0 to 65535.
+    pub fn for_client(self, port: u16) -> Option<u16> {
+        match self {
+            ServerPort::Fixed(0) => Some(port),
+            ServerPort::Fixed(fixed) => Some(fixed),
+            ServerPort::Mapped(offset) => u16::try_from(i32::from(port).checked_add(offset)?).ok(),
+        }
+    }
+
+    /// The port, or the offset of a mapping, as operators see it in the statistics, and as hashes take it.
+    pub fn number(self) -> i32 {
+        match self {
+            ServerPort::Fixed(port) => i32::from(port),
+            ServerPort::Mapped(offset) => offset,
+        }
+    }
+}
+
+/// As in commands and log lines: `80`, or `+1` and `-1` for a mapping.
+impl std::fmt::Display for ServerPort {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServerPort::Fixed(port) => port.fmt(formatter),
+            ServerPort::Mapped(offset) => write!(formatter, "{offset:+}"),
+        }
+    }
+}
+
 /// The source address of outgoing connections: `source`, on a proxy or a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -190,5 +227,24 @@ impl IpNetwork {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_follow_the_client_or_not() {
+        let check = |port: ServerPort, shown: &str, expected: Option<u16>| {
+            assert_eq!((port.to_string().as_str(), port.for_client(8000)), (shown, expected));
+        };
+        check(ServerPort::Fixed(80), "80", Some(80));
+        check(ServerPort::Fixed(0), "0", Some(8000));
+        check(ServerPort::Mapped(0), "+0", Some(8000));
+        check(ServerPort::Mapped(1), "+1", Some(8001));
+        check(ServerPort::Mapped(-7999), "-7999", Some(1));
+        check(ServerPort::Mapped(-8001), "-8001", None);
+        check(ServerPort::Mapped(i32::MAX), "+2147483647", None);
     }
 }

@@ -130,6 +130,13 @@ pub struct HashType {
     pub avalanche: bool,
 }
 
+impl HashType {
+    /// `hash-type consistent` without further arguments: sdbm and avalanche.
+    pub fn consistent() -> Self {
+        HashType { method: HashMethod::Consistent, function: HashFunction::Sdbm, avalanche: true }
+    }
+}
+
 /// How a hash becomes a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashMethod {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_config::model::InitialState;
 
 use super::PORTION;
 use crate::backend::{Backend, Follower};
-use crate::health::{CheckKind, CheckRules, CheckStatus, Finding, StartLevel};
+use crate::health::{CheckKind, CheckRules, CheckStatus, Finding};
 use crate::notice::{Followers, News};
 use crate::server::Change;
 use crate::server::state::{AdminState, OperationalState, RequestedState};
@@ -14,7 +15,7 @@ use crate::settings::{BackendSettings, ServerSettings};
 
 /// A backend with this many servers; the first one is checked.
 fn farm(name: &str, count: u32) -> Arc<Backend> {
-    let check = CheckRules { rise: 1, fall: 1, start: StartLevel::FullyUp };
+    let check = CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp };
     let server = |id: u32| ServerSettings {
         name: format!("s{id}"),
         id,

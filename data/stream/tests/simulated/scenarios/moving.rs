@@ -3,8 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use weir_config::model::ServerPort;
 
-use weir_backend::{Change, ServerKey, ServicePort};
+use weir_backend::{Change, ServerKey};
 use weir_sched::{now, sleep_until};
 
 use super::{HTTP, Scenario};
@@ -51,8 +52,8 @@ fn play(stage: Rc<Stage>) {
 /// Gives a server its place in one of the ways that there are.
 fn send(stage: &Stage, rank: usize, at: [usize; 2]) {
     let (port, home) = (stage.port_of(PLACES[at[rank]]), IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let mapped = ServicePort::Mapped(i32::from(port) - i32::from(stage.client_port()));
-    let port = if stage.network.random(2) == 0 { mapped } else { ServicePort::Fixed(port) };
+    let mapped = ServerPort::Mapped(i32::from(port) - i32::from(stage.client_port()));
+    let port = if stage.network.random(2) == 0 { mapped } else { ServerPort::Fixed(port) };
     let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
     let changes = match stage.network.random(4) {
         0 => vec![Change::Address { ip: None, port: Some(port) }],
