@@ -2,7 +2,8 @@
 """How the cost of bodies in chunks grows with their number, beside HAProxy: `bench/growth/chunks.py [row...]`.
 
 Rows are chosen by the beginning of their names. `ROUNDS` and `BINARY` are read from the environment. The size is the number of chunks of a
-body; all chunks leave in one send. Figures are us of CPU a request. `h2c` rows have a client of HTTP/2 (nghttp of nghttp2-client).
+body; all chunks leave in one send. Figures are us of CPU a request. `buffered` and `awaited` rows are bodies that are held as a whole before
+the request goes on. `h2c` rows have a client of HTTP/2 (nghttp of nghttp2-client).
 """
 import os
 import shutil
@@ -16,6 +17,7 @@ from measure import Proxy
 
 CONFIGURATION = measure.HEAD + """frontend all
     bind 127.0.0.1:{port}{word}
+    {line}
     default_backend origin
 backend origin
     server s 127.0.0.1:@origin@
@@ -54,9 +56,10 @@ class Origin(threading.Thread):
                 connection.sendall(self.answer)
 
 
-def begin_with(answer, word=""):
+def begin_with(answer, word="", line=""):
     origin = Origin(answer)
-    return lambda binary: Proxy(binary, CONFIGURATION.replace("{word}", word).replace("@origin@", str(origin.port)))
+    text = CONFIGURATION.replace("{word}", word).replace("{line}", line).replace("@origin@", str(origin.port))
+    return lambda binary: Proxy(binary, text)
 
 
 def exchange(connection, request, length):
@@ -86,9 +89,9 @@ def down(chunk):
     return begin
 
 
-def up(chunk):
+def up(chunk, line=""):
     def begin(binary, count):
-        proxy = begin_with(b"Content-Length: 0\r\n\r\n")(binary)
+        proxy = begin_with(b"Content-Length: 0\r\n\r\n", line=line)(binary)
         return over_http1(proxy, b"POST / HTTP/1.1\r\nHost: x\r\n" + chunked(chunk, count), None)
 
     return begin
@@ -115,6 +118,8 @@ ROWS = [
     ("up 1 B", (1_000, 10_000), up(1)),
     ("up 16 B", (500, 5_000), up(16)),
     ("up 256 B", (100, 1_000), up(256)),
+    ("buffered 1 B", (200, 2_000), up(1, "option http-buffer-request")),
+    ("awaited 1 B", (200, 2_000), up(1, "http-request wait-for-body time 5s")),
     ("h2c down 1 B", (200, 2_000), down_h2c(1)),
     ("h2c down 16 B", (200, 2_000), down_h2c(16)),
     ("h2c down 256 B", (100, 1_000), down_h2c(256)),
