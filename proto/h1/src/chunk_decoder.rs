@@ -185,8 +185,11 @@ impl ChunkDecoder {
     pub fn may_begin(bytes: &[u8]) -> bool {
         let (mut decoder, mut at, mut last) = (ChunkDecoder::new(), 0, SizeLine::default());
         loop {
-            while let Some(chunk) = decoder.whole_chunk(bytes, at, &mut last) {
+            while let Some(chunk) = decoder.plain_chunk(bytes, at, &mut last) {
                 at = chunk.end + CRLF.len();
+                if last.is_at(bytes, at) {
+                    at += last.count(bytes, at) * last.chunk;
+                }
             }
             match decoder.piece_from(bytes, at) {
                 Ok(Piece::Payload(range) | Piece::Trailers(range) | Piece::Extension(range)) => {
@@ -206,11 +209,19 @@ impl ChunkDecoder {
         let (mut front, mut kept) = (Front { start: 0, end: 0, may_skip }, 0);
         let mut last = SizeLine::default();
         let end = loop {
-            while let Some(chunk) = self.whole_chunk(bytes, at, &mut last) {
+            while let Some(chunk) = self.plain_chunk(bytes, at, &mut last) {
                 payload += chunk.len();
                 at = chunk.end + CRLF.len();
                 if !FRAMED {
                     front.add(bytes, chunk);
+                }
+                // Where sizes change, no chunk of the same size follows as a rule: the check here spares the call.
+                if last.is_at(bytes, at) {
+                    let count = if FRAMED { last.count(bytes, at) } else { front.join(bytes, at, &last) };
+                    payload += count * last.size;
+                    at += count * last.chunk;
+                }
+                if !FRAMED {
                     kept = at;
                 }
             }
@@ -337,21 +348,11 @@ impl ChunkDecoder {
     /// extension. A body in small chunks has few others, and a step for each byte costs many times as much. None leaves the state
     /// unchanged.
     ///
-    /// Most chunks of a body have the size of the chunk before: that is one comparison, and the processor need not wait for the size to look
-    /// at the chunk behind.
-    #[inline(always)]
-    fn whole_chunk(&mut self, bytes: &[u8], at: usize, last: &mut SizeLine) -> Option<Range<usize>> {
-        match last.again(bytes, at) {
-            Some(payload) if self.excess == 0 => Some(payload),
-            _ => self.plain_chunk(bytes, at, last),
-        }
-    }
-
-    /// The same for a chunk of any size. Once two have the same, their size line is expected again. It is not with none: the next bytes
-    /// may belong to another state then.
+    /// Most chunks of a body have the size of the chunk before. Once two have the same, their size line is expected again
+    /// ([`SizeLine::is_at`]). It is not with none: the next bytes may belong to another state then.
     #[inline(always)]
     fn plain_chunk(&mut self, bytes: &[u8], at: usize, last: &mut SizeLine) -> Option<Range<usize>> {
-        last.mask = 0;
+        last.needed = usize::MAX;
         let first = match self.awaiting {
             Awaiting::FirstDigit => at,
             Awaiting::PayloadReturn if bytes.get(at..at + CRLF.len())? == CRLF => at + CRLF.len(),
@@ -380,10 +381,10 @@ impl ChunkDecoder {
         self.awaiting = Awaiting::FirstDigit;
         if last.size != size {
             last.size = size;
-        } else if let Some(line) = bytes[first..].first_chunk() {
-            last.length = start - first;
-            last.mask = u64::MAX >> (64 - 8 * last.length);
-            last.bytes = u64::from_le_bytes(*line) & last.mask;
+        } else if self.excess == 0
+            && let Some(line) = bytes[first..].first_chunk()
+        {
+            last.expect(*line, start - first);
         }
         Some(payload)
     }
@@ -488,34 +489,57 @@ struct TrailerName {
     differs: [bool; FRAMING_NAMES.len()],
 }
 
-/// The size line of the last two chunks, if it was the same: the next one is expected to begin with it.
-#[derive(Default)]
+/// The size line of the last two chunks, if it was the same: the next ones are expected to begin with it. That is one comparison, and the
+/// processor need not wait for the size to look at the chunk behind.
 struct SizeLine {
-    /// Its bytes as a number, and the bits of that number; no bits if none is expected.
+    /// Its bytes as a number, and the bits of that number.
     bytes: u64,
     mask: u64,
     /// How many bytes it has.
     length: usize,
     /// The size of the last chunk.
     size: usize,
+    /// How many bytes a whole chunk has.
+    chunk: usize,
+    /// How many bytes have to be there to look for a whole chunk; more than there can be if none is expected.
+    needed: usize,
+}
+
+impl Default for SizeLine {
+    fn default() -> Self {
+        SizeLine { bytes: 0, mask: 0, length: 0, size: 0, chunk: 0, needed: usize::MAX }
+    }
 }
 
 impl SizeLine {
-    /// The payload of a whole chunk with this line at `at`.
+    /// Expects these first bytes, of a line of `length` bytes.
+    #[inline]
+    fn expect(&mut self, line: [u8; 8], length: usize) {
+        self.mask = u64::MAX >> (64 - 8 * length);
+        self.bytes = u64::from_le_bytes(line) & self.mask;
+        self.length = length;
+        self.chunk = length + self.size + LINE_END.len();
+        self.needed = self.chunk.max(line.len());
+    }
+
+    /// Whether a whole chunk with this line is at `at`.
     #[inline(always)]
-    fn again(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
-        if self.mask == 0 {
-            return None;
+    fn is_at(&self, bytes: &[u8], at: usize) -> bool {
+        let Some(chunk) = bytes.get(at..).and_then(|rest| rest.get(..self.needed)) else { return false };
+        let Some(line) = chunk.first_chunk() else { return false };
+        let end = chunk.get(self.length + self.size..).and_then(|end| end.first_chunk());
+        u64::from_le_bytes(*line) & self.mask == self.bytes && end == Some(LINE_END)
+    }
+
+    /// How many such chunks follow each other from `at` on.
+    #[inline]
+    fn count(&self, bytes: &[u8], mut at: usize) -> usize {
+        let mut count = 0;
+        while self.is_at(bytes, at) {
+            at += self.chunk;
+            count += 1;
         }
-        let rest = bytes.get(at..)?;
-        if u64::from_le_bytes(*rest.first_chunk()?) & self.mask != self.bytes {
-            return None;
-        }
-        let end = self.length + self.size;
-        if rest.get(end..)?.first_chunk()? != LINE_END {
-            return None;
-        }
-        Some(at + self.length..at + end)
+        count
     }
 }
 
@@ -535,32 +559,48 @@ impl Front {
             (self.start, self.end) = (range.start, range.start);
         }
         let (start, length) = (self.end - self.start, range.len());
-        if range.start != self.end && !self.add_block(bytes, &range) {
-            bytes.copy_within(range, self.end);
+        if range.start != self.end {
+            move_up(bytes, range.start, length, self.end);
         }
         self.end += length;
         start..start + length
     }
+
+    /// The same for the payload of all chunks that follow each other from `at` on and have the expected size line; returns how many there
+    /// are. The front began with the payload before them. Not inlined: in `pass` there are too few registers for it.
+    #[inline(never)]
+    fn join(&mut self, bytes: &mut [u8], mut at: usize, line: &SizeLine) -> usize {
+        let (mut count, mut end) = (0, self.end);
+        while line.is_at(bytes, at) {
+            move_up(bytes, at + line.length, line.size, end);
+            end += line.size;
+            at += line.chunk;
+            count += 1;
+        }
+        self.end = end;
+        count
+    }
 }
 
-impl Front {
-    /// Moves a short range as a block, which costs a quarter of a call. The block ends with bytes of the range or with others that are not
-    /// final, and covers only bytes that were looked at. False if it does not fit.
-    #[inline]
-    fn add_block(&self, bytes: &mut [u8], range: &Range<usize>) -> bool {
-        if range.len() > BLOCK || self.end + BLOCK > range.end {
-            return false;
-        }
-        let Some(block) = bytes.get(range.start..).and_then(|rest| rest.first_chunk::<BLOCK>()) else {
-            return false;
-        };
-        let block = *block;
-        let Some(place) = bytes.get_mut(self.end..).and_then(|rest| rest.first_chunk_mut::<BLOCK>()) else {
-            return false;
-        };
-        *place = block;
-        true
+/// Moves bytes to an earlier place, a few as a block, which costs a quarter of a call. The block ends with some of them or with others that are
+/// not final, and covers only bytes that were looked at.
+#[inline(always)]
+fn move_up(bytes: &mut [u8], from: usize, length: usize, to: usize) {
+    if length > BLOCK || to + BLOCK > from + length || !move_block(bytes, from, to) {
+        bytes.copy_within(from..from + length, to);
     }
+}
+
+/// False if a block does not fit.
+#[inline(always)]
+fn move_block(bytes: &mut [u8], from: usize, to: usize) -> bool {
+    let Some(block) = bytes.get(from..).and_then(|rest| rest.first_chunk::<BLOCK>()) else { return false };
+    let block = *block;
+    let Some(place) = bytes.get_mut(to..).and_then(|rest| rest.first_chunk_mut::<BLOCK>()) else {
+        return false;
+    };
+    *place = block;
+    true
 }
 
 const CRLF: &[u8] = LINE_END;

@@ -130,6 +130,19 @@ fn extensions_need_payload() {
 }
 
 #[test]
+fn payload_without_extensions_excuses_extensions_around_it() {
+    let signed = format!("1;{}\r\np\r\n", "e".repeat(85)).repeat(150);
+    let plain = format!("1000\r\n{}\r\n", "p".repeat(4096)).repeat(40);
+    let body = format!("{signed}{plain}{signed}0\r\n\r\n");
+    assert!(decode(body.as_bytes(), &[]).is_ok());
+    assert!(pass(body.as_bytes(), &[]).is_ok());
+    assert_eq!(
+        decode(format!("{signed}{signed}0\r\n\r\n").as_bytes(), &[]),
+        Err(ChunkError::ExtensionTooLong)
+    );
+}
+
+#[test]
 fn refusals() {
     for (bytes, want) in [
         ("\r\n", ChunkError::InvalidSize),
@@ -164,6 +177,7 @@ fn refusals() {
         ("10000000000000000\r\n", ChunkError::SizeTooLarge),
         ("1\r\nx\r\n1;a\r\nz1\r\nx\r\n\r\n0\r\n\r\n", ChunkError::MissingLineEnd),
         ("1\r\nx\r\n1\r\nz1\r\nx\r\n\r\n0\r\n\r\n", ChunkError::MissingLineEnd),
+        ("1\r\nx\r\n1\r\nx\r\n2\r\nab\r\n1\r\nab\r\n0\r\n\r\n", ChunkError::MissingLineEnd),
         ("7fffffffffffffff\r\n", ChunkError::SizeTooLarge),
         ("10000000000000\r\n", ChunkError::SizeTooLarge),
         ("0010000000000000\r\n", ChunkError::SizeTooLarge),
@@ -233,6 +247,35 @@ proptest! {
         let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.min(bytes.len())).collect();
         pieces.sort_unstable();
         // A step for each byte knows no last chunk.
+        let every: Vec<usize> = (0..bytes.len()).collect();
+        prop_assert_eq!(decode(&bytes, &pieces), decode(&bytes, &every));
+        prop_assert_eq!(pass(&bytes, &pieces), pass(&bytes, &every));
+        prop_assert_eq!(ChunkDecoder::may_begin(&bytes), pass(&bytes, &every).is_ok());
+    }
+
+    #[test]
+    fn runs_of_chunks_of_one_size_are_read_as_all_others(
+        runs in proptest::collection::vec((1usize..40, 1usize..20), 1..4),
+        // A byte that replaces one of the encoded bytes.
+        wrong in proptest::option::of((any::<prop::sample::Index>(), any::<u8>())),
+        pieces in proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
+    ) {
+        let mut bytes = Vec::new();
+        for (size, count) in runs {
+            for _ in 0..count {
+                bytes.extend_from_slice(ChunkHeader::new(size as u64).as_bytes());
+                // Chunks differ in their payload.
+                let start = bytes.len();
+                bytes.extend((0..size).map(|at| (start + at) as u8));
+                bytes.extend_from_slice(CHUNK_END);
+            }
+        }
+        bytes.extend_from_slice(LAST_CHUNK);
+        if let Some((at, byte)) = wrong {
+            *at.get_mut(&mut bytes) = byte;
+        }
+        let mut pieces: Vec<usize> = pieces.into_iter().map(|end| end.index(bytes.len())).collect();
+        pieces.sort_unstable();
         let every: Vec<usize> = (0..bytes.len()).collect();
         prop_assert_eq!(decode(&bytes, &pieces), decode(&bytes, &every));
         prop_assert_eq!(pass(&bytes, &pieces), pass(&bytes, &every));
