@@ -15,7 +15,7 @@ mod secrets;
 mod servers;
 mod timeouts;
 
-use weir_config::model::{Config, Location};
+use weir_model::{Config, Location};
 use weir_syntax::{Line, Severity, SourceMap, Span};
 
 use crate::arguments::Arguments;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use weir_config::model::{Config, Global};
+use weir_model::{Config, Global};
 use weir_observe::messages::Messages;
 use weir_process::{core_dump, start};
 use weir_syntax::Line;

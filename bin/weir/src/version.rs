@@ -66,7 +66,7 @@ fn long() -> String {
          Available services : {}\n\
          Available filters :\n{}",
         features.join(" "),
-        weir_config::model::MAX_THREADS,
+        weir_model::MAX_THREADS,
         weir_sys::process::processors().map_or(1, |processors| processors.len()),
         library::BUILT,
         *library::RUNNING,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_backend::{AddError, Backend, Follower, RemoveError, Server};
 use weir_cli::target::{BackendKey, ServerKey};
 use weir_config::Resources;
-use weir_config::model::{self, Host, Mode, Protocol, TransparentSource};
+use weir_model::{Host, Mode, Protocol, TransparentSource};
 use weir_stream::instance::{AddedServer, Instance, KnownServer, Proxy};
 use weir_syntax::NoFiles;
 
@@ -104,7 +104,7 @@ impl LiveTarget {
     fn leader(
         &self,
         proxy: &Proxy,
-        said: &model::Server,
+        said: &weir_model::Server,
     ) -> Result<Option<(&Arc<Backend>, weir_backend::ServerKey)>, String> {
         let Some(track) = &said.settings.check.track else { return Ok(None) };
         let of_leader = match &track.backend {
@@ -215,7 +215,7 @@ fn expanded(text: &str, environment: &[String]) -> String {
 }
 
 /// Checks settings of a server that depend on its backend.
-fn check(proxy: &Proxy, said: &model::Server) -> Result<(), String> {
+fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
     let usable = match (proxy.config.mode(), said.settings.protocol) {
         (Mode::Tcp, Some(Protocol::H1 | Protocol::H2)) | (Mode::Http, Some(Protocol::None)) => false,
         (Mode::Tcp | Mode::Http, _) => true,

@@ -11,9 +11,9 @@ use weir_assemble::{
 };
 use weir_cli::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
-use weir_config::model::{Config, Global};
 use weir_counting::Counting;
 use weir_expr::{Loader, TimeZone};
+use weir_model::{Config, Global};
 use weir_observe::files::SystemFiles;
 use weir_stream::instance::{Hooks, Identity, Instance};
 use weir_syntax::{Environment, SharedFiles, SourceMap, StaticFeatures};

@@ -1,10 +1,10 @@
 //! Mails to operators about servers (manual, "email-alert").
 
 use weir_backend::MailLevel;
-use weir_config::model::Severity;
 use weir_expr::TimeZone;
 use weir_formats::CivilTime;
 use weir_mail::Mail;
+use weir_model::Severity;
 use weir_stream::instance::Proxy;
 
 use super::Live;

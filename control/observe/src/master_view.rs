@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use weir_assemble::{BuiltInstance, NameServersPlan, Options, PeersPlan, SavedStates, SystemResolver};
-use weir_config::model::Config;
+use weir_model::Config;
 use weir_net::{ConnectionLimit, Permit};
 use weir_stream::instance::{Hooks, Identity, Instance};
 use weir_stream::worker::ProcessFigures;

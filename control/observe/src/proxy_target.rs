@@ -13,9 +13,9 @@ use weir_cli::target::{
     FrontendRefusal, ListPosition, PortSetting, ProxyTarget, ServerConnections, ServerHealth, ServerKey,
     ServerRefusal, ServerState, ServerView, check_state,
 };
-use weir_config::model::{self, Host, ServerPort};
 use weir_dns::Name;
 use weir_events::WallTime;
+use weir_model::{Host, ServerPort};
 use weir_resolvers::{Follower, RenameError};
 use weir_stream::ending::By;
 use weir_stream::errors::{self, RefusedMessage};
@@ -432,9 +432,9 @@ impl LiveTarget {
     }
 }
 
-fn host_name(server: &model::Server) -> Option<String> {
+fn host_name(server: &weir_model::Server) -> Option<String> {
     match &server.address {
-        model::ServerAddress::Inet { host: Host::Name { name, .. }, .. } => Some(name.to_string()),
+        weir_model::ServerAddress::Inet { host: Host::Name { name, .. }, .. } => Some(name.to_string()),
         _ => None,
     }
 }
@@ -445,7 +445,7 @@ fn address_refusal(proxy: &Proxy, server: &Server, change: AddressChange) -> Opt
         return Some("The server is on a unix socket: its address cannot be changed.");
     }
     let is_mapping = matches!(change.port, Some(PortSetting::Offset(_)));
-    if is_mapping && proxy.config.mode() == model::Mode::Log {
+    if is_mapping && proxy.config.mode() == weir_model::Mode::Log {
         return Some("can't change <port> to port map because log messages arrive without a client port");
     }
     if is_mapping && !is_checked_at_port(proxy, server) {
@@ -463,9 +463,9 @@ fn is_checked_at_port(proxy: &Proxy, server: &Server) -> bool {
     if server.health().is_none() || redirection(server, CheckKind::Health).port.is_some() {
         return true;
     }
-    let mut mapped = model::Server::clone(&known);
+    let mut mapped = weir_model::Server::clone(&known);
     let host = Host::Ip(Ipv4Addr::LOCALHOST.into());
-    mapped.address = model::ServerAddress::Inet { host, port: ServerPort::Mapped(0) };
+    mapped.address = weir_model::ServerAddress::Inet { host, port: ServerPort::Mapped(0) };
     proxy.config.settings.checks.lack_of_port(&mapped).is_none()
 }
 
@@ -522,7 +522,7 @@ fn agent_state(server: &Server) -> u32 {
 }
 
 /// Whether connections to a server use TLS; none after `no-ssl`, until a command changes it.
-fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&model::ServerSettings>) -> Option<bool> {
+fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&weir_model::ServerSettings>) -> Option<bool> {
     let uses = live.is_some_and(LiveUpstream::carries_traffic);
     let is_taken_back =
         settings.and_then(|settings| settings.tls.as_ref()).is_some_and(|tls| tls.is_taken_back);

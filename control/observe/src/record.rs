@@ -9,10 +9,10 @@ use std::time::Duration;
 use weir_assemble::{CheckMeans, Events, LivePeers, LiveRelays, LiveTls};
 use weir_checks::Checks;
 use weir_cli::{Level, SeverityOutput};
-use weir_config::model::{self, Bind, Global};
 use weir_events::LogSink;
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_mail::Mailers;
+use weir_model::{Bind, Global};
 use weir_net::ConnectionLimit;
 use weir_resolvers::Resolvers;
 use weir_stream::instance::Proxy;
@@ -229,15 +229,15 @@ impl CliSettings {
         CliSettings {
             address: spelled(address),
             level: match bind.options.level {
-                Some(model::Level::User) => Level::User,
-                Some(model::Level::Admin) => Level::Admin,
+                Some(weir_model::Level::User) => Level::User,
+                Some(weir_model::Level::Admin) => Level::Admin,
                 // The default level is operator (manual, "stats socket").
-                Some(model::Level::Operator) | None => Level::Operator,
+                Some(weir_model::Level::Operator) | None => Level::Operator,
             },
             severity_output: match bind.options.severity_output {
-                model::SeverityOutput::None => SeverityOutput::None,
-                model::SeverityOutput::Number => SeverityOutput::Number,
-                model::SeverityOutput::String => SeverityOutput::Text,
+                weir_model::SeverityOutput::None => SeverityOutput::None,
+                weir_model::SeverityOutput::Number => SeverityOutput::Number,
+                weir_model::SeverityOutput::String => SeverityOutput::Text,
             },
             timeout: global.stats_timeout,
             connections: bind.options.maxconn,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use weir_config::model::{Stats, StatsScope, StatsText};
+use weir_model::{Stats, StatsScope, StatsText};
 use weir_mux::{Made, Service};
 use weir_stats::admin::Trust;
 use weir_stats::{PageSettings, Progress, StatsAnswer, StatsRequest, What, admin, page};

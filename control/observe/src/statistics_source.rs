@@ -10,7 +10,7 @@ use weir_backend::{
     BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
     Phase, Server, ServerCounter,
 };
-use weir_config::model::Mode;
+use weir_model::Mode;
 use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
 use weir_stream::instance::{Instance, Listener, Proxy, ProxyState};
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use weir_config::model::CoreDump;
+use weir_model::CoreDump;
 use weir_sys::process;
 
 use weir_observe::messages::Messages;

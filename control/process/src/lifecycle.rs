@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use weir_assemble::{LivePeers, LiveRelays};
 use weir_backend::{BackendCounter, FrontendCounter};
-use weir_config::model::{CloseSpread, Global};
 use weir_events::Level;
 use weir_logs::forward::Forward;
+use weir_model::{CloseSpread, Global};
 use weir_net::ConnectionLimit;
 use weir_observe::messages::Messages;
 use weir_observe::{FrontendSwitch, pulse};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_assemble::{LivePeers, PeerListener, RelayListener, RelayListeners, RelayWay, Resolver};
-use weir_config::model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
+use weir_model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
 use weir_net::{
     Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions,
 };

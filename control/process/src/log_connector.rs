@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use weir_config::model::{Config, LogAddress, LogTarget, ServerAddress};
 use weir_events::connector;
+use weir_model::{Config, LogAddress, LogTarget, ServerAddress};
 use weir_sys::process::{self, Fork, NullDevice};
 
 use crate::process::Identity;

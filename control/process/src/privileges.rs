@@ -1,6 +1,6 @@
 //! Settings that need privileges while the process serves, and whether it will have them (R159).
 
-use weir_config::model::{Config, Location, RulesetKind, Source};
+use weir_model::{Config, Location, RulesetKind, Source};
 use weir_sys::capability::Capabilities;
 
 /// A setting that needs a privilege while the process serves.

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use weir_assemble::unknown_account;
-use weir_config::model::{Account, Chroot, CoreDump, Global};
+use weir_model::{Account, Chroot, CoreDump, Global};
 use weir_sys::capability::{self, Capabilities, Held};
 use weir_sys::process::{self, Fork, Limit, NullDevice, Refused};
 use weir_sys::{Errno, Result, signal, socket, users};

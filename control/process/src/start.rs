@@ -24,8 +24,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_assemble::{BuildError, SavedStates};
-use weir_config::model::{Config, Global};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+use weir_model::{Config, Global};
 use weir_observe::messages::Messages;
 use weir_sys::signal::{self, SignalReader};
 

@@ -1,6 +1,6 @@
 //! The workers' settings from the global section: scheduling, memory, accepting.
 
-use weir_config::model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
+use weir_model::{Global, ListenerQueues, Profiling, TaskProfiling, Tuning as Configured};
 use weir_net::shortage::BufferLimits;
 use weir_sched::{ProfileMode, ProfileSettings, Settings, Tuning};
 use weir_stream::listener_handler::Spread;
@@ -84,8 +84,8 @@ const ACCEPT_BATCH: u32 = 4;
 mod tests {
     use std::fmt::Write as _;
 
-    use weir_config::model::TlsVerify;
     use weir_config::vocabulary::{ConfigWord, DefaultValue, WordPlace, WordState, words};
+    use weir_model::TlsVerify;
     use weir_stream::actions::ACTIONS;
 
     use super::*;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_cli::{Level, SeverityOutput};
-use weir_config::model::Global;
+use weir_model::Global;
 use weir_net::{Connection, Permit};
 use weir_observe::{CliSettings, CliSocket, Live};
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};

@@ -8,16 +8,14 @@ use weir_backend::persistence::{CookieRules, DynamicCookies};
 use weir_backend::{
     Algorithm, Backend, BackendSettings, OutlierRules, PoolSettings, ServerAddress, ServerSettings,
 };
-use weir_config::model::{
-    self, BackendTarget, Host, InitialAddress, Redispatch, ServerPort, TransparentSource,
-};
+use weir_model::{BackendTarget, Host, InitialAddress, Redispatch, ServerPort, TransparentSource};
 
 use super::{BuildError, Options, Resolver, Warning, milliseconds, shares_idle};
 use super::{checks, names};
 
 /// The default of `fullconn` for each proxy, the load at which its servers reach `maxconn`: a tenth of the limits of
 /// all frontends that may send to it (manual, "fullconn").
-pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) -> Vec<u32> {
+pub(super) fn full_connections(proxies: &[weir_model::Proxy], options: &Options<'_>) -> Vec<u32> {
     let mut totals = vec![0_u32; proxies.len()];
     for (index, frontend) in proxies.iter().enumerate().filter(|(_, proxy)| proxy.is_frontend()) {
         let limit = frontend.settings.maxconn.or(options.frontend_connections).unwrap_or(options.connections);
@@ -31,7 +29,7 @@ pub(super) fn full_connections(proxies: &[model::Proxy], options: &Options<'_>) 
 }
 
 /// The indices of the proxies that a frontend may send to, each once.
-fn targets(index: usize, frontend: &model::Proxy) -> BTreeSet<usize> {
+fn targets(index: usize, frontend: &weir_model::Proxy) -> BTreeSet<usize> {
     let mut targets = BTreeSet::new();
     if frontend.is_backend() {
         targets.insert(index);
@@ -52,8 +50,8 @@ fn targets(index: usize, frontend: &model::Proxy) -> BTreeSet<usize> {
 /// The live backend of a proxy.
 pub(super) fn backend(
     place: usize,
-    config: &model::Proxy,
-    global: &model::Global,
+    config: &weir_model::Proxy,
+    global: &weir_model::Global,
     options: &Options<'_>,
     full_connections: u32,
     errors: &mut Vec<BuildError>,
@@ -82,7 +80,7 @@ pub(super) fn backend(
             key: settings.dynamic_cookie_key.as_ref().map(ToString::to_string),
         },
         outliers: settings.outlier_ejection.as_ref().map(outlier_rules),
-        judges_responses: config.mode() == model::Mode::Http,
+        judges_responses: config.mode() == weir_model::Mode::Http,
     };
     let servers =
         config.servers.iter().map(|known| server(&config.name, known, global, options, errors)).collect();
@@ -94,7 +92,7 @@ pub(super) fn backend(
     backend
 }
 
-fn outlier_rules(said: &model::OutlierEjection) -> OutlierRules {
+fn outlier_rules(said: &weir_model::OutlierEjection) -> OutlierRules {
     let base_ms = milliseconds(said.base);
     OutlierRules {
         errors: said.errors,
@@ -109,8 +107,8 @@ fn outlier_rules(said: &model::OutlierEjection) -> OutlierRules {
 
 fn server(
     backend: &str,
-    config: &model::Server,
-    global: &model::Global,
+    config: &weir_model::Server,
+    global: &weir_model::Global,
     options: &Options<'_>,
     errors: &mut Vec<BuildError>,
 ) -> ServerSettings {
@@ -122,15 +120,15 @@ fn server(
 }
 
 /// The settings of a server that is added at run time: its name is not resolved here.
-pub(super) fn added_server(config: &model::Server, shares_idle: bool) -> ServerSettings {
+pub(super) fn added_server(config: &weir_model::Server, shares_idle: bool) -> ServerSettings {
     let address = match &config.address {
-        model::ServerAddress::Inet { host, port } => inet(host.ip(), port),
+        weir_model::ServerAddress::Inet { host, port } => inet(host.ip(), port),
         other => local(other),
     };
     server_settings(config, address, shares_idle)
 }
 
-fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: bool) -> ServerSettings {
+fn server_settings(config: &weir_model::Server, address: ServerAddress, shares_idle: bool) -> ServerSettings {
     let settings = &config.settings;
     let known = !address.is_unknown();
     ServerSettings {
@@ -161,9 +159,13 @@ fn server_settings(config: &model::Server, address: ServerAddress, shares_idle: 
     }
 }
 
-fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Result<ServerAddress, String> {
+fn address(
+    backend: &str,
+    config: &weir_model::Server,
+    options: &Options<'_>,
+) -> Result<ServerAddress, String> {
     match &config.address {
-        model::ServerAddress::Inet { host, port } => {
+        weir_model::ServerAddress::Inet { host, port } => {
             let saved = options.states.address(backend, config);
             if config.settings.resolution.section.is_some()
                 && let Host::Name { name, .. } = host
@@ -175,7 +177,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
                     ));
                 }
                 // The hosts of a service are only known to name servers, and to a former process.
-                if model::is_service(host) {
+                if weir_model::is_service(host) {
                     let given = options.states.given_name(backend, config).and_then(|given| given.port);
                     let ip = saved.filter(|_| given.is_some() && begins_where_it_was(config));
                     let port = given.map_or_else(|| *port, ServerPort::Fixed);
@@ -194,7 +196,7 @@ fn address(backend: &str, config: &model::Server, options: &Options<'_>) -> Resu
 }
 
 /// Whether `init-addr` restores a server's former address.
-fn begins_where_it_was(config: &model::Server) -> bool {
+fn begins_where_it_was(config: &weir_model::Server) -> bool {
     let ways = &config.settings.initial_address;
     let ways = if ways.is_empty() { &DEFAULT_WAYS[..] } else { ways };
     ways.iter().take_while(|way| **way != InitialAddress::None).any(|way| *way == InitialAddress::Last)
@@ -205,11 +207,11 @@ fn inet(ip: Option<IpAddr>, port: &ServerPort) -> ServerAddress {
 }
 
 /// A server address that is not an IP address.
-fn local(address: &model::ServerAddress) -> ServerAddress {
+fn local(address: &weir_model::ServerAddress) -> ServerAddress {
     match address {
-        model::ServerAddress::Inet { port, .. } => inet(None, port),
-        model::ServerAddress::Unix(path) => ServerAddress::Unix(path.clone()),
-        model::ServerAddress::Abstract { name, padded } => {
+        weir_model::ServerAddress::Inet { port, .. } => inet(None, port),
+        weir_model::ServerAddress::Unix(path) => ServerAddress::Unix(path.clone()),
+        weir_model::ServerAddress::Abstract { name, padded } => {
             let mut name = name.to_vec();
             if *padded {
                 // The whole of `sun_path` except its first byte counts (manual, "abns@").
@@ -217,7 +219,7 @@ fn local(address: &model::ServerAddress) -> ServerAddress {
             }
             ServerAddress::Abstract(name)
         }
-        model::ServerAddress::SocketPair(number) => ServerAddress::Pair(*number),
+        weir_model::ServerAddress::SocketPair(number) => ServerAddress::Pair(*number),
     }
 }
 
@@ -225,7 +227,7 @@ fn local(address: &model::ServerAddress) -> ServerAddress {
 /// search. None when the server starts without an address (manual, "init-addr").
 pub(super) fn first_address(
     backend: &str,
-    config: &model::Server,
+    config: &weir_model::Server,
     host: &Host,
     saved: Option<IpAddr>,
     resolver: &dyn Resolver,
@@ -236,7 +238,7 @@ pub(super) fn first_address(
 }
 
 /// What the operator is told of a server that starts without an address: nothing where nobody was asked for one.
-pub(super) fn without_address(backend: &str, config: &model::Server, host: &Host) -> Option<String> {
+pub(super) fn without_address(backend: &str, config: &weir_model::Server, host: &Host) -> Option<String> {
     let Host::Name { name, .. } = host else { return None };
     let mut tried = ways_of(config).iter().take_while(|way| **way != InitialAddress::None);
     tried.any(|way| *way == InitialAddress::Libc).then(|| {
@@ -248,7 +250,7 @@ pub(super) fn without_address(backend: &str, config: &model::Server, host: &Host
 }
 
 /// The methods of a server's `init-addr`, or their default.
-fn ways_of(config: &model::Server) -> &[InitialAddress] {
+fn ways_of(config: &weir_model::Server) -> &[InitialAddress] {
     let ways = &config.settings.initial_address;
     match (ways.is_empty(), config.settings.resolution.section.is_some()) {
         // Name servers will be asked, so a start does not depend on what the system's resolver says, unless 'init-addr' says so.
@@ -304,11 +306,11 @@ const RESOLVED_WAYS: [InitialAddress; 3] = [InitialAddress::Last, InitialAddress
 
 /// Resolves the names of `source` lines, once, as those of servers.
 pub(super) fn resolve_sources(
-    config: &mut model::Proxy,
+    config: &mut weir_model::Proxy,
     resolver: &dyn Resolver,
     errors: &mut Vec<BuildError>,
 ) {
-    let mut fail = |at: &model::Location, message: String| {
+    let mut fail = |at: &weir_model::Location, message: String| {
         errors.push(BuildError { at: at.clone(), message });
     };
     if let Err(error) = resolve_source(config.settings.source.as_mut(), resolver) {
@@ -327,13 +329,13 @@ fn unknown_name(word: &str, error: &names::NameError) -> String {
 }
 
 /// The errors for unknown names of a `source`.
-pub(super) fn unknown_sources(source: Option<&model::Source>, resolver: &dyn Resolver) -> Vec<String> {
+pub(super) fn unknown_sources(source: Option<&weir_model::Source>, resolver: &dyn Resolver) -> Vec<String> {
     let hosts = source.into_iter().flat_map(source_hosts);
     hosts.filter_map(|host| Some(unknown_name("source", &names::address(host, resolver).err()?))).collect()
 }
 
 /// The errors for unknown names of a server's line, other than its own.
-pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
+pub(super) fn unknown_names(settings: &weir_model::ServerSettings, resolver: &dyn Resolver) -> Vec<String> {
     let mut unknown = unknown_sources(settings.source.as_deref(), resolver);
     if let Some(host) = settings.check.agent.as_ref().and_then(|agent| agent.address.as_ref())
         && let Err(error) = names::address(host, resolver)
@@ -358,7 +360,7 @@ pub(super) fn unknown_names(settings: &model::ServerSettings, resolver: &dyn Res
 /// # Errors
 /// The error for the first unknown name.
 pub(super) fn resolve_server(
-    settings: &mut model::ServerSettings,
+    settings: &mut weir_model::ServerSettings,
     resolver: &dyn Resolver,
 ) -> Result<(), String> {
     resolve_source(settings.source.as_mut(), resolver).map_err(|error| unknown_name("source", &error))?;
@@ -383,7 +385,7 @@ pub(super) fn resolve_server(
 }
 
 /// The host names of a `source`.
-fn source_hosts(source: &model::Source) -> impl Iterator<Item = &Host> {
+fn source_hosts(source: &weir_model::Source) -> impl Iterator<Item = &Host> {
     let transparent = match &source.transparent {
         Some(TransparentSource::Address { host, .. }) => Some(host),
         _ => None,
@@ -392,7 +394,7 @@ fn source_hosts(source: &model::Source) -> impl Iterator<Item = &Host> {
 }
 
 fn resolve_source(
-    source: Option<&mut Arc<model::Source>>,
+    source: Option<&mut Arc<weir_model::Source>>,
     resolver: &dyn Resolver,
 ) -> Result<(), names::NameError> {
     let Some(source) = source else { return Ok(()) };
@@ -423,7 +425,7 @@ const SUN_PATH: usize = 108;
 
 #[cfg(test)]
 mod tests {
-    use weir_config::model::ALGORITHMS;
+    use weir_model::ALGORITHMS;
 
     /// An algorithm that could be written and not used would end the program at its start.
     #[test]

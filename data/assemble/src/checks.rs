@@ -9,9 +9,8 @@ use weir_checks::{
     CheckLoad, CheckPlan, CheckTls, Checks, Dial, Greets, Http2Bounds, Intervals, Launcher, ProgramPlan,
     ReusePlan, Script, Timings,
 };
-use weir_config::model::{
-    self, CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, Protocol,
-    SendProxy,
+use weir_model::{
+    CheckMethod, CheckScripts, CheckTuning, Config, Host, InitialState, Mode, Observe, Protocol, SendProxy,
 };
 use weir_net::ConnectOptions;
 use weir_stream::instance::{Instance, Proxy};
@@ -38,7 +37,7 @@ impl CheckMeans {
     /// When the launcher cannot be started.
     pub fn new(config: &Config, environment: &[String]) -> std::io::Result<Self> {
         let uses_program =
-            |proxy: &model::Proxy| matches!(proxy.settings.checks.method, CheckMethod::Program);
+            |proxy: &weir_model::Proxy| matches!(proxy.settings.checks.method, CheckMethod::Program);
         let launcher = if config.proxies.iter().any(uses_program) {
             let preserves = config.global.external_check.is_some_and(|said| said.preserves_environment);
             let inherited = environment.iter().filter(|_| preserves);
@@ -67,19 +66,19 @@ pub fn checks(instance: &Instance, means: &CheckMeans, view: Box<dyn weir_checks
 }
 
 /// A server's `rise`, `fall` and initial state, if it has health checks.
-pub(super) fn health_rules(server: &model::ServerSettings) -> Option<CheckRules> {
+pub(super) fn health_rules(server: &weir_model::ServerSettings) -> Option<CheckRules> {
     let said = &server.check;
     said.enabled.then_some(CheckRules { rise: said.rise, fall: said.fall, start: said.initial_state })
 }
 
 /// The same for a server's agent checks, if it has any: one answer decides.
-pub(super) fn agent_rules(server: &model::ServerSettings) -> Option<CheckRules> {
+pub(super) fn agent_rules(server: &weir_model::ServerSettings) -> Option<CheckRules> {
     let agent = server.check.agent.as_ref()?;
     agent.enabled.then_some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp })
 }
 
 /// Which traffic of a server is observed.
-pub(super) fn observe_rules(server: &model::ServerSettings) -> Option<ObserveRules> {
+pub(super) fn observe_rules(server: &weir_model::ServerSettings) -> Option<ObserveRules> {
     let said = &server.check;
     let layer7 = match said.observe {
         Observe::Nothing => return None,
@@ -104,7 +103,7 @@ pub struct CheckParts {
 pub fn plans(
     instance: &Instance,
     proxy: &Proxy,
-    server: &model::Server,
+    server: &weir_model::Server,
     key: ServerKey,
     means: &CheckMeans,
     shared: &mut CheckParts,
@@ -117,7 +116,7 @@ pub fn plans(
 fn health_plan(
     instance: &Instance,
     proxy: &Proxy,
-    server: &model::Server,
+    server: &weir_model::Server,
     key: ServerKey,
     means: &CheckMeans,
     shared: &mut CheckParts,
@@ -150,7 +149,7 @@ fn health_plan(
 
 /// How checks of a server use its idle connections: not at all where they connect in another way than requests do (manual,
 /// "check-reuse-pool").
-fn reuse(proxy: &Proxy, server: &model::Server) -> Option<ReusePlan> {
+fn reuse(proxy: &Proxy, server: &weir_model::Server) -> Option<ReusePlan> {
     let (settings, said) = (&server.settings, &server.settings.check);
     let connects_otherwise = said.port.is_some()
         || said.address.is_some()
@@ -168,7 +167,7 @@ fn reuse(proxy: &Proxy, server: &model::Server) -> Option<ReusePlan> {
 }
 
 /// The program that checks a server, if one does.
-fn program_plan(proxy: &Proxy, server: &model::Server, means: &CheckMeans) -> Option<ProgramPlan> {
+fn program_plan(proxy: &Proxy, server: &weir_model::Server, means: &CheckMeans) -> Option<ProgramPlan> {
     let said = &proxy.config.settings.checks;
     if !matches!(said.method, CheckMethod::Program) || server.settings.check.section.is_some() {
         return None;
@@ -194,7 +193,7 @@ fn program_plan(proxy: &Proxy, server: &model::Server, means: &CheckMeans) -> Op
 fn agent_plan(
     instance: &Instance,
     proxy: &Proxy,
-    server: &model::Server,
+    server: &weir_model::Server,
     key: ServerKey,
     tuning: CheckTuning,
     shared: &mut CheckParts,
@@ -268,7 +267,7 @@ pub fn follow(instance: &Instance) {
 }
 
 /// The connection settings of a server's checks.
-fn dial(instance: &Instance, proxy: &Proxy, server: &model::Server, key: ServerKey) -> Dial {
+fn dial(instance: &Instance, proxy: &Proxy, server: &weir_model::Server, key: ServerKey) -> Dial {
     let (settings, said) = (&server.settings, &server.settings.check);
     let of_proxy = &proxy.config.settings;
     let keep_alive = of_proxy.options.server_keep_alive.then_some(&of_proxy.server_keep_alive);

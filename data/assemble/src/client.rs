@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_client::{Client, Naming, Settings};
-use weir_config::model::{Config, HttpClient, OcspUpdates, Resolvers as Section};
+use weir_model::{Config, HttpClient, OcspUpdates, Resolvers as Section};
 use weir_resolvers::Resolvers;
 use weir_tls::LiveUpstream;
 

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::model::{Location, LogAddress, ServerSettings};
 use weir_events::Sinks;
 use weir_logs::farm::LogFarm;
 use weir_logs::forward::Forward;
+use weir_model::{Location, LogAddress, ServerSettings};
 use weir_stream::instance::Instance;
 use weir_sync::Ring;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{self, BalanceArgument, Config, LogBalance, Mode};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink};
 use weir_logs::farm::{LogFarm, LogTransport, Policy};
 use weir_logs::forward::{Forward, ForwardLine};
+use weir_model::{BalanceArgument, Config, LogBalance, Mode};
 use weir_stream::server::plan;
 use weir_sync::Ring;
 
@@ -44,8 +44,8 @@ pub(super) fn add(
 fn transport(
     events: &mut Events,
     config: &Config,
-    proxy: &model::Proxy,
-    server: &model::Server,
+    proxy: &weir_model::Proxy,
+    server: &weir_model::Server,
     queues: usize,
     resolver: &dyn Resolver,
 ) -> Result<LogTransport, String> {
@@ -84,7 +84,7 @@ fn transport(
     Ok(LogTransport::Ring { ring, forward })
 }
 
-fn policy(settings: &model::Settings) -> Policy {
+fn policy(settings: &weir_model::Settings) -> Policy {
     let balance = &settings.balance;
     match (balance.word.logs, &balance.argument) {
         (Some(LogBalance::Turns), _) => Policy::Turns,

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use weir_config::model::Config;
 use weir_expr::TimeZone;
+use weir_model::Config;
 use weir_stream::instance::Identity;
 use weir_syntax::{Environment, NoFiles, SharedFiles, SourceMap, StaticFeatures};
 

@@ -1,6 +1,6 @@
 //! The limits of HTTP/2 connections, from `tune.h2.*`.
 
-use weir_config::model::{Global, Http2Side};
+use weir_model::{Global, Http2Side};
 use weir_mux::{Limits, Pace};
 
 /// The limits of a side's connections. Keywords for one side take precedence over those for both.

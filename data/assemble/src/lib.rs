@@ -35,11 +35,11 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
-use weir_config::model::{self, ConnectionSharing, ProcessValue, RulesetKind};
 use weir_events::LogSink;
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
 use weir_http::CaseMap;
+use weir_model::{ConnectionSharing, ProcessValue, RulesetKind};
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_stream::closing::Closing;
 use weir_stream::instance::{AddedServers, DescriptorMarks, Hooks, Identity, Instance, Limits, Proxy};
@@ -99,7 +99,7 @@ pub struct Options<'o> {
 #[derive(Debug)]
 pub struct BuildError {
     /// The position of the fault in the configuration.
-    pub at: model::Location,
+    pub at: weir_model::Location,
     /// What is wrong.
     pub message: String,
 }
@@ -125,13 +125,13 @@ pub struct BuiltInstance {
 /// # Errors
 /// When a name is unknown or a log target cannot be opened.
 pub fn instance(
-    config: model::Config,
+    config: weir_model::Config,
     options: Options<'_>,
     peers: &mut PeersPlan,
     name_servers: &mut NameServersPlan,
 ) -> Result<BuiltInstance, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let model::Config {
+    let weir_model::Config {
         global,
         proxies,
         userlists,
@@ -170,7 +170,7 @@ pub fn instance(
     let mut log_sinks = Vec::new();
     if shared.tls.speaks() && !global.logs.is_empty() {
         let targets = global.logs.iter();
-        let at = model::Location::new("global".into(), 0);
+        let at = weir_model::Location::new("global".into(), 0);
         log_sinks = logs::open_all(targets, &at, &global, &options, &mut shared.sinks, &mut errors);
     }
     std::mem::take(&mut shared.tls.warnings).into_iter().for_each(options.warn);
@@ -223,14 +223,15 @@ struct ProxyNames {
 }
 
 impl ProxyNames {
-    fn new(proxies: &[model::Proxy]) -> Self {
+    fn new(proxies: &[weir_model::Proxy]) -> Self {
         // Requests must not be sent to a log backend, even if a rule computes its name.
-        let takes_traffic = |proxy: &model::Proxy| proxy.is_backend() && proxy.mode() != model::Mode::Log;
-        let of = |wanted: fn(&model::Proxy) -> bool| {
+        let takes_traffic =
+            |proxy: &weir_model::Proxy| proxy.is_backend() && proxy.mode() != weir_model::Mode::Log;
+        let of = |wanted: fn(&weir_model::Proxy) -> bool| {
             let chosen = proxies.iter().enumerate().filter(|(_, proxy)| wanted(proxy));
             chosen.map(|(index, proxy)| (Box::from(&*proxy.name), index)).collect()
         };
-        ProxyNames { backends: of(takes_traffic), frontends: of(model::Proxy::is_frontend) }
+        ProxyNames { backends: of(takes_traffic), frontends: of(weir_model::Proxy::is_frontend) }
     }
 }
 
@@ -242,8 +243,8 @@ struct SharedParts {
 
 fn make_proxy(
     index: usize,
-    mut config: model::Proxy,
-    global: &model::Global,
+    mut config: weir_model::Proxy,
+    global: &weir_model::Global,
     options: &Options<'_>,
     full_connections: u32,
     shared: &mut SharedParts,
@@ -290,20 +291,20 @@ fn make_proxy(
     }
 }
 
-fn rulesets(config: &model::Proxy) -> u32 {
+fn rulesets(config: &weir_model::Proxy) -> u32 {
     let present = RulesetKind::ALL.iter().filter(|kind| config.rules(**kind).next().is_some());
     present.fold(0, |bits, kind| bits | 1 << *kind as u32)
 }
 
 /// Whether the request line may be used after the request was sent: rules on responses can.
-fn asks_for_request_line(config: &model::Proxy) -> bool {
+fn asks_for_request_line(config: &weir_model::Proxy) -> bool {
     let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
     late.iter().any(|kind| config.rules(*kind).next().is_some())
         || config.settings.unique_id_format.is_some()
         || config.is_backend()
 }
 
-fn limits(global: &model::Global, options: &Options<'_>) -> Limits {
+fn limits(global: &weir_model::Global, options: &Options<'_>) -> Limits {
     let tuning = &global.tuning;
     weir_net::tls_count::limit(global.limits.tls_connections);
     Limits {
@@ -358,7 +359,7 @@ fn header_case(names: &[Box<str>]) -> Option<CaseMap> {
 }
 
 /// The process's variables, with the values that the global section gives.
-fn process_variables(global: &model::Global) -> VariableStore {
+fn process_variables(global: &weir_model::Global) -> VariableStore {
     let limit = global.tuning.variable_sizes.process.or(global.tuning.variable_sizes.global);
     let mut context = DetachedContext {
         variables: VariableStore::with_limit(limit.map(|limit| limit as usize)),
@@ -383,7 +384,7 @@ fn process_variables(global: &model::Global) -> VariableStore {
 }
 
 /// The backend's settings of a server that is added at run time.
-pub fn added_server(config: &model::Server, shares_idle: bool) -> weir_backend::ServerSettings {
+pub fn added_server(config: &weir_model::Server, shares_idle: bool) -> weir_backend::ServerSettings {
     weir_backend::ServerSettings {
         disabled: config.settings.disabled,
         ..backends::added_server(config, shares_idle)
@@ -391,7 +392,7 @@ pub fn added_server(config: &model::Server, shares_idle: bool) -> weir_backend::
 }
 
 /// Whether workers may take each other's idle connections.
-pub fn shares_idle(global: &model::Global) -> bool {
+pub fn shares_idle(global: &weir_model::Global) -> bool {
     global.tuning.idle_connections != ConnectionSharing::Off
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{self, SendProxy, ServerSettings, TcpKeepAlive};
 use weir_logs::forward::ForwardLine;
+use weir_model::{SendProxy, ServerSettings, TcpKeepAlive};
 use weir_net::{Link, LinkTls};
 use weir_proxy::{Addresses, Command, Transport, V2};
 use weir_stream::server::plan;
@@ -16,7 +16,7 @@ use super::TlsBuilder;
 pub(super) struct PlannedLink {
     /// Its name in messages.
     subject: String,
-    at: model::Location,
+    at: weir_model::Location,
     pub(super) address: Address,
     pub(super) settings: Arc<ServerSettings>,
     tls: Option<LinkTls>,
@@ -25,7 +25,7 @@ pub(super) struct PlannedLink {
 impl PlannedLink {
     pub(super) fn new(
         subject: String,
-        at: &model::Location,
+        at: &weir_model::Location,
         address: Address,
         settings: &Arc<ServerSettings>,
     ) -> PlannedLink {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_backend::figures::ListenerFigures;
-use weir_config::model::{self, Bind, ListenAddress};
+use weir_model::{Bind, ListenAddress};
 use weir_net::ConnectionLimit;
 use weir_stream::instance::Listener;
 use weir_tls::ChooseServer;
@@ -11,12 +11,12 @@ use weir_tls::ChooseServer;
 use super::TlsBuilder;
 
 /// The listeners of a frontend, in the order of its `bind` lines.
-pub(super) fn listeners(config: &model::Proxy, workers: usize, tls: &mut TlsBuilder) -> Vec<Listener> {
+pub(super) fn listeners(config: &weir_model::Proxy, workers: usize, tls: &mut TlsBuilder) -> Vec<Listener> {
     let mut made: Vec<Listener> = Vec::new();
     tls.declare_certificates(config);
     for bind in &config.binds {
         let mut next_id = bind.id;
-        let tls = tls.listener(&config.name, bind, config.mode() == model::Mode::Http);
+        let tls = tls.listener(&config.name, bind, config.mode() == weir_model::Mode::Http);
         for address in bind.addresses.iter().flat_map(single_ports) {
             let id = next_id.unwrap_or_else(|| lowest_free(&made));
             next_id = next_id.map(|id| id + 1);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{self, LogAddress, LogHeader};
 use weir_events::{Facility, Level, LogFormat, LogSink, LogTarget, SampleRanges};
+use weir_model::{LogAddress, LogHeader};
 use weir_sys::Address;
 
 use super::names;
@@ -11,17 +11,17 @@ use super::{BuildError, Options};
 
 /// The open log targets.
 #[derive(Debug, Default)]
-pub struct LogSinks(Vec<(Arc<model::LogTarget>, Arc<LogSink>)>);
+pub struct LogSinks(Vec<(Arc<weir_model::LogTarget>, Arc<LogSink>)>);
 
 impl LogSinks {
     fn open(
         &mut self,
-        target: &Arc<model::LogTarget>,
-        global: &model::Global,
+        target: &Arc<weir_model::LogTarget>,
+        global: &weir_model::Global,
         options: &Options<'_>,
     ) -> Result<Arc<LogSink>, String> {
         // Sampled targets have a count of their own for each line.
-        let same = |known: &Arc<model::LogTarget>| {
+        let same = |known: &Arc<weir_model::LogTarget>| {
             Arc::ptr_eq(known, target) || (known == target && target.sampling.is_none())
         };
         if let Some((_, sink)) = self.0.iter().find(|(known, _)| same(known)) {
@@ -38,8 +38,8 @@ impl LogSinks {
 
 /// The log targets of a proxy.
 pub(super) fn of_proxy(
-    config: &model::Proxy,
-    global: &model::Global,
+    config: &weir_model::Proxy,
+    global: &weir_model::Global,
     options: &Options<'_>,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
@@ -49,9 +49,9 @@ pub(super) fn of_proxy(
 
 /// Opens targets of the section at this position of the configuration.
 pub(super) fn open_all<'t>(
-    targets: impl Iterator<Item = &'t Arc<model::LogTarget>>,
-    at: &model::Location,
-    global: &model::Global,
+    targets: impl Iterator<Item = &'t Arc<weir_model::LogTarget>>,
+    at: &weir_model::Location,
+    global: &weir_model::Global,
     options: &Options<'_>,
     sinks: &mut LogSinks,
     errors: &mut Vec<BuildError>,
@@ -69,8 +69,8 @@ pub(super) fn open_all<'t>(
 }
 
 fn settings(
-    target: &model::LogTarget,
-    global: &model::Global,
+    target: &weir_model::LogTarget,
+    global: &weir_model::Global,
     options: &Options<'_>,
 ) -> Result<LogTarget, String> {
     let address = match &target.address {
@@ -112,7 +112,7 @@ fn settings(
     })
 }
 
-pub(super) fn format(header: LogHeader, global: &model::Global) -> LogFormat {
+pub(super) fn format(header: LogHeader, global: &weir_model::Global) -> LogFormat {
     match header {
         // Sending a host name selects the format that has room for one (manual, "log-send-hostname").
         LogHeader::Local if global.log_host_name.is_some() => LogFormat::Rfc3164,
@@ -127,11 +127,11 @@ pub(super) fn format(header: LogHeader, global: &model::Global) -> LogFormat {
     }
 }
 
-fn level(severity: model::Severity) -> Level {
+fn level(severity: weir_model::Severity) -> Level {
     weir_stream::log::level(severity)
 }
 
-fn sampling(sampling: &model::LogSampling) -> Option<SampleRanges> {
+fn sampling(sampling: &weir_model::LogSampling) -> Option<SampleRanges> {
     let ranges: Vec<String> = sampling.ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect();
     SampleRanges::parse(&format!("{}:{}", ranges.join(","), sampling.size)).ok()
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_config::model::Config;
 use weir_mail::{Mailer, Mailers};
+use weir_model::Config;
 
 use super::milliseconds;
 use super::names::socket_address;

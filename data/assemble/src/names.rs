@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use weir_config::model::{Family, Host};
+use weir_model::{Family, Host};
 
 /// Turns names into addresses.
 pub trait Resolver {

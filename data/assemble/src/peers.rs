@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use weir_config::model::{
-    self, Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet, Tuning,
-};
 use weir_events::{Level, LogSink};
 use weir_expr::TimeZone;
+use weir_model::{
+    Bind, Config, Host, ListenAddress, ServerAddress, ServerPort, ThreadRange, ThreadSet, Tuning,
+};
 use weir_net::endpoint::padded_abstract_name;
 use weir_peers::{ListenerEvent, Peer, Section, SharedTable};
 use weir_stream::instance::Instance;
@@ -73,7 +73,7 @@ struct PlannedPeer {
     link: PlannedLink,
 }
 
-fn link(section: &model::Peers, peer: &model::Peer, address: Address) -> PlannedLink {
+fn link(section: &weir_model::Peers, peer: &weir_model::Peer, address: Address) -> PlannedLink {
     PlannedLink::new(subjects::peer(section, peer), &peer.at, address, &peer.settings)
 }
 
@@ -93,8 +93,8 @@ impl PeersPlan {
     /// Opens the log targets of all sections, and records their faults.
     pub(super) fn open_logs(
         &mut self,
-        sections: &[model::Peers],
-        global: &model::Global,
+        sections: &[weir_model::Peers],
+        global: &weir_model::Global,
         options: &Options<'_>,
         sinks: &mut LogSinks,
         errors: &mut Vec<BuildError>,
@@ -129,7 +129,7 @@ struct PlannedTable {
 }
 
 /// The number of audiences of a table: the other peers of its section. None for a table that is not shared.
-pub(super) fn audiences(table: &model::StickTable, sections: &[model::Peers]) -> Option<usize> {
+pub(super) fn audiences(table: &weir_model::StickTable, sections: &[weir_model::Peers]) -> Option<usize> {
     let section = sections.iter().find(|section| Some(&*section.name) == table.peers.as_deref())?;
     section.is_shared().then(|| section.remotes().count())
 }
@@ -186,7 +186,7 @@ pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<
     }
 }
 
-fn tables(config: &Config, section: &model::Peers) -> Vec<PlannedTable> {
+fn tables(config: &Config, section: &weir_model::Peers) -> Vec<PlannedTable> {
     let all = config.tables.iter().enumerate();
     let own = all.filter(|(_, table)| table.peers.as_deref() == Some(&*section.name));
     own.map(|(position, table)| {
@@ -222,7 +222,7 @@ fn of_peer(address: &ServerAddress, resolver: &dyn Resolver) -> Result<Address, 
     })
 }
 
-fn own_link(section: &model::Peers, bind: &Bind, resolver: &dyn Resolver) -> Option<PlannedLink> {
+fn own_link(section: &weir_model::Peers, bind: &Bind, resolver: &dyn Resolver) -> Option<PlannedLink> {
     let address = own_address(bind.addresses.first()?, resolver)?;
     let own = section.peers.iter().find(|peer| peer.name == section.local)?;
     Some(link(section, own, address))

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{self, Bind, Config};
 use weir_events::LogSink;
 use weir_logs::relay::{ForwardListener, Relay, Relays};
+use weir_model::{Bind, Config};
 use weir_stream::instance::Instance;
 use weir_tls::ChooseServer;
 
@@ -58,7 +58,7 @@ pub enum RelayWay {
 
 /// Sections that are not live yet.
 #[derive(Debug, Default)]
-pub struct RelayPlan(Vec<(model::LogForward, Vec<Arc<LogSink>>)>);
+pub struct RelayPlan(Vec<(weir_model::LogForward, Vec<Arc<LogSink>>)>);
 
 /// Opens the targets of all sections.
 ///
@@ -111,7 +111,7 @@ fn count_connection(instance: &Instance) {
 impl RelayListeners {
     fn add(
         &mut self,
-        section: model::LogForward,
+        section: weir_model::LogForward,
         sinks: Vec<Arc<LogSink>>,
         tls: &LiveTls,
         process_limit: u32,
@@ -147,7 +147,7 @@ impl RelayListeners {
         }
     }
 
-    fn listen(&mut self, section: &model::LogForward, bind: Bind, backlog: u32, way: RelayWay) {
+    fn listen(&mut self, section: &weir_model::LogForward, bind: Bind, backlog: u32, way: RelayWay) {
         let (section, number) = (Arc::clone(&section.name), self.listeners.len());
         self.listeners.push(Arc::new(RelayListener { bind, section, backlog, number, way }));
     }

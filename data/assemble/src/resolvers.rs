@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_backend::{News, ServerKey};
-use weir_config::model::{self, AcceptedFamilies, Config, Host};
 use weir_dns::Name;
+use weir_model::{AcceptedFamilies, Config, Host};
 use weir_resolvers::{
     Families, Follower, HoldTimes, NameServer, Question, Reply, Resolvers, Section, SectionSettings,
 };
@@ -34,7 +34,7 @@ impl NameServersPlan {
 /// When a name in their lines is unknown. All faults are collected.
 pub fn name_servers(config: &Config, resolver: &dyn Resolver) -> Result<NameServersPlan, Vec<BuildError>> {
     let mut errors = Vec::new();
-    let mut plan = |section: &model::Resolvers, server: &model::NameServer| {
+    let mut plan = |section: &weir_model::Resolvers, server: &weir_model::NameServer| {
         let mut settings = Arc::clone(&server.settings);
         // Most lines have no words: their default settings are shared.
         if settings.socks4.is_some() || settings.source.is_some() {
@@ -67,7 +67,7 @@ pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<
 /// All sections of an instance, with the servers that follow them: those of the configuration, or names from the former
 /// process's state files. The sections are not started here.
 pub fn resolvers(
-    sections: &[model::Resolvers],
+    sections: &[weir_model::Resolvers],
     links: NameServersPlan,
     families: AcceptedFamilies,
     instance: &Instance,
@@ -97,7 +97,7 @@ pub fn resolvers(
     Resolvers::new(live.collect(), tell)
 }
 
-fn settings(section: &model::Resolvers) -> SectionSettings {
+fn settings(section: &weir_model::Resolvers) -> SectionSettings {
     let hold = &section.hold;
     SectionSettings {
         name: Arc::clone(&section.name),
@@ -125,7 +125,7 @@ fn followers<'p>(
     let backend = proxy.backend.as_ref();
     (0..).zip(&proxy.config.servers).filter_map(move |(rank, server)| {
         let resolution = &server.settings.resolution;
-        let model::ServerAddress::Inet { host, .. } = &server.address else { return None };
+        let weir_model::ServerAddress::Inet { host, .. } = &server.address else { return None };
         if resolution.section.as_deref() != Some(section) {
             return None;
         }
@@ -133,7 +133,7 @@ fn followers<'p>(
             Host::Ip(_) => None,
             Host::Name { name, .. } => Name::parse(name.as_bytes()).ok(),
         };
-        let is_service = model::is_service(host);
+        let is_service = weir_model::is_service(host);
         let (service, name) = if is_service { (name, None) } else { (None, name) };
         let given = states.given_name(proxy.name(), server);
         let service_port = given.as_ref().and_then(|given| given.port).unwrap_or(0);

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_config::model::{self, Config, LogAddress, ServerAddress, ServerPort, ServerSettings};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink, Sinks};
 use weir_logs::forward::{Forward, ForwardLine};
+use weir_model::{Config, LogAddress, ServerAddress, ServerPort, ServerSettings};
 use weir_sync::Ring;
 use weir_sync::ring::DEFAULT_QUEUES;
 use weir_sys::Address;
@@ -109,8 +109,8 @@ fn apply_traces(config: &Config, sinks: &Sinks, errors: &mut Vec<BuildError>) {
 
 fn add(
     events: &mut Events,
-    section: &model::Ring,
-    global: &model::Global,
+    section: &weir_model::Ring,
+    global: &weir_model::Global,
     queues: usize,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
@@ -155,8 +155,8 @@ fn add(
 /// The initial address of a ring's server: `init-addr` says how its name is resolved, and may allow a start without an
 /// address. There is no former state.
 fn first_address(
-    section: &model::Ring,
-    server: &model::RingServer,
+    section: &weir_model::Ring,
+    server: &weir_model::RingServer,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<Option<Address>, String> {

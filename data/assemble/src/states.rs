@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 
 use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerKey};
-use weir_config::model::{self, Config, Global, Host, ServerStates};
 use weir_dns::Name;
+use weir_model::{Config, Global, Host, ServerStates};
 use weir_sys::file::read_regular;
 
 /// What the files of a configuration say.
@@ -27,7 +27,7 @@ impl SavedStates {
     /// Reads the files that a configuration names. Their faults are warnings: the process starts without them.
     pub fn read(config: &Config) -> Self {
         let mut states = Self::default();
-        let wants = |wanted| move |proxy: &&model::Proxy| loads(proxy, wanted);
+        let wants = |wanted| move |proxy: &&weir_model::Proxy| loads(proxy, wanted);
         let global: Vec<_> = config.proxies.iter().filter(wants(ServerStates::Global)).collect();
         match path(&config.global, config.global.server_state_file.as_deref()) {
             Some(path) if !global.is_empty() => {
@@ -61,10 +61,10 @@ impl SavedStates {
     }
 
     /// A server's former address, if its name is unchanged, or was set at run time.
-    pub(super) fn address(&self, backend: &str, server: &model::Server) -> Option<IpAddr> {
+    pub(super) fn address(&self, backend: &str, server: &weir_model::Server) -> Option<IpAddr> {
         let saved = self.of(backend, server)?;
         match &server.address {
-            model::ServerAddress::Inet { host: Host::Name { name, .. }, .. }
+            weir_model::ServerAddress::Inet { host: Host::Name { name, .. }, .. }
                 if *saved.name == **name || saved.given_name(server).is_some() =>
             {
                 saved.address
@@ -74,11 +74,11 @@ impl SavedStates {
     }
 
     /// The name that an operator or a service gave a server, if it is still valid.
-    pub(super) fn given_name(&self, backend: &str, server: &model::Server) -> Option<GivenName> {
+    pub(super) fn given_name(&self, backend: &str, server: &weir_model::Server) -> Option<GivenName> {
         self.of(backend, server)?.given_name(server)
     }
 
-    fn of(&self, backend: &str, server: &model::Server) -> Option<&SavedState> {
+    fn of(&self, backend: &str, server: &weir_model::Server) -> Option<&SavedState> {
         if self.servers.is_empty() {
             return None;
         }
@@ -86,7 +86,7 @@ impl SavedStates {
     }
 
     /// Restores the servers of a backend; returns a line for each server that is down.
-    pub(super) fn restore(&self, config: &model::Proxy, backend: &Backend, now_ms: u64) -> Vec<String> {
+    pub(super) fn restore(&self, config: &weir_model::Proxy, backend: &Backend, now_ms: u64) -> Vec<String> {
         let mut news = Vec::new();
         if self.servers.is_empty() {
             return news;
@@ -144,7 +144,7 @@ impl SavedStates {
     }
 
     /// Takes the states of a backend's servers.
-    fn take(&mut self, file: &StateFile, proxy: &model::Proxy) {
+    fn take(&mut self, file: &StateFile, proxy: &weir_model::Proxy) {
         for server in &proxy.servers {
             let key = ((*proxy.name).into(), server.name.clone());
             let Some(fields) = file.get(&key) else { continue };
@@ -196,7 +196,7 @@ fn lines(text: &str) -> Result<StateFile, usize> {
     Ok(found)
 }
 
-fn loads(proxy: &model::Proxy, from: ServerStates) -> bool {
+fn loads(proxy: &weir_model::Proxy, from: ServerStates) -> bool {
     proxy.is_backend() && !proxy.settings.disabled && proxy.settings.server_states == from
 }
 
@@ -265,22 +265,22 @@ impl SavedState {
     }
 
     /// The name that an operator or a service gave it, if it is still to be resolved.
-    fn given_name(&self, server: &model::Server) -> Option<GivenName> {
+    fn given_name(&self, server: &weir_model::Server) -> Option<GivenName> {
         server.settings.resolution.section.as_ref()?;
-        let model::ServerAddress::Inet { host, .. } = &server.address else { return None };
+        let weir_model::ServerAddress::Inet { host, .. } = &server.address else { return None };
         let Host::Name { name: own, .. } = host else { return None };
-        let is_given = match model::is_service(host) {
+        let is_given = match weir_model::is_service(host) {
             true => *self.service == **own,
             false => *self.service == *NOTHING && self.admin.contains(AdminState::FQDN_CHANGED),
         };
         let name = Name::parse(self.name.as_bytes()).ok().filter(|_| is_given && *self.name != *NOTHING)?;
-        let port = self.port.fixed().filter(|_| model::is_service(host));
+        let port = self.port.fixed().filter(|_| weir_model::is_service(host));
         Some(GivenName { name, port })
     }
 
     /// The port that replaces the one of the line, if any. A service gives its servers their ports.
-    fn changed_port(&self, server: &model::Server) -> Option<ServerPort> {
-        let model::ServerAddress::Inet { host, port } = &server.address else { return None };
+    fn changed_port(&self, server: &weir_model::Server) -> Option<ServerPort> {
+        let weir_model::ServerAddress::Inet { host, port } = &server.address else { return None };
         let own = *port;
         let is_own = match (self.port, own) {
             (ServerPort::Fixed(0), _) => true,
@@ -288,14 +288,14 @@ impl SavedState {
             (ServerPort::Fixed(saved), ServerPort::Mapped(offset)) => saved == offset as u16,
             (saved, own) => saved == own,
         };
-        (!is_own && !model::is_service(host)).then_some(self.port)
+        (!is_own && !weir_model::is_service(host)).then_some(self.port)
     }
 
     /// The configured service, and another one that it followed.
-    fn other_service<'s>(&'s self, server: &'s model::Server) -> Option<(&'s str, &'s str)> {
+    fn other_service<'s>(&'s self, server: &'s weir_model::Server) -> Option<(&'s str, &'s str)> {
         match &server.address {
-            model::ServerAddress::Inet { host: host @ Host::Name { name, .. }, .. }
-                if model::is_service(host) && *self.service != *NOTHING && self.service != *name =>
+            weir_model::ServerAddress::Inet { host: host @ Host::Name { name, .. }, .. }
+                if weir_model::is_service(host) && *self.service != *NOTHING && self.service != *name =>
             {
                 Some((&**name, &*self.service))
             }
@@ -304,7 +304,7 @@ impl SavedState {
     }
 
     /// The part of the state that applies to a server of the new configuration, at `address`.
-    fn former(&self, server: &model::Server, now_ms: u64) -> FormerState {
+    fn former(&self, server: &weir_model::Server, now_ms: u64) -> FormerState {
         let (was_disabled, is_disabled) =
             (self.admin.contains(AdminState::CONFIGURED_MAINTENANCE), server.settings.disabled);
         let forced = self.admin.contains(AdminState::FORCED_MAINTENANCE);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     /// A server from a configuration line.
-    fn server(line: &str) -> model::Server {
+    fn server(line: &str) -> weir_model::Server {
         let text = format!(
             "resolvers r\n nameserver n 192.0.2.53:53\nbackend be\n timeout connect 1s\n timeout server 1s\n server {line}\n"
         );

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::model::{Host, TransparentSource};
+use weir_model::{Host, TransparentSource};
 use weir_stream::instance::Instance;
 
 use super::{Resolver, SavedStates};
@@ -136,15 +136,15 @@ fn names_of_socks_proxies_are_resolved_at_the_start() {
     check(" server s 192.0.2.3:80 socks4 other.test:1080", false, Err(unknown));
 }
 
-fn of_backend(instance: &Instance) -> Option<&weir_config::model::Source> {
+fn of_backend(instance: &Instance) -> Option<&weir_model::Source> {
     instance.proxies[0].config.settings.source.as_deref()
 }
 
-fn of_server(instance: &Instance) -> Option<&weir_config::model::Source> {
+fn of_server(instance: &Instance) -> Option<&weir_model::Source> {
     instance.proxies[0].config.servers[0].settings.source.as_deref()
 }
 
-fn is_known(source: &weir_config::model::Source) -> bool {
+fn is_known(source: &weir_model::Source) -> bool {
     source.host == Host::Ip(IpAddr::from([192, 0, 2, 1]))
 }
 

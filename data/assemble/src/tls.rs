@@ -20,9 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::CrtListLine;
-use weir_config::model::{
-    self, Bind, BindTls, CertificateFiles, CertificateSource, Location, TlsOptions, TlsVerify,
-};
+use weir_model::{Bind, BindTls, CertificateFiles, CertificateSource, Location, TlsOptions, TlsVerify};
 use weir_net::Clock;
 use weir_syntax::{FileKind, SharedFiles};
 use weir_tls::clock::TimeProvider;
@@ -130,7 +128,11 @@ struct ListedLine {
 
 impl TlsBuilder {
     /// A builder for a configuration with this global section.
-    pub fn new(global: &model::Global, health_checks: &[model::HealthCheck], files: SharedFiles) -> Self {
+    pub fn new(
+        global: &weir_model::Global,
+        health_checks: &[weir_model::HealthCheck],
+        files: SharedFiles,
+    ) -> Self {
         let defaults = OrderedDefaults::of(global);
         let (mut remarks, mut errors) = (Vec::new(), Vec::new());
         TlsBuilder {
@@ -174,16 +176,16 @@ impl TlsBuilder {
     }
 
     /// Builds everything of a configuration, only to find its faults.
-    pub fn check(config: &model::Config, files: SharedFiles) -> Self {
+    pub fn check(config: &weir_model::Config, files: SharedFiles) -> Self {
         let mut builder = TlsBuilder::new(&config.global, &config.health_checks, files);
         builder.load_stores(&config.certificate_stores);
         for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
             builder.declare_certificates(proxy);
             for bind in &proxy.binds {
-                let _ = builder.listener(&proxy.name, bind, proxy.mode() == model::Mode::Http);
+                let _ = builder.listener(&proxy.name, bind, proxy.mode() == weir_model::Mode::Http);
             }
             let _ = builder.servers(proxy);
-            for server in proxy.servers.iter().filter(|_| proxy.mode() == model::Mode::Log) {
+            for server in proxy.servers.iter().filter(|_| proxy.mode() == weir_model::Mode::Log) {
                 let _ = builder.log_server(
                     subjects::server(&proxy.name, &server.name),
                     &server.settings,
@@ -264,7 +266,7 @@ impl TlsBuilder {
     }
 
     /// Builds the listeners of `bind` lines without traffic: for operators and senders of log messages.
-    pub fn other_listeners(&mut self, sockets: &[Bind], log_forwards: &[model::LogForward]) {
+    pub fn other_listeners(&mut self, sockets: &[Bind], log_forwards: &[weir_model::LogForward]) {
         for bind in sockets {
             let _ = self.listener(OPERATORS, bind, false);
         }
@@ -638,7 +640,7 @@ fn based(path: &str, base: Option<&str>) -> String {
 }
 
 /// How many bytes of early data a client may send: the size limit of a head, and less than a buffer, so that further bytes are noticed.
-fn early_data(global: &model::Global) -> u32 {
+fn early_data(global: &weir_model::Global) -> u32 {
     let tuning = &global.tuning;
     tuning.buffer_size.saturating_sub(tuning.rewrite_room().max(LEAST_REWRITE))
 }

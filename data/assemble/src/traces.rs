@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use weir_config::model::{Location, TraceLine};
 use weir_events::Sinks;
 use weir_events::trace::commands::Traces;
 use weir_events::trace::{About, Event, Happening, Level, Source};
+use weir_model::{Location, TraceLine};
 
 /// Applets: sessions of the runtime API.
 static APPLET: Source = Source::new(

@@ -1,6 +1,6 @@
 //! Faults that a start would find but no parser does: unknown names of hosts, users and groups. `-c` reports them too.
 
-use weir_config::model::{self, Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
+use weir_model::{Account, Bind, Config, Host, ListenAddress, LogAddress, ServerAddress};
 use weir_sys::users;
 
 use super::subjects::unknown_account;
@@ -59,7 +59,7 @@ pub fn verify(
     Verified { faults, notices }
 }
 
-fn accounts(global: &model::Global) -> Vec<String> {
+fn accounts(global: &weir_model::Global) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some(Account::Name(name)) = &global.user
         && !is_user(name)
@@ -105,7 +105,7 @@ fn listener(bind: &Bind, word: &str, resolver: &dyn Resolver, faults: &mut Vec<S
     }
 }
 
-fn names_of_servers(proxy: &model::Proxy, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
+fn names_of_servers(proxy: &weir_model::Proxy, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     let of_proxy = backends::unknown_sources(proxy.settings.source.as_deref(), resolver);
     errors.extend(of_proxy.into_iter().map(|message| BuildError { at: proxy.at.clone(), message }));
     for server in &proxy.servers {

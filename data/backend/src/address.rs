@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 
 /// Where connections to a server go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! the algorithms.
 
 use crate::settings::BackendSettings;
-use weir_config::model::HashMethod;
+use weir_model::HashMethod;
 
 /// The declaration of an algorithm.
 pub(crate) struct AlgorithmDecl {

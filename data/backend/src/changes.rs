@@ -1,7 +1,7 @@
 //! State carried over from a former process, and why changes of servers are refused.
 
 use std::sync::Arc;
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};

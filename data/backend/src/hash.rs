@@ -3,7 +3,7 @@
 //! The functions are public ones (sdbm, djb2, CRC-32, Bob Jenkins' integer mix); their results must
 //! equal HAProxy's, because operators compare and because several balancers must agree.
 
-use weir_config::model::{HashFunction, HashType};
+use weir_model::{HashFunction, HashType};
 /// The hash of a key, as `hash-type` says.
 #[must_use]
 pub fn hash(kind: HashType, key: &[u8]) -> u32 {

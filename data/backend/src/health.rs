@@ -18,7 +18,7 @@ pub mod status;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_config::model::InitialState;
+use weir_model::InitialState;
 
 use weir_sync::{Lock, LockGuard, LockLabel};
 

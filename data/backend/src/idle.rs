@@ -14,8 +14,8 @@ pub use pool::{Admission, Idle, IdlePool, NeverShared, Removed, Reusable, Shared
 
 use std::sync::Arc;
 
-use weir_config::model::Reuse;
 use weir_containers::LocalArc;
+use weir_model::Reuse;
 use weir_sync::LazyPerWorker;
 
 use crate::settings::PoolSettings;

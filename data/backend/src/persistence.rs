@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use date::Date;
 pub use header::HeaderEdit;
-use weir_config::model::{CookieMode, CookiePersistence};
+use weir_model::{CookieMode, CookiePersistence};
 
 use crate::address::ServerAddress;
 use crate::server_key::ServerKey;

@@ -10,7 +10,7 @@ pub mod weight;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 

@@ -3,8 +3,8 @@
 //! Where a line means the same here and in the typed configuration, the type is the configuration's. The rest is what the caller
 //! derives from it. `Default` gives the manual's defaults.
 
-use weir_config::model::{HashKey, Reuse};
-use weir_config::model::{HashType, PreserveAffinity};
+use weir_model::{HashKey, Reuse};
+use weir_model::{HashType, PreserveAffinity};
 
 use crate::address::ServerAddress;
 use crate::health::{CheckRules, ObserveRules};

@@ -5,7 +5,7 @@ mod fixture;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_config::model::HashType;
+use weir_model::HashType;
 
 use fixture::*;
 use weir_backend::*;

@@ -4,7 +4,7 @@
 mod fixture;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_config::model::HashType;
+use weir_model::HashType;
 
 use fixture::*;
 use proptest::prelude::*;

@@ -5,12 +5,12 @@ mod fixture;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use weir_config::model::HashType;
+use weir_model::HashType;
 
 use fixture::*;
 use proptest::prelude::*;
 use weir_backend::*;
-use weir_config::model::{CookieMode, CookiePersistence};
+use weir_model::{CookieMode, CookiePersistence};
 
 fn weighted(name: &str, weight: u32) -> ServerSettings {
     ServerSettings { weight, ..server(name) }

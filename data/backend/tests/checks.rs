@@ -1,7 +1,7 @@
 //! The combined effects of checks, agents, traffic and operators on servers, and the resulting log lines.
 
 use std::sync::Arc;
-use weir_config::model::{InitialState, OnError};
+use weir_model::{InitialState, OnError};
 
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Finding, Follower,

@@ -5,7 +5,7 @@ mod fixture;
 
 use fixture::*;
 use weir_backend::*;
-use weir_config::model::PreserveAffinity;
+use weir_model::PreserveAffinity;
 
 #[test]
 fn who_waits_is_served_in_order_and_counts_who_was_before() {

@@ -11,7 +11,7 @@ use fixture::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_backend::*;
-use weir_config::model::{HashMethod, HashType, InitialState};
+use weir_model::{HashMethod, HashType, InitialState};
 
 #[derive(Clone, Debug)]
 enum Step {

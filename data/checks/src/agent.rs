@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_backend::{Change, CheckStatus, Finding, Reason, RequestedState, WeightChange};
-use weir_config::model::CheckConnect;
+use weir_model::CheckConnect;
 use weir_net::{Connection, Received};
 use weir_sched::{now, wait};
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use weir_backend::{Check, CheckStatus, Finding, Server};
-use weir_config::model::{CheckConnect, Protocol};
+use weir_model::{CheckConnect, Protocol};
 use weir_net::{ConnectError, ConnectPlan, Connecting, Connection, Fault, Greeting, Probe};
 use weir_sched::{Tick, now, now_us};
 use weir_sys::{AddressFamily, Errno};
@@ -207,7 +207,7 @@ impl Attempt<'_> {
             dial.port = elsewhere.port.or(dial.port);
         }
         if said.is_written {
-            dial.address = said.address.as_ref().and_then(weir_config::model::Host::ip).or(dial.address);
+            dial.address = said.address.as_ref().and_then(weir_model::Host::ip).or(dial.address);
             dial.port = port.or(dial.port);
             if !said.by_default {
                 dial.greets = Greets::No;

@@ -9,11 +9,11 @@
 //! Received bytes are kept until the next send, so that several rules may examine them.
 
 use weir_backend::{CheckStatus, Finding, OperationalState};
-use weir_config::model::{
-    CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
-};
 use weir_expr::{Context as _, LogFormat};
 use weir_http::{BodySize, Method};
+use weir_model::{
+    CheckAction, CheckConnect, CheckPort, CheckRule, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
+};
 use weir_mux::{BodyFlow, HeadOptions, Message, ReadHead, StreamConnector};
 use weir_net::{Fault, Received};
 use weir_sched::{Tick, now, wait};

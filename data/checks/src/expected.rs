@@ -1,7 +1,7 @@
 //! Whether the received data is what a rule expects. Nothing here waits: the caller asks again when more arrives.
 
-use weir_config::model::{CheckText, Expect, Expected, HeaderMatch, TextMatch};
 use weir_http::Head;
+use weir_model::{CheckText, Expect, Expected, HeaderMatch, TextMatch};
 
 use crate::context::CheckContext;
 use crate::own;

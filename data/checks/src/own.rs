@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 use weir_backend::CheckStatus;
-use weir_config::model::OwnExpected;
+use weir_model::OwnExpected;
 
 /// The conclusion of such a dialogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

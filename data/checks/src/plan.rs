@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_backend::{Backend, CheckKind, Server, ServerAddress, ServerKey};
-use weir_config::model::{Protocol, ProxyV2};
+use weir_model::{Protocol, ProxyV2};
 use weir_net::{ConnectOptions, ConnectPlan, OwnedSource, Source, SourceAddress, Target};
 use weir_sys::Address;
 use weir_tls::LiveUpstream;

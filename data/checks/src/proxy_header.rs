@@ -3,7 +3,7 @@
 //! Version 2 has the LOCAL command, since no client is behind the connection. The fields of the server's line that need no client
 //! follow, as HAProxy 3.2 sends them: a receiver may demand a checksum, or the field of an operator, from checks too.
 
-use weir_config::model::{ProxyV2, ProxyV2Tls};
+use weir_model::{ProxyV2, ProxyV2Tls};
 use weir_net::Connection;
 use weir_proxy::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::socket;

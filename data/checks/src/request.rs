@@ -2,8 +2,8 @@
 
 use weir_backend::server::weight;
 use weir_backend::{OperationalState, ServerAddress};
-use weir_config::model::{CheckAction, CheckRule, HttpRequest};
 use weir_http::Method;
+use weir_model::{CheckAction, CheckRule, HttpRequest};
 use weir_sched::now;
 
 use crate::attempt::Attempt;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{
+use weir_model::{
     CheckAction, CheckMethod, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
 };
 

@@ -12,7 +12,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use weir_config::model::HashType;
+use weir_model::HashType;
 
 use weir_backend::{
     Backend, BackendCounter, BackendFigures, FarmView, Server, ServerAddress, ServerCounter, ServerKey,

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use weir_config::model::Framing;
 use weir_events::Sink;
+use weir_model::Framing;
 use weir_net::{
     ConnectError, ConnectOptions, ConnectPlan, Connection, Greeting, LinkTls, OwnedSource, Received, Sent,
     Target,

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-use weir_config::model::HostStrategy;
 use weir_events::LogSink;
+use weir_model::HostStrategy;
 use weir_net::{AcceptorState, ConnectionLimit};
 use weir_sync::{CachePadded, Counter};
 use weir_tls::{ChooseServer, Facts};

@@ -4,14 +4,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 
 use weir_backend::server::weight::WeightChange;
 use weir_backend::{
     AdminState, Backend, Change, News, Notice, Reason, Server, ServerAddress, ServerKey, Urgency,
 };
-use weir_config::model::IpNetwork;
 use weir_dns::{Kind, Name, Service};
+use weir_model::IpNetwork;
 
 use crate::course::Failure;
 use crate::knowledge::Knowledge;

@@ -1,7 +1,7 @@
 //! Sections against faulty name servers, without sockets: time is a number, and each resolution is a course whose questions
 //! are answered here.
 
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 mod simulated;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, News, ServerAddress, ServerKey, ServerSettings,
 };
-use weir_config::model::IpNetwork;
 use weir_dns::{Answer, Kind, Name, ResponseCode, Service};
+use weir_model::IpNetwork;
 
 use crate::course::{Course, Failure, Next};
 use crate::followers::{Follower, Lookup};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_backend::{FrontendCounter, ListenerCounter, ProcessCounter, ProcessRate};
-use weir_config::model::RulesetKind;
+use weir_model::RulesetKind;
 use weir_net::tls_count;
 use weir_net::{Connection, Received, proxy_header};
 use weir_sys::option;

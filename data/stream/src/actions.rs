@@ -22,10 +22,10 @@ mod values;
 use std::any::Any;
 use std::fmt::Debug;
 
-use weir_config::model::{Action, ActionArguments, ActionFacts, RulesetKind, Visit};
 use weir_config::rows;
 use weir_config::rules::{ActionReader, ActionTable};
 use weir_containers::PooledFuture;
+use weir_model::{Action, ActionArguments, ActionFacts, RulesetKind, Visit};
 
 pub use self::answers::services;
 pub(crate) use self::connection::ExpectProxy;

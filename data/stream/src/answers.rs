@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use weir_config::model as config;
-use weir_config::model::RulesetKind;
-use weir_config::model::{Redirect, RedirectKind};
 use weir_containers::PooledFuture;
 use weir_expr::bound;
 use weir_expr::scratch::Scratch;
 use weir_http::pages::Page;
 use weir_http::{BodySize, Flags, KnownName, NoRoom, Version, status};
+use weir_model as config;
+use weir_model::RulesetKind;
+use weir_model::{Redirect, RedirectKind};
 use weir_mux::{BodyFlow, Flow, LocalService, Service, StreamConnector};
 use weir_net::Sent;
 

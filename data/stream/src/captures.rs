@@ -1,8 +1,8 @@
 //! Captures for the log: headers and cookies, the request line, the unique identifier.
 
-use weir_config::model::{CaptureSlot, CookieCapture};
 use weir_expr::context::CaptureSide;
 use weir_http::Head;
+use weir_model::{CaptureSlot, CookieCapture};
 
 use crate::stream::captures::Captures;
 use crate::stream::phases::StreamLog;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use weir_config::model::CloseSpread;
+use weir_model::CloseSpread;
 
 /// The configured window, and the time at which the process began to leave.
 #[derive(Debug)]

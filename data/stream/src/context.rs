@@ -5,7 +5,6 @@ mod view;
 
 use std::borrow::Cow;
 
-use weir_config::model::Rule;
 use weir_expr::context::CaptureSide;
 use weir_expr::scratch::Scratch;
 use weir_expr::table::TableLookup;
@@ -13,6 +12,7 @@ use weir_expr::{
     Alias, Args, Condition, Context, Cursor, Expr, FetchIndex, Fetched, LogFormat, LogWriter, Lookup,
     ProcessFacts, SampleType, SetCondition, TimeZone, Value, VariableId, VariableScope, WallTime,
 };
+use weir_model::Rule;
 
 use weir_vocabulary::fetch::FETCHES;
 use weir_vocabulary::tracked;

@@ -9,8 +9,8 @@
 use weir_backend::{
     Backend, CookieRules, HeaderEdit, Presented, PresentedState, ResponseFacts, ServerAddress, ServerKey,
 };
-use weir_config::model::CookieMode;
 use weir_http::{Head, KnownName, Method, NoRoom, ValueEdit, received_lines};
+use weir_model::CookieMode;
 
 use crate::caching::Caching;
 use crate::errors::Direction;
@@ -281,7 +281,7 @@ const SET_COOKIE: &[u8] = b"set-cookie";
 mod tests {
     use std::sync::Arc;
 
-    use weir_config::model::CookiePersistence;
+    use weir_model::CookiePersistence;
 
     use super::*;
 

@@ -35,7 +35,7 @@
 
 use std::time::Duration;
 
-use weir_config::model::Timeouts as Configured;
+use weir_model::Timeouts as Configured;
 use weir_sched::Tick;
 
 use crate::clock;

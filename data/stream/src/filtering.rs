@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weir_config::model::{self, FilterDirection, FilterKind};
+use weir_model::{FilterDirection, FilterKind};
 use weir_mux::Filter;
 use weir_sched::Tick;
 
@@ -25,7 +25,7 @@ impl Stream {
         let kept = self.frontend.instance().limits.buffer_size;
         let mut attached = self.attached.take().unwrap_or_default();
         let is_backend = self.backend.has_begun();
-        let bound = |configured: &model::Filter| match &configured.kind {
+        let bound = |configured: &weir_model::Filter| match &configured.kind {
             FilterKind::Bandwidth(limit) => Some(Bound::of(limit)),
             FilterKind::Trace(_) => None,
         };

@@ -9,7 +9,7 @@ mod trace;
 
 use std::rc::Rc;
 
-use weir_config::model::BandwidthFilter;
+use weir_model::BandwidthFilter;
 use weir_mux::Filter;
 
 pub(crate) use bandwidth::Rate;

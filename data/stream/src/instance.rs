@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
 use weir_backend::{Backend, ServerKey};
-use weir_config::model::{
+use weir_events::LogSink;
+use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
+use weir_model::{
     Bind, LoggedErrors, Mode, Proxy as ProxyConfig, RulesetKind, Server as ServerConfig, StatusCodes,
     Userlist,
 };
-use weir_events::LogSink;
-use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
 use weir_net::{ConnectionLimit, SocketSizes};
 use weir_sched::TaskKey;
 use weir_tables::Table;
@@ -270,7 +270,7 @@ pub struct Proxy {
     /// Whether its rules handle a fragment in a request's target, which is refused otherwise.
     pub takes_fragments: bool,
     /// The lists of users that its expressions ask.
-    pub asked_userlists: weir_config::model::AskedUserlists,
+    pub asked_userlists: weir_model::AskedUserlists,
     /// When its log line is written.
     pub log_timing: crate::log_timing::LogTiming,
     /// Its timeouts, in the form in which its streams have them.

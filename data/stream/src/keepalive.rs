@@ -1,6 +1,6 @@
 //! TCP keep-alive, as `clitcpka-*` and `srvtcpka-*` set it.
 
-use weir_config::model::TcpKeepAlive;
+use weir_model::TcpKeepAlive;
 use weir_sys::option::KeepAlive;
 
 /// The parameters for the kernel; the system's defaults apply to those not set.

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use weir_config::model::{LogLine, Severity};
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{Level, LogMessage, LogSink, Logger, WallTime};
+use weir_model::{LogLine, Severity};
 
 use crate::ending::{By, During};
 use crate::recycle::Lent;

@@ -1,7 +1,7 @@
 //! When a log line is written, as determined by its format.
 
-use weir_config::model::{LogLine, Proxy};
 use weir_expr::{Alias, LogFormat};
+use weir_model::{LogLine, Proxy};
 
 /// When a proxy's line is written.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,10 +8,10 @@
 //! Fetches never compute a hash. Without a verdict they have no value: the client left during the verification, or a rule changed the
 //! credentials after it.
 
-use weir_config::model::{Action, AskedUserlists, Rule};
-use weir_config::password::Verification;
 use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};
+use weir_model::password::Verification;
+use weir_model::{Action, AskedUserlists, Rule};
 use weir_sched::Class;
 
 use crate::deadlines::{Waits, While};

@@ -1,6 +1,6 @@
 //! The PROXY protocol: what clients told with it (`accept-proxy`), and headers for servers (`send-proxy`).
 
-use weir_config::model::ProxyV2Tls;
+use weir_model::ProxyV2Tls;
 use weir_proxy::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::Address;
 use weir_tls::inspect::{Inspected, Party};

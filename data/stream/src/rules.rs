@@ -2,8 +2,8 @@
 
 mod content;
 
-use weir_config::model::{Action, RulesetKind};
 use weir_containers::PooledFuture;
+use weir_model::{Action, RulesetKind};
 
 use crate::actions::{self, ActionResult, EarlyHint, RuleContext, Verdict};
 use crate::ending::{By, During};

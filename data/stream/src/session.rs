@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use weir_backend::ServerKey;
-use weir_config::model::{CloseSpread, Protocol};
 use weir_expr::{SetCondition, Value, VariableId, VariableStore};
+use weir_model::{CloseSpread, Protocol};
 use weir_net::Connection;
 use weir_sched::TaskKey;
 use weir_sys::Address;

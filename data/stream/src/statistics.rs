@@ -2,8 +2,8 @@
 
 mod sender;
 
-use weir_config::model::StatsVerdict;
 use weir_http::Method;
+use weir_model::StatsVerdict;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};
@@ -78,7 +78,7 @@ impl ReplyPhase {
     }
 
     /// `stats http-request` rules, then `stats auth`.
-    fn judge_statistics(&mut self, stats: &weir_config::model::Stats) -> Phase {
+    fn judge_statistics(&mut self, stats: &weir_model::Stats) -> Phase {
         for rule in &stats.http_request {
             if rule.condition.as_ref().is_some_and(|condition| !self.stream.holds(condition)) {
                 continue;
@@ -111,7 +111,7 @@ impl ReplyPhase {
         StreamError::Reply(Ending::new(By::Proxy, During::Request))
     }
 
-    fn statistics_user_known(&self, stats: &weir_config::model::Stats) -> bool {
+    fn statistics_user_known(&self, stats: &weir_model::Stats) -> bool {
         let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
         let Some(credentials) = head.find_known(raw, weir_http::KnownName::Authorization) else {
             return false;

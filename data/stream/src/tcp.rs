@@ -1,7 +1,7 @@
 //! TCP mode: one stream for the whole connection.
 
-use weir_config::model::{Protocol, RulesetKind};
 use weir_containers::PoolBox;
+use weir_model::{Protocol, RulesetKind};
 
 use weir_net::{Connection, Received};
 

@@ -6,10 +6,10 @@
 
 mod sticking;
 
-use weir_config::model::{RulesetKind, Track};
 use weir_containers::{LocalArc, PoolBox};
 use weir_expr::Fetched;
 use weir_expr::table::DataType;
+use weir_model::{RulesetKind, Track};
 use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use weir_config::model::VariableSizes;
 use weir_containers::LocalArc;
+use weir_model::VariableSizes;
 
 /// Limits of the bytes that the variables of each scope take, together with those of the scopes inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

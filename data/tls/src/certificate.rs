@@ -17,7 +17,7 @@ use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use weir_config::model::ExtraFiles;
+use weir_model::ExtraFiles;
 use weir_syntax::{FileKind, SharedFiles};
 use weir_tls_session::OwnCertificate;
 use x509_parser::extensions::GeneralName;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use weir_backend::figures::{BackendFigures, FrontendFigures};
 use weir_backend::{Backend, Positions, Priority, Server};
-use weir_config::model::{Location, Proxy, Timeouts, Userlist};
-use weir_config::password::PasswordHash;
 use weir_expr::Fetched;
 use weir_expr::context::CaptureSide;
 use weir_http::Head;
+use weir_model::password::PasswordHash;
+use weir_model::{Location, Proxy, Timeouts, Userlist};
 use weir_mux::{Message, StreamConnector};
 use weir_net::ConnectionLimit;
 use weir_sys::Address;

@@ -10,10 +10,10 @@ use weir_syntax::{Line, SourceMap, Span, Word};
 
 use crate::address::{is_multipath, server_address};
 use crate::expressions::{Expressions, Notes};
-use crate::model::{Location, Server, ServerSettings};
 use crate::resources::Resources;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::words::{Fault, Parsed, Words};
+use weir_model::{Location, Server, ServerSettings};
 
 /// Reads the words that follow `add server <backend>/<name>`. Its `id` is 0 unless they set one.
 ///

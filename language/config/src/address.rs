@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use weir_syntax::{Span, Word};
 
-use crate::model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddress, ServerPort};
 use crate::words::{Parsed, fault, not_yet};
+use weir_model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddress, ServerPort};
 
 /// A parsed address, before its family and port are checked.
 #[derive(Debug)]

@@ -7,13 +7,15 @@ use std::time::Duration;
 use weir_syntax::{Line, Word};
 
 use crate::address::{datagram_addresses, listen_addresses};
-use crate::model::{
+use crate::numbers::{delay_of, integer, integer_in};
+use crate::rows::DefaultValue::{Described, Written};
+use weir_model::ValueHelp;
+use weir_model::{
     Account, Bind, BindOptions, Level, ListenAddress, Location, Protocol, SeverityOutput, Shards,
     ThreadRange, ThreadSet,
 };
-use crate::numbers::{delay_of, integer, integer_in};
-use crate::rows::DefaultValue::{Described, Written};
-use crate::rows::{Handler, Row, Table, ValueHelp};
+
+use crate::rows::{Handler, Row, Table};
 use crate::tls_words::{ReadTls, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, not_yet, suggesting};
 

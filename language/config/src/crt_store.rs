@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
-use crate::model::{CertificateFiles, CertificateLoad, CertificateStore, Location};
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
+use weir_model::{CertificateFiles, CertificateLoad, CertificateStore, Location};
 
 /// Reads one line of a `crt-store` section.
 pub(crate) type CrtStoreKeyword = fn(&mut CertificateStore, &mut Words<'_>, Location) -> Parsed;

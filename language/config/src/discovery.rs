@@ -8,10 +8,10 @@ use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
 use weir_syntax::{ConditionContext, Diagnostics, Environment, NoFiles, Reader, SourceMap};
 
 use crate::global::{self, GlobalContext};
-use crate::model::{Global, Location};
 use crate::resources::Resources;
 use crate::sections::SECTIONS;
 use crate::world::World;
+use weir_model::{Global, Location};
 
 /// The result of discovery.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ pub fn discover(
 mod tests {
     use super::*;
     use crate::global::GLOBAL_KEYWORDS;
-    use crate::model::MasterWorker;
+    use weir_model::MasterWorker;
     use weir_syntax::StaticFeatures;
 
     fn look(text: &str) -> Discovery {

@@ -15,11 +15,6 @@ use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
 use crate::mailers;
-use crate::model::{
-    CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
-    LogForward, Mailers, Mode, Peers, Proxy, Resolvers, Ring, RulesetKind, ServerStates, StickTable,
-    TraceLine, Userlist,
-};
 use crate::peers::PeersReader;
 use crate::proxy::health_section::HealthcheckReader;
 use crate::proxy::{BindContext, ProxyParser};
@@ -32,6 +27,11 @@ use crate::traces;
 use crate::userlist::UserlistReader;
 use crate::words::{Parsed, Words, fault};
 use crate::world::World;
+use weir_model::{
+    CertificateStore, Config, ErrorMessage, ErrorReplies, ErrorReply, Global, HealthCheck, Location,
+    LogForward, Mailers, Mode, Peers, Proxy, Resolvers, Ring, RulesetKind, ServerStates, StickTable,
+    TraceLine, Userlist,
+};
 
 /// The inputs of parsing.
 #[derive(Clone, Copy)]

@@ -15,12 +15,12 @@ use self::action::ActionTable;
 use self::log_notes::LogNotes;
 use self::order::RuleMemory;
 use crate::expressions::{Expressions, Notes, WrittenReference};
-use crate::model::{
+use crate::resources::Resources;
+use crate::words::Fault;
+use weir_model::{
     Captures, ErrorReply, FilterDirection, Location, Proxy, ProxySection, RulesetKind, Rulesets, Settings,
     StickTable,
 };
-use crate::resources::Resources;
-use crate::words::Fault;
 
 /// A section while it is read.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Draft {
                 stick_rules: Vec::new(),
                 persist_rules: Vec::new(),
                 filters: Vec::new(),
-                filter_sequences: crate::model::FilterSequences::default(),
+                filter_sequences: weir_model::FilterSequences::default(),
                 unpublished: false,
                 force_switch: Vec::new(),
             },
@@ -145,7 +145,7 @@ pub(crate) struct Pending {
     /// `use-server` rules by index, with the name and its place.
     pub(crate) use_server: Vec<(usize, Box<str>, Span)>,
     /// Replies that take a message from an `http-errors` section.
-    pub(crate) replies: Vec<(Arc<crate::model::ErrorSection>, u16, Span)>,
+    pub(crate) replies: Vec<(Arc<weir_model::ErrorSection>, u16, Span)>,
     /// `capture ... id` of rules: for a response, the slot, the place.
     pub(crate) capture_ids: Vec<(bool, u32, Span)>,
     /// `filter-sequence` lines: the direction, the list and its place.

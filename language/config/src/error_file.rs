@@ -5,7 +5,7 @@
 
 use weir_expr::literal::is_token_byte;
 
-use crate::model::{ErrorField, ErrorResponse};
+use weir_model::{ErrorField, ErrorResponse};
 
 /// The response in a file; none in an empty one.
 ///

@@ -9,9 +9,9 @@ use weir_expr::{
 };
 use weir_syntax::{Diagnostic, Severity, Span, Word};
 
-use crate::model::{Location, LogLine, LogLineKind};
 use crate::resources::Resources;
 use crate::words::{Fault, Parsed, Words, fault};
+use weir_model::{Location, LogLine, LogLineKind};
 
 /// Parses expressions at a line.
 #[derive(Clone, Copy)]

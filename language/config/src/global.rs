@@ -1,7 +1,7 @@
 //! The `global` section: settings of the whole process (manual, section "Global parameters").
 //!
 //! [`GLOBAL_KEYWORDS`] holds one row for each word, grouped by subject in the files below; each fills a field of
-//! [`crate::model::Global`]. There may be several `global` sections: they add up.
+//! [`weir_model::Global`]. There may be several `global` sections: they add up.
 
 mod client;
 mod context;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
-use crate::model::{ErrorReplies, ErrorReply, Location};
 use crate::reply::read_error_file;
 use crate::resources::Resources;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, prefixed};
+use weir_model::{ErrorReplies, ErrorReply, Location};
 
 /// Every `http-errors` section by name.
 #[derive(Debug, Default)]

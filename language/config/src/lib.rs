@@ -1,23 +1,21 @@
-//! The typed configuration: what the sections and keywords of a file mean, ready to use.
+//! The parser of configurations: what the sections and keywords of a file mean, ready to use.
 //!
 //! Lines come from `weir-syntax`, expressions from `weir-expr`; this crate knows the keywords. Each keyword is a row
 //! (name, arguments, where it makes sense, help, example, the function that reads it) next to the code that it
-//! drives, and each row fills a field of the [`model`]. All faults of a file are collected as diagnostics with the
+//! drives, and each row fills a field of the model (`weir-model`). All faults of a file are collected as diagnostics with the
 //! exact words; a word that the language has and weir does not have yet is an error, never ignored. The rows of actions
 //! and of fetches come from the crate that runs them.
 //!
 //! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved at
 //! start by other crates, and nothing here runs traffic. Begin with [`parse`], which gives a
-//! [`model::Config`].
+//! [`weir_model::Config`].
 
 mod added;
 pub mod address;
 pub mod bind;
 pub mod features;
 pub mod files;
-pub mod model;
 pub mod numbers;
-pub mod password;
 mod peers;
 pub mod proxy;
 pub mod rows;

@@ -3,13 +3,13 @@
 use weir_syntax::{Diagnostic, Diagnostics, Line, Span};
 
 use crate::bind::{read_bind, read_datagram_bind};
-use crate::model::{HostStrategy, Location, LogForward};
 use crate::numbers::{delay_of, integer};
 use crate::proxy::read_log_target_words;
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, is_name_character, same_section};
+use weir_model::{HostStrategy, Location, LogForward};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -210,7 +210,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::document::tests::{check, parse_text};
-    use crate::model::{HostStrategy, LogForward};
+    use weir_model::{HostStrategy, LogForward};
 
     #[test]
     fn a_section_with_everything() {

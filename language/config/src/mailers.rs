@@ -3,12 +3,12 @@
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::address::{refuse_multipath, server_address};
-use crate::model::{Location, MAIL_TIMEOUT, Mailer, Mailers, ServerAddress, ServerPort};
 use crate::numbers::delay_of;
 use crate::rows::DefaultValue::Written;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, same_section};
+use weir_model::{Location, MAIL_TIMEOUT, Mailer, Mailers, ServerAddress, ServerPort};
 
 /// Reads one line of a `mailers` section.
 pub(crate) type MailersKeyword = fn(&mut Mailers, &mut Words<'_>) -> Parsed;

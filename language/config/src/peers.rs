@@ -9,10 +9,6 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 use crate::address::{is_multipath, listen_addresses, server_address};
 use crate::bind::{read_bind_options, read_bind_with};
 use crate::expressions::{Expressions, Notes};
-use crate::model::{
-    Bind, BindOptions, ListenAddress, Location, Peer, Peers, ServerAddress, ServerPort, ServerSettings,
-    StickTable,
-};
 use crate::numbers::integer_in;
 use crate::proxy::read_log_target_words;
 use crate::resources::Resources;
@@ -25,6 +21,10 @@ use crate::server::{
 };
 use crate::table::read_table;
 use crate::words::{Parsed, Words, fault, is_name_character, not_yet};
+use weir_model::{
+    Bind, BindOptions, ListenAddress, Location, Peer, Peers, ServerAddress, ServerPort, ServerSettings,
+    StickTable,
+};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl PeersReader {
             shards: 0,
             peers: Vec::new(),
             bind: None,
-            log_targets: crate::model::LogTargets::default(),
+            log_targets: weir_model::LogTargets::default(),
         };
         Ok(PeersReader {
             section,

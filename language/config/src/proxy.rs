@@ -50,11 +50,11 @@ use crate::draft::{
 };
 use crate::expressions::WrittenReference;
 use crate::global::GLOBAL_KEYWORDS;
-use crate::model::{Location, LogTarget, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets};
 use crate::resources::Resources;
 use crate::rows::{Handler, Row};
 use crate::sections::nearest_phrase;
 use crate::words::{Fault, Parsed, Words, fault, is_name_character, not_yet, suggesting};
+use weir_model::{Location, LogTarget, Proxy, ProxyIndex, ProxySection, RulesetKind, Rulesets};
 
 /// Reads the proxy sections of a configuration.
 pub struct ProxyParser<'r> {

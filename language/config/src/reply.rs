@@ -7,8 +7,8 @@ use weir_syntax::{Span, Word, error_text};
 
 use crate::draft::LineContext;
 use crate::error_file;
-use crate::model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, ReplyHeader};
 
 /// Differences between the words that take replies.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,6 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 
 use crate::address::{is_multipath, name_server_address};
 use crate::expressions::{Expressions, Notes};
-use crate::model::{Location, NameServer, Resolvers, ServerSettings};
 use crate::numbers::{delay_of, integer_in};
 use crate::resources::Resources;
 use crate::ring::needs_a_stream;
@@ -20,6 +19,7 @@ use crate::server::{
     ServerLine, ServerLineKind, check_server_name, is_about_connecting, read_server_options,
 };
 use crate::words::{Parsed, Words, fault, is_name_character};
+use weir_model::{Location, NameServer, Resolvers, ServerSettings};
 
 /// Reads the lines of a section.
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line};
 
 use crate::address::{is_multipath, server_address};
 use crate::expressions::{Expressions, Notes};
-use crate::model::{Location, LogHeader, ProxyV2Tls, Ring, RingServer, ServerSettings, TransparentSource};
 use crate::numbers::{delay_of, size_of};
 use crate::resources::Resources;
 use crate::rows::DefaultValue::{Described, Written};
@@ -16,6 +15,7 @@ use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, read_server_options, too_large};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Location, LogHeader, ProxyV2Tls, Ring, RingServer, ServerSettings, TransparentSource};
 
 /// Reads the lines of a section.
 #[derive(Debug)]
@@ -263,7 +263,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::document::tests::{check, parse_text};
-    use crate::model::{Framing, LogAddress, LogHeader};
+    use weir_model::{Framing, LogAddress, LogHeader};
 
     #[test]
     fn a_ring_with_everything() {

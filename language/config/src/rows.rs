@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use weir_model::ValueHelp;
 
 use weir_syntax::{Line, did_you_mean};
 
@@ -39,10 +40,6 @@ pub enum DefaultValue {
     /// The part of a sentence that says it, where the default depends on something else.
     Described(&'static str),
 }
-
-/// A value with its placeholders in angle brackets, and its effect. A test writes each value on a line and reads it, so
-/// that no refused value is listed.
-pub type ValueHelp = (&'static str, &'static str);
 
 /// How a word is read.
 #[derive(Clone, Copy, Debug)]

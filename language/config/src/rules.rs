@@ -19,15 +19,15 @@ pub(crate) use redirect::read_redirect;
 
 use crate::draft::order::Step;
 use crate::draft::{ConditionList, LineContext, Section};
-use crate::model::{ProxySection, Rule, RulesetKind};
 use crate::numbers::delay_of;
 use crate::rows::{Handler, Row};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, prefixed, suggesting};
+use weir_model::{ProxySection, Rule, RulesetKind};
 
 /// The sets in which actions stand.
 pub mod sets {
     use super::RulesetSet;
-    use crate::model::RulesetKind::*;
+    use weir_model::RulesetKind::*;
 
     /// All rulesets of `tcp-request` and `tcp-response`.
     pub const TCP: RulesetSet =

@@ -15,13 +15,13 @@ use weir_syntax::{Diagnostic, Layout, Span, Word};
 use crate::address::{is_multipath, proxy_address};
 use crate::bind::{PROTOCOLS, protocol};
 use crate::expressions::Expressions;
-use crate::model::{Framing, HashKey, InitialAddress, Ring, ServerSettings, SocksProxy, WebSocket};
 use crate::numbers::{delay_of, integer_in, size_of};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::{Handler, Row, Table};
 use crate::source::read_source;
 use crate::tls_words::{ReadTls, protocols, tls_rows};
 use crate::words::{Fault, LineFaults, Parsed, Words, fault, is_name_character, not_yet, suggesting};
+use weir_model::{Framing, HashKey, InitialAddress, Ring, ServerSettings, SocksProxy, WebSocket};
 
 /// A server line while it is read.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! `source`: the source address of connections to servers.
 
 use crate::address::source_address;
-use crate::model::{Source, TransparentSource};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Source, TransparentSource};
 
 /// Reads `<address>[:<port>[-<port>]]` and the words that belong to it.
 pub(crate) fn read_source(words: &mut Words<'_>) -> Parsed<Source> {

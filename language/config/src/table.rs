@@ -3,9 +3,9 @@
 use weir_expr::table::{DataKind, DataType, Declaration, KeyType, ServerKeyKind, Stored};
 use weir_syntax::{Diagnostic, Line, Word};
 
-use crate::model::{Location, StickTable};
 use crate::numbers::{delay_of, integer_in};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Location, StickTable};
 
 /// Reads everything after the table's name. `keyword` is what the line begins with.
 pub(crate) fn read_table(

@@ -11,11 +11,11 @@ use weir_expr::{
 };
 use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
 
-use crate::model::{
-    ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
-};
 use crate::proxy::{BindContext, ProxyParser};
 use crate::resources::Resources;
+use weir_model::{
+    ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
+};
 
 /// The files that the tests can read.
 pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);

@@ -2,10 +2,10 @@
 
 use weir_syntax::Diagnostic;
 
-use crate::model::{TlsOptions, TlsVersion};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault, not_yet};
+use weir_model::{TlsOptions, TlsVersion};
 
 /// Reads the arguments of a word into the options of either line.
 pub(crate) type ReadTls = fn(&mut TlsOptions, &mut Words<'_>) -> Parsed;

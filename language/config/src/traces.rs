@@ -2,9 +2,9 @@
 
 use weir_syntax::{Diagnostic, Diagnostics, Line};
 
-use crate::model::{Location, TraceLine};
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Location, TraceLine};
 
 /// Reads one line of the section.
 pub(crate) type TracesKeyword = fn(&mut Vec<TraceLine>, Location, &mut Words<'_>) -> Parsed;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 
-use crate::model::{User, Userlist};
-use crate::password::{HashError, Password, PasswordHash};
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, none_of};
+use weir_model::password::{HashError, Password, PasswordHash};
+use weir_model::{User, Userlist};
 
 /// Reads the lines of a `userlist` section.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
 use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::mailers::MAILERS_KEYWORDS;
-use crate::model::RulesetKind;
 use crate::peers::PEERS_KEYWORDS;
 use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
 use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
@@ -22,8 +21,11 @@ use crate::sections::SECTIONS;
 use crate::server::SERVER_OPTIONS;
 use crate::traces::TRACES_KEYWORDS;
 use crate::userlist::USERLIST_KEYWORDS;
+use weir_model::RulesetKind;
 
-pub use crate::rows::{DefaultValue, ValueHelp};
+pub use weir_model::ValueHelp;
+
+pub use crate::rows::DefaultValue;
 
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -355,8 +357,8 @@ mod tests {
     use weir_expr::table::DataType;
 
     use super::*;
-    use crate::model::RetryOn;
     use crate::testing::actions::ACTIONS;
+    use weir_model::RetryOn;
 
     #[test]
     fn every_word_says_what_it_is_for() {

@@ -3,7 +3,7 @@
 use weir_syntax::{Diagnostic, Layout, Line};
 pub use weir_syntax::{Span, Word};
 
-use crate::model::Location;
+use weir_model::Location;
 
 /// The error of a line. Boxed, because nearly every parser can return one and errors are rare.
 pub type Fault = Box<Diagnostic>;

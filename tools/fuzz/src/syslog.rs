@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use weir_config::model::HostStrategy;
 use weir_events::calendar::{DateCache, utc};
 use weir_events::logger::{LogAddress, LogTarget};
 use weir_events::relay::write_relayed;
 use weir_events::{Facility, Level, LogFormat, Relayed, WallTime};
+use weir_model::HostStrategy;
 use weir_syslog::{Framed, Framer, Message, Refusal, Shape};
 
 /// The longest message of a stream here: long enough for headers, short enough to be exceeded.

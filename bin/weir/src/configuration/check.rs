@@ -2,7 +2,7 @@
 
 use weir_config::Outcome;
 use weir_config::files::load_sources;
-use weir_config::model::Config;
+use weir_model::Config;
 use weir_syntax::{Diagnostics, Severity, SourceMap};
 
 use super::{Disk, environment, listens, looked_up, parse, with_arguments};

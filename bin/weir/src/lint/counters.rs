@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_config::model::StickTable;
 use weir_expr::table::DataType;
+use weir_model::StickTable;
 
 use super::{Subject, with_sections};
 use crate::findings::Finding;

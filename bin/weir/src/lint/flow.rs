@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_config::model::{BackendTarget, Location, Proxy, RulesetKind};
+use weir_model::{BackendTarget, Location, Proxy, RulesetKind};
 use weir_syntax::Word;
 
 use super::{Subject, finding_at};

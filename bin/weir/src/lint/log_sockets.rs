@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-use weir_config::model::{LogAddress, LogTarget};
+use weir_model::{LogAddress, LogTarget};
 
 use super::{Subject, finding_at};
 use crate::findings::Finding;

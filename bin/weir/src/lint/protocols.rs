@@ -1,6 +1,6 @@
 //! Names of ALPN that no client and no server of HTTP knows: the connection then speaks HTTP/1, or none of the names is chosen.
 
-use weir_config::model::Mode;
+use weir_model::Mode;
 
 use super::{Subject, with_sections};
 use crate::findings::Finding;

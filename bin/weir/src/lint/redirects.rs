@@ -1,6 +1,6 @@
 //! Redirections to HTTPS that a client on HTTPS gets again.
 
-use weir_config::model::{Proxy, RulesetKind};
+use weir_model::{Proxy, RulesetKind};
 use weir_syntax::{Line, Word};
 
 use super::{Subject, finding_at};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use weir_config::model::{Level, ListenAddress};
+use weir_model::{Level, ListenAddress};
 use weir_syntax::{FileId, Line};
 use weir_sys::file;
 

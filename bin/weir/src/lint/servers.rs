@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_config::model::{
+use weir_model::{
     BackendTarget, Bind, Chroot, CookieMode, Host, ListenAddress, Mode, Proxy, Rule, RulesetKind, Server,
     ServerAddress, ServerPort,
 };

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use weir_config::model::{BackendTarget, Config, ConnectionMode, Mode, Proxy};
+use weir_model::{BackendTarget, Config, ConnectionMode, Mode, Proxy};
 
 use super::finding_at;
 use crate::findings::Finding;

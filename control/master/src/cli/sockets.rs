@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_cli::{Level, SeverityOutput};
-use weir_config::model::{self, Bind};
+use weir_model::Bind;
 use weir_net::{
     Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, PlacedSocket, Placement,
     listener,
@@ -54,14 +54,14 @@ impl MasterSockets {
             let client = |address| Client {
                 address,
                 level: match bind.options.level {
-                    Some(model::Level::User) => Level::User,
-                    Some(model::Level::Operator) => Level::Operator,
-                    Some(model::Level::Admin) | None => Level::Admin,
+                    Some(weir_model::Level::User) => Level::User,
+                    Some(weir_model::Level::Operator) => Level::Operator,
+                    Some(weir_model::Level::Admin) | None => Level::Admin,
                 },
                 severity_output: match bind.options.severity_output {
-                    model::SeverityOutput::None => SeverityOutput::None,
-                    model::SeverityOutput::Number => SeverityOutput::Number,
-                    model::SeverityOutput::String => SeverityOutput::Text,
+                    weir_model::SeverityOutput::None => SeverityOutput::None,
+                    weir_model::SeverityOutput::Number => SeverityOutput::Number,
+                    weir_model::SeverityOutput::String => SeverityOutput::Text,
                 },
                 worker: None,
             };

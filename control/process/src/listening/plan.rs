@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::HashMap;
-use weir_config::model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
+use weir_model::{Shards, SocketOwnership, ThreadRange, ThreadSet};
 
 /// Every socket of the instance and of the runtime API. `None` for an impossible setting, which was printed.
 pub(super) fn wanted<'w>(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_assemble::{LivePeers, LiveTls, RingFiles};
-use weir_config::model::Global;
+use weir_model::Global;
 use weir_net::HandedOver;
 use weir_observe::CliSocket;
 use weir_observe::messages::Messages;

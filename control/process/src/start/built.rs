@@ -4,7 +4,7 @@ use weir_assemble::{
     BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, Options, PeersPlan, RelayListeners, RingFiles,
     SavedStates, SystemResolver,
 };
-use weir_config::model::{Config, Resolvers};
+use weir_model::{Config, Resolvers};
 use weir_observe::files::SystemFiles;
 use weir_observe::{ProcessRecord, RecordedLimits};
 use weir_stream::instance::{Identity, Instance};

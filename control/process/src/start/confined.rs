@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use weir_assemble::{LiveNames, LivePeers, LiveTls};
 use weir_backend::News;
-use weir_config::model::AcceptedFamilies;
 use weir_events::LogSink;
+use weir_model::AcceptedFamilies;
 use weir_observe::{CheckedProcess, Live, OcspUpdates, Page, ProcessRecord, WeakLive};
 use weir_stream::instance::{Hooks, Instance};
 use weir_sys::process as system;

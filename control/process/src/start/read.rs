@@ -1,6 +1,6 @@
 //! The first steps: limits and identity are checked, then the process leaves the shell.
 
-use weir_config::model::{Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig};
+use weir_model::{Config, Global, ListenAddress, LogForward, MAX_THREADS, Proxy as ProxyConfig};
 use weir_observe::messages::{Messages, Verbosity};
 use weir_sys::process as system;
 use weir_sys::signal::SignalReader;

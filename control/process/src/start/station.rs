@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_assemble::{LiveTls, RelayWay};
-use weir_config::model::{Global, Tuning};
 use weir_events::calendar::ZoneOffset;
 use weir_events::{LogIdentity, Logger};
 use weir_expr::pattern::regex::{budget, limit};
 use weir_logs::relay::{self, StreamAcceptor};
+use weir_model::{Global, Tuning};
 use weir_observe::{Live, ocsp_updates, pattern_care, pulse, work_target};
 use weir_peers::PeerAcceptor;
 use weir_sched::Runtime;
@@ -92,8 +92,8 @@ impl Station {
     fn new(live: Live, lifecycle: &Arc<Lifecycle>, global: &Global, workers: usize) -> Self {
         let hostname = &live.instance.identity.hostname;
         let hostname = global.log_host_name.as_ref().map(|name| match name {
-            weir_config::model::SentHostName::Own => hostname.clone(),
-            weir_config::model::SentHostName::Named(name) => name.to_string(),
+            weir_model::SentHostName::Own => hostname.clone(),
+            weir_model::SentHostName::Named(name) => name.to_string(),
         });
         bound_regular_expressions(&global.tuning);
         weir_events::size_datagram_sockets(global.tuning.datagram_send_buffer.unwrap_or(0));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_config::model::Location;
+use weir_model::Location;
 use weir_net::Clock;
 use weir_syntax::{FileKind, SharedFiles};
 use weir_tls::clock::TimeProvider;

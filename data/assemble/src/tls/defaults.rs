@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::{ChainFolder, Global, GlobalTls, Location, PassphraseProgram, TlsDefaults};
+use weir_model::{ChainFolder, Global, GlobalTls, Location, PassphraseProgram, TlsDefaults};
 use weir_syntax::SharedFiles;
 use weir_sys::child::Exit;
 use weir_sys::program::{Invocation, OutputError, output};

@@ -1,6 +1,6 @@
 //! Who says an option: a line of a certificate list, its `bind` line or a `server` line, or the global section.
 
-use weir_config::model::{LineDefaults, Location, TlsDefaults, TlsOptions, TlsVersion};
+use weir_model::{LineDefaults, Location, TlsDefaults, TlsOptions, TlsVersion};
 
 /// A line that speaks TLS, and what it says itself.
 #[derive(Clone, Copy)]

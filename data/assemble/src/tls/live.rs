@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weir_config::model::{Bind, CertificateSource, Location, Proxy, Server, ServerTls};
+use weir_model::{Bind, CertificateSource, Location, Proxy, Server, ServerTls};
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::ocsp::{CertId, Response};
@@ -355,7 +355,7 @@ impl LiveTls {
         let mut state = self.state();
         let name = &*state.list_name(name);
         let lines = state.builder.lists.get(name)?.clone();
-        let options = weir_config::model::TlsOptions::default();
+        let options = weir_model::TlsOptions::default();
         let shown = lines.iter().filter_map(|line| {
             let parsed = state.builder.parse_line(name, line, &options).ok()?;
             Some(ListLine {
@@ -656,7 +656,7 @@ impl TlsState {
         let number = lines.last().map_or(0, |line| line.number) + 1;
         let line =
             ListedLine { number, text: line.into(), is_path: self.builder.certificates.contains_key(line) };
-        let parsed = self.builder.parse_line(list, &line, &weir_config::model::TlsOptions::default());
+        let parsed = self.builder.parse_line(list, &line, &weir_model::TlsOptions::default());
         let name = parsed.map_err(ListRefusal::Unfit)?.path;
         match self.builder.certificates.get(&name) {
             None => return Err(ListRefusal::UnknownCertificate),
@@ -700,7 +700,7 @@ impl TlsState {
         if !self.builder.certificates.contains_key(name) {
             return Err(ListRefusal::UnknownCertificate);
         }
-        let options = weir_config::model::TlsOptions::default();
+        let options = weir_model::TlsOptions::default();
         let base = self.builder.defaults.global.certificate_base.clone();
         let names_it = |line: &&ListedLine| {
             let parsed = self.builder.parse_line(list, line, &options);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use weir_config::model::{self, Location, ServerTls, TlsOptions, TlsVerify};
+use weir_model::{Location, ServerTls, TlsOptions, TlsVerify};
 use weir_net::Clock;
 use weir_tls::clock::TimeProvider;
 use weir_tls::ocsp::{CertId, Response};
@@ -32,7 +32,7 @@ struct Renewal {
 }
 
 impl Renewals {
-    pub fn of(global: &model::Global) -> Self {
+    pub fn of(global: &weir_model::Global) -> Self {
         let said = &global.ocsp_updates;
         Renewals { of_all: said.of_all, disabled: said.disabled, known: BTreeMap::new() }
     }
@@ -135,7 +135,7 @@ impl TlsBuilder {
 
     /// Makes what requests of the process itself need for TLS, where somebody may send some. Without a word about it, what cannot be
     /// loaded leaves them without TLS.
-    pub fn prepare_client(&mut self, global: &model::Global) {
+    pub fn prepare_client(&mut self, global: &weir_model::Global) {
         let said = &global.client;
         let is_wanted = said.tls_at.is_some() || self.renewals.known.values().any(|renewal| renewal.wanted);
         if !is_wanted {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{self, Location, ServerTls, TlsOptions, TlsVerify};
 use weir_expr::context::DetachedContext;
 use weir_expr::{EvaluationPoint, SampleType, Value};
+use weir_model::{Location, ServerTls, TlsOptions, TlsVerify};
 use weir_net::LinkTls;
 use weir_tls::settings::{Reuse, client_config};
 use weir_tls::verify::{Authorities, Ignored, NameCheck, Verifier};
@@ -17,7 +17,7 @@ use super::{TlsBuilder, based};
 
 impl TlsBuilder {
     /// The TLS settings of a proxy's servers; empty where none uses TLS.
-    pub fn servers(&mut self, proxy: &model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
+    pub fn servers(&mut self, proxy: &weir_model::Proxy) -> Vec<Option<Arc<LiveUpstream>>> {
         let upstreams: Vec<_> = proxy.servers.iter().map(|server| self.server(proxy, server)).collect();
         if upstreams.iter().all(Option::is_none) { Vec::new() } else { upstreams }
     }
@@ -25,8 +25,8 @@ impl TlsBuilder {
     /// The TLS settings of a server; none where neither its traffic nor its checks use TLS, or for a fault, which is recorded.
     pub(super) fn server(
         &mut self,
-        proxy: &model::Proxy,
-        server: &model::Server,
+        proxy: &weir_model::Proxy,
+        server: &weir_model::Server,
     ) -> Option<Arc<LiveUpstream>> {
         let carries_traffic = server.settings.tls.as_ref().is_some_and(|tls| tls.enabled);
         let may_carry_traffic = server.settings.tls.as_ref().is_some_and(|tls| tls.may_be_enabled);
@@ -57,7 +57,7 @@ impl TlsBuilder {
     pub fn log_server(
         &mut self,
         subject: String,
-        settings: &model::ServerSettings,
+        settings: &weir_model::ServerSettings,
         at: &Location,
     ) -> Option<LinkTls> {
         let tls = Arc::clone(settings.tls.as_ref().filter(|tls| tls.enabled)?);
@@ -87,7 +87,7 @@ impl TlsBuilder {
     }
 
     /// Whether health checks of a server use TLS at some point, by the server's line or by a rule.
-    fn checks_need_tls(&self, proxy: &model::Proxy, server: &model::Server) -> bool {
+    fn checks_need_tls(&self, proxy: &weir_model::Proxy, server: &weir_model::Server) -> bool {
         let said = &server.settings.check;
         let by_rule = match &said.section {
             Some(section) => self.secure_sections.contains(section),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion};
+use weir_model::{IgnoredErrors, Location, TlsOptions, TlsVerify, TlsVersion};
 use weir_net::Clock;
 use weir_tls::rustls::{NamedGroup, SignatureScheme, SupportedCipherSuite};
 use weir_tls::verify::{Ignored, NameCheck, Verifier};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_config::CrtListLine;
-use weir_config::model::{CertificateFiles, CertificateStore, Location, Proxy};
+use weir_model::{CertificateFiles, CertificateStore, Location, Proxy};
 use weir_tls::{Certificate, CertificatePaths};
 
 use super::{ListedLine, TlsBuilder, based};

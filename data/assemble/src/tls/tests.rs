@@ -3,13 +3,11 @@
 use weir_config::vocabulary::{DefaultValue, WordPlace, words};
 use weir_stream::actions::ACTIONS;
 
-use super::*;
-
 /// The sentences about numbers.
 #[test]
 fn defaults_are_what_the_manual_tells() {
-    let updates = model::OcspUpdates::default();
-    let tls = model::GlobalTls::default();
+    let updates = weir_model::OcspUpdates::default();
+    let tls = weir_model::GlobalTls::default();
     let words = words(&ACTIONS);
     for (name, value) in [
         ("tune.ssl.cachesize", tls.sessions.into()),

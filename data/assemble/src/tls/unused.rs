@@ -1,6 +1,6 @@
 //! What `bind` lines without `ssl` name: nothing of it is used, and a mistake in it is one here, too.
 
-use weir_config::model::{Bind, BindTls, CertificateSource, Location, TlsOptions};
+use weir_model::{Bind, BindTls, CertificateSource, Location, TlsOptions};
 
 use super::TlsBuilder;
 

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use weir_config::model::{OnError, ServerPort};
+use weir_model::{OnError, ServerPort};
 
 use super::followers::apply_lead;
 use super::{Backend, wake_all};

@@ -1,7 +1,7 @@
 //! Thousands of servers that go down and come back all the time.
 
 use std::sync::Arc;
-use weir_config::model::InitialState;
+use weir_model::InitialState;
 
 use super::Backend;
 use crate::health::{CheckKind, CheckRules, CheckStatus, Finding};

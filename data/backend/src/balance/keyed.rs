@@ -9,7 +9,7 @@ use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
 use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
 use crate::settings::BackendSettings;
-use weir_config::model::{HashMethod, PreserveAffinity};
+use weir_model::{HashMethod, PreserveAffinity};
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
     decl: AlgorithmDecl::new(&["source", "uri", "url_param", "hdr", "rdp-cookie", "hash", "log-hash"])

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_config::model::HashKey;
+use weir_model::HashKey;
 
 use super::{Farm, Member};
 use crate::address::ServerAddress;
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::balance::fixture::{farm, members, members_with};
     use crate::hash::hash;
-    use weir_config::model::{HashFunction, HashMethod, HashType};
+    use weir_model::{HashFunction, HashMethod, HashType};
 
     use crate::settings::ServerSettings;
     use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! Observations of a server's traffic (manual, "observe").
 
-use weir_config::model::OnError;
+use weir_model::OnError;
 
 /// An observation of one connection or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

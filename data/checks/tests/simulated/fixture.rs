@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use weir_config::model::InitialState;
+use weir_model::InitialState;
 
 use weir_backend::{
     Backend, BackendSettings, CheckKind, CheckRules, CheckStatus, News, OperationalState, Server,
     ServerAddress, ServerKey, ServerSettings,
 };
 use weir_checks::{CheckLoad, CheckPlan, Checks, Dial, IdleConnection, Intervals, ProcessView, Timings};
-use weir_config::model::Userlist;
 use weir_expr::{LogFormat, Lookup, ProcessFacts, SetCondition, TimeZone, Value, VariableId};
+use weir_model::Userlist;
 use weir_sched::simulate::network::SimulatedNetwork;
 use weir_sched::{Class, Kind, now, sleep_until, spawn};
 use weir_sys::Address;

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use weir_config::model::InitialState;
+use weir_model::InitialState;
 
 use weir_backend::{CheckRules, CheckStatus};
 use weir_checks::{CheckLoad, CheckPlan, Intervals, Script, Timings};
-use weir_config::model::{CheckMethod, CheckScripts, HttpRequest};
+use weir_model::{CheckMethod, CheckScripts, HttpRequest};
 use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
 use weir_sched::{activity, yield_now};
 use weir_sys::Address;

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use weir_config::model::HostStrategy;
 use weir_events::{Logger, NewHost, Relayed, RelayedDate};
+use weir_model::HostStrategy;
 use weir_sys::Address;
 use weir_syslog::{Message, Shape, Stamp};
 

@@ -1,10 +1,10 @@
 //! Actions that end a ruleset, most of them with a response of the proxy.
 
-use weir_config::model::{ActionFacts, Protocol, Redirect, RedirectKind, Reply, RulesetKind, Visit};
 use weir_config::rows::DefaultValue::Described;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_containers::PooledFuture;
+use weir_model::{ActionFacts, Protocol, Redirect, RedirectKind, Reply, RulesetKind, Visit};
 use weir_sched::Descriptor;
 use weir_sys::option;
 

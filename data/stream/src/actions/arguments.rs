@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::Visit;
 use weir_config::numbers::delay_of;
 use weir_config::rules::ActionContext;
 use weir_config::words::{Parsed, Words};
 use weir_expr::{Expr, FormatOptions, LogFormat};
+use weir_model::Visit;
 
 use crate::stream::Stream;
 

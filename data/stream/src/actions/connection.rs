@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use weir_config::model::{Action, ActionFacts, RulesetKind, Visit};
 use weir_config::numbers::prefixed_integer;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_expr::{Expr, SampleType, Value};
+use weir_model::{Action, ActionFacts, RulesetKind, Visit};
 use weir_sys::option;
 
 use super::arguments::{Number, at_digit};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{RulesetKind, Visit};
 use weir_config::numbers::integer_in;
 use weir_config::rules::{ActionContext, MAX_CAPTURE, action, sets};
 use weir_config::words::{Parsed, Word, Words, fault};
@@ -11,6 +10,7 @@ use weir_expr::pattern::regex::{self, Groups, Regex};
 use weir_expr::{Expr, FormatOptions, LogFormat};
 use weir_http::values::Values;
 use weir_http::{Method, NoRoom, Version, status, uri};
+use weir_model::{RulesetKind, Visit};
 use weir_mux::Message;
 
 use super::{ActionResult, Row, RuleContext, StreamAction};

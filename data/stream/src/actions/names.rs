@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::{ActionFacts, Visit};
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_containers::PooledFuture;
 use weir_expr::{Context as _, Expr, SetCondition, Value, VariableId};
+use weir_model::{ActionFacts, Visit};
 
 use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{Waits, While};

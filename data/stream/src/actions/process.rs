@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_backend::Priority;
-use weir_config::model::{RulesetKind, Severity, Visit};
 use weir_config::numbers::{delay_of, integer_in, size_of};
 use weir_config::rows::DefaultValue::Described;
-use weir_config::rows::ValueHelp;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault, not_yet};
 use weir_containers::PooledFuture;
 use weir_expr::Expr;
+use weir_model::ValueHelp;
+use weir_model::{RulesetKind, Severity, Visit};
 
 use super::arguments::{Delay, Number, Size, at_digit};
 use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};

@@ -1,10 +1,10 @@
 //! Actions on entries of stick-tables: `track-sc*`, and changes to tracked entries.
 
-use weir_config::model::{ActionFacts, Track, Visit};
 use weir_config::numbers::integer_in;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_expr::table::DataType;
+use weir_model::{ActionFacts, Track, Visit};
 
 use super::arguments::{Number, at_digit};
 use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};

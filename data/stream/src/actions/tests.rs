@@ -1,9 +1,9 @@
 //! The language of actions: each row is read with its example, faults have their texts, and values arrive.
 
-use weir_config::model::{Proxy, RulesetKind};
 use weir_config::rows::Handler;
 use weir_config::{Inputs, parse};
 use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
+use weir_model::{Proxy, RulesetKind};
 use weir_syntax::{Environment, NoFiles, Severity, SourceMap, StaticFeatures};
 
 use super::answers::Deny;

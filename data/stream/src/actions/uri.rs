@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{Action, ActionFacts, Visit};
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_expr::pattern::regex::{self, Regex};
 use weir_expr::{FormatOptions, LogFormat};
 use weir_http::Method;
 use weir_http::normalize::{BrokenSequence, Normalizer};
+use weir_model::{Action, ActionFacts, Visit};
 
 use super::arguments::only_format;
 use super::{ActionResult, Row, RuleContext, StreamAction};

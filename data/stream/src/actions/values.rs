@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use weir_config::model::{Action, Visit};
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Word, fault};
 use weir_expr::pattern::{PatternSet, Selector, SetError};
 use weir_expr::{Context as _, Expr, Fetched, FormatOptions, LogFormat, SetCondition, Value, VariableId};
+use weir_model::{Action, Visit};
 
 use super::{ActionResult, Row, RuleContext, StreamAction};
 use crate::stream::Stream;

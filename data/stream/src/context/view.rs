@@ -4,9 +4,9 @@ use std::cell::Ref;
 use std::sync::Arc;
 
 use weir_backend::Server;
-use weir_config::model::{Location, RulesetKind, Timeouts};
-use weir_config::password::PasswordHash;
 use weir_expr::context::CaptureSide;
+use weir_model::password::PasswordHash;
+use weir_model::{Location, RulesetKind, Timeouts};
 use weir_mux::{Message, ReadHead, StreamConnector};
 use weir_sys::Address;
 use weir_tables::Table;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use weir_config::model::{FilterDirection, TraceFilter};
+use weir_model::{FilterDirection, TraceFilter};
 use weir_mux::{Failed, Filter, FilterOutput, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 

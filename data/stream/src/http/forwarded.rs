@@ -4,9 +4,9 @@
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-use weir_config::model::{Forwarded, ForwardedValue};
 use weir_expr::{Expr, Value};
 use weir_http::NoRoom;
+use weir_model::{Forwarded, ForwardedValue};
 
 use crate::ending::{By, During, Ending};
 use crate::instance::Proxy;
@@ -33,7 +33,7 @@ impl ExchangePhase {
             self.stream.request.message.head.add(b"early-data", b"1")?;
         }
         let (frontend, backend): (&Proxy, &Proxy) = (&self.stream.frontend, &self.stream.backend);
-        fn of(proxy: &Proxy) -> &weir_config::model::Options {
+        fn of(proxy: &Proxy) -> &weir_model::Options {
             &proxy.config.settings.options
         }
         if let Some(option) = of(backend).forward_for.as_ref().or(of(frontend).forward_for.as_ref()) {

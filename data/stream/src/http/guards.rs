@@ -1,7 +1,7 @@
 //! Guards on messages that options ask for: header names of requests, cacheable responses that set cookies.
 
-use weir_config::model::RestrictHeaderNames;
 use weir_http::{Flags, KnownName};
+use weir_model::RestrictHeaderNames;
 
 use crate::caching::Caching;
 use crate::counters::Event;

@@ -1,7 +1,7 @@
 //! Rules on the response.
 
-use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
+use weir_model::RulesetKind;
 
 use crate::rules::RulesetResult;
 use crate::stream::phases::ResponsePhase;

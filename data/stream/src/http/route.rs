@@ -1,9 +1,9 @@
 //! The rules of the frontend and the backend, and the choice of the backend between them.
 
-use weir_config::model::BackendTarget;
-use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
 use weir_http::Method;
+use weir_model::BackendTarget;
+use weir_model::RulesetKind;
 
 use crate::counters::Event;
 use crate::ending::{By, During, Ending};

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use weir_config::model::LoggedErrors;
+use weir_model::LoggedErrors;
 use weir_mux::{Multiplexer, StreamConnector};
 
 use crate::ending::{By, During, Ending};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use weir_config::model::RulesetKind;
 use weir_containers::PooledFuture;
 use weir_expr::Truth;
 use weir_http::{BodySize, KnownName, Version};
+use weir_model::RulesetKind;
 use weir_mux::{Flow, Message};
 use weir_net::{Received, Sent};
 use weir_sched::Tick;

@@ -1,10 +1,10 @@
 //! The choice of a server: rules, persistence, the balancing algorithm, and the queue.
 
 use weir_backend::{Choice, ChooseInput, Lease, Outcome, Server, ServerKey, Waiting, hash};
-use weir_config::model::HashType;
-use weir_config::model::{BalanceArgument, ServerTarget};
 use weir_containers::PooledFuture;
 use weir_http::Method;
+use weir_model::HashType;
+use weir_model::{BalanceArgument, ServerTarget};
 
 use crate::counters::Event;
 use crate::deadlines::{Waits, While};

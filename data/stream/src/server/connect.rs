@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use weir_backend::{ConnectionKeys, ConnectionParts, ReuseScope, ServerAddress};
-use weir_config::model::{Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
 use weir_containers::PooledFuture;
 use weir_expr::scratch::Scratch;
+use weir_model::{Protocol, RetryOn, SendProxy, ServerSettings, ServerTls};
 use weir_mux::StreamConnector;
 use weir_net::{Connecting, Connection, Fault, Greeting, Target};
 use weir_sys::Address;

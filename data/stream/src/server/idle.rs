@@ -26,8 +26,8 @@ use weir_backend::{
     Admission, Idle, IdlePool, InUse, Open, PoolSettings, Removed, Reusable, ReuseScope, Server, ServerKey,
     may_reuse, reuse_scope,
 };
-use weir_config::model::Reuse;
 use weir_containers::LocalArc;
+use weir_model::Reuse;
 use weir_mux::StreamConnector;
 use weir_net::{Companion, Connection, DescriptorRoom, Fault};
 use weir_sched::{Class, Descriptor, Kind, TaskKey, Tick, Wakeup, wait, yield_now};

@@ -4,10 +4,10 @@
 //! release 2.6: see the tables below.
 
 use std::net::IpAddr;
-use weir_config::model::HashType;
+use weir_model::HashType;
 
 use weir_backend::hash::{avalanche, hash};
-use weir_config::model::UriKey;
+use weir_model::UriKey;
 
 /// `balance source`: the address itself, as a number; the configured function plays no part, only
 /// the modifier. IPv6 addresses are folded.

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weir_config::model::{self, Host, ServerSettings, TcpKeepAlive, TransparentSource};
+use weir_model::{Host, ServerSettings, TcpKeepAlive, TransparentSource};
 use weir_net::{ConnectOptions, ConnectPlan, Source, SourceAddress, Target};
 
 use crate::instance::KnownServer;
@@ -29,7 +29,7 @@ pub fn options(
 
 /// The source address of connections, as far as `source` gives it without a client: names are already resolved. `turn` selects
 /// the first port of a range to try.
-pub fn source(said: &model::Source, turn: u32) -> Source<'_> {
+pub fn source(said: &weir_model::Source, turn: u32) -> Source<'_> {
     let address = match (&said.transparent, &said.host) {
         (Some(TransparentSource::Address { host: Host::Ip(ip), port }), _) => {
             SourceAddress::Foreign(SocketAddr::new(*ip, *port))
@@ -97,7 +97,10 @@ impl ServerPhase {
     }
 
     /// The `source` line in force: the server's, or the backend's.
-    pub(super) fn source_said<'p>(&'p self, known: Option<&'p KnownServer<'_>>) -> Option<&'p model::Source> {
+    pub(super) fn source_said<'p>(
+        &'p self,
+        known: Option<&'p KnownServer<'_>>,
+    ) -> Option<&'p weir_model::Source> {
         let of_server = known.and_then(|known| known.settings.source.as_deref());
         of_server.or(self.stream.backend.config.settings.source.as_deref())
     }
@@ -127,19 +130,20 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::time::Duration;
-    use weir_config::model::SocksProxy;
+    use weir_model::SocksProxy;
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const ANY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 
     fn named() -> Host {
-        Host::Name { name: "a.test".into(), family: model::Family::Any }
+        Host::Name { name: "a.test".into(), family: weir_model::Family::Any }
     }
 
     #[track_caller]
     fn check(host: Host, ports: (u16, u16), transparent: Option<TransparentSource>, expected: SourceAddress) {
         let interface = Some("lo".into());
-        let said = model::Source { host, first_port: ports.0, last_port: ports.1, transparent, interface };
+        let said =
+            weir_model::Source { host, first_port: ports.0, last_port: ports.1, transparent, interface };
         let found = source(&said, 9);
         assert_eq!((found.address, found.interface), (expected, Some("lo")));
     }

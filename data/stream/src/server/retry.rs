@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_backend::Observation;
 use weir_backend::retry::{self, NextAttempt};
-use weir_config::model::RetryOn;
+use weir_model::RetryOn;
 use weir_net::Fault;
 
 use crate::counters::Event;

@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use weir_backend::{InUse, PoolSettings, ReuseScope, SharedId};
-use weir_config::model::Protocol;
-use weir_config::model::Reuse;
+use weir_model::Protocol;
+use weir_model::Reuse;
 use weir_mux::{Closing, Multiplexer, SharedStream, StreamConnector, Turn};
 use weir_net::Connection;
 use weir_sched::{Class, Kind, Tick, wait, yield_now};

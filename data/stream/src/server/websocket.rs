@@ -2,8 +2,8 @@
 //!
 //! An HTTP/2 server announces in its SETTINGS whether it accepts them.
 
-use weir_config::model::{Protocol, WebSocket};
 use weir_http::Flags;
+use weir_model::{Protocol, WebSocket};
 
 use super::connect::ConnectError;
 use super::retry::Failure;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-use weir_config::password::PasswordHash;
+use weir_model::password::PasswordHash;
 
 /// A password to verify.
 pub(crate) struct PasswordQuestion {

@@ -1,6 +1,6 @@
 //! The results of rules for a stream, and the state of the current ruleset.
 
-use weir_config::model::{Location, RulesetKind};
+use weir_model::{Location, RulesetKind};
 
 use crate::errors::Direction;
 use crate::stream::{ProxySide, Stream};

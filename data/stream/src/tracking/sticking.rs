@@ -1,9 +1,9 @@
 //! Persistence by a table: `stick match`, `stick on`, `stick store-request`, `stick store-response` (manual, 4.2).
 
 use weir_backend::{Server, ServerAddress, ServerKey};
-use weir_config::model::{StickKind, StickRule};
 use weir_containers::LocalArc;
 use weir_expr::table::{DataType, ServerKeyKind};
+use weir_model::{StickKind, StickRule};
 use weir_tables::{Key, Table};
 
 use crate::instance::Proxy;

@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use weir_assemble::{Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates};
-use weir_config::model;
 use weir_events::{Facility, LogAddress, LogFormat, LogIdentity, LogSink, LogTarget, Logger};
 use weir_mux::{Made, Service};
 use weir_sched::{Class, Kind, Tick};
@@ -51,7 +50,7 @@ pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
     instance.with_hooks(Hooks { statistics: Some(Box::new(Nothing)), ..Hooks::default() })
 }
 
-fn read(text: &str) -> model::Config {
+fn read(text: &str) -> weir_model::Config {
     let mut sources = SourceMap::new();
     sources.add("test.cfg", text.as_bytes().to_vec());
     let conditions = StaticFeatures { features: &[], enabled: &[], tls: None };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_config::model::User;
-use weir_config::password::PasswordHash;
 use weir_expr::SampleType::{Bool, Str};
 use weir_expr::{ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, Needs};
 use weir_http::auth::{self, Credentials};
+use weir_model::User;
+use weir_model::password::PasswordHash;
 
 use super::access::userlist_argument;
 use super::values::{copied, made, text, truth};

@@ -1,9 +1,9 @@
 //! The client's and the server's connection: addresses, PROXY header fields, kernel measurements, byte counts.
 
-use weir_config::model::Mode;
 use weir_expr::Needs;
 use weir_expr::SampleType::{Addr, Bool, Int, Str};
 use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleType, Scope};
+use weir_model::Mode;
 use weir_mux::{Multiplexer, SharedStream, StreamConnector};
 use weir_net::Fault;
 use weir_proxy::tlv;

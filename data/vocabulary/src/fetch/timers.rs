@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_config::model::Timeouts;
 use weir_expr::SampleType::Int;
 use weir_expr::{ArgKind, ArgSpec, Args, FetchDecl, Fetched, Needs, Scope};
+use weir_model::Timeouts;
 
 use super::access::of_stream;
 use super::values::{gauge, number};

@@ -4,14 +4,14 @@ use weir_syntax::{Line, SourceMap, Span, Word};
 
 use super::{BIND_OPTIONS, BindReader, option};
 use crate::crt_store::read_load_word;
-use crate::model::{
-    Bind, BindOptions, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, TlsOptions,
-    TlsVerify,
-};
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row};
 use crate::tls_words::{protocols, text};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{
+    Bind, BindOptions, BindTls, CertificateFiles, CertificateSource, IgnoredErrors, Location, TlsOptions,
+    TlsVerify,
+};
 
 fn tls(bind: &mut Bind) -> &mut BindTls {
     bind.options.tls.get_or_insert_default()
@@ -300,7 +300,7 @@ const LOAD_WORDS: [&str; 5] = ["key", "ocsp", "issuer", "sctl", "ocsp-update"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::TlsVersion;
+    use weir_model::TlsVersion;
 
     fn parse_crt_list(
         text: &str,

@@ -6,9 +6,9 @@ use weir_expr::EvaluationPoints;
 use weir_syntax::Word;
 
 use super::LineContext;
-use crate::model::{Action, RulesetKind};
 use crate::rows::Table;
 use crate::words::{Parsed, Words};
+use weir_model::{Action, RulesetKind};
 
 /// All actions, in the order in which messages list them.
 pub type ActionTable = Table<ActionReader>;

@@ -2,7 +2,7 @@
 
 use weir_syntax::{Diagnostics, Span};
 
-use crate::model::RulesetKind;
+use weir_model::RulesetKind;
 
 /// State for warnings about rules that run earlier than they are written.
 #[derive(Clone, Copy, Debug, Default)]

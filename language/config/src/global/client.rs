@@ -2,10 +2,10 @@
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::address::{refuse_multipath, server_address};
-use crate::model::{ServerAddress, ServerPort, TlsVerify};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{ServerAddress, ServerPort, TlsVerify};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(

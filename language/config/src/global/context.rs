@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use weir_syntax::{Diagnostics, Word};
 
-use crate::model::{Global, Location};
 use crate::numbers::{delay_of, integer};
 use crate::resources::Resources;
 use crate::words::{Parsed, Words, fault};
 use crate::world::World;
+use weir_model::{Global, Location};
 
 /// Reads the arguments of one word of the `global` section.
 pub(crate) type GlobalReader = fn(&mut GlobalContext<'_>, &mut Words<'_>) -> Parsed;

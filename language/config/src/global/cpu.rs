@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use super::context::GlobalReader;
-use crate::model::{CpuMap, CpuSet, MAX_THREADS};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, fault, not_yet};
+use weir_model::{CpuMap, CpuSet, MAX_THREADS};
 use weir_syntax::Word;
 
 /// The highest number that a CPU can have here.

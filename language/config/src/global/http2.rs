@@ -2,9 +2,9 @@
 
 use super::context::GlobalReader;
 use super::tls_defaults::MAX;
-use crate::model::LoggedErrors;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
+use weir_model::LoggedErrors;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(

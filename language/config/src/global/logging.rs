@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::context::GlobalReader;
-use crate::model::{LogTarget, SentHostName};
 use crate::proxy::read_log_target;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::fault;
+use weir_model::{LogTarget, SentHostName};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(

@@ -1,10 +1,10 @@
 //! Words about the process: identity, files, names, ending.
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::model::{AcceptedFamilies, Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{AcceptedFamilies, Account, Chroot, CloseSpread, CoreDump, ExternalCheck, MasterWorker};
 use weir_syntax::{Diagnostic, Layout};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::context::GlobalReader;
-use crate::model::TaskProfiling;
 use crate::numbers::delay_of;
 use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::fault;
+use weir_model::TaskProfiling;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(

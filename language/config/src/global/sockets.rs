@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::context::GlobalReader;
 use crate::bind::read_bind;
-use crate::model::{Account, Bind, Host, ListenAddress, UnixBind};
 use crate::numbers::integer_in;
 use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Account, Bind, Host, ListenAddress, UnixBind};
 use weir_syntax::Word;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[

@@ -3,10 +3,10 @@
 use weir_syntax::Word;
 
 use super::context::GlobalReader;
-use crate::model::StatusCodes;
 use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::StatusCodes;
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::<GlobalReader>::ready(

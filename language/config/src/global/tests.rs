@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::document::tests::{parse_text, parse_with};
-use crate::model::{
+use weir_expr::pattern::regex::limit::OnLimit;
+use weir_model::{
     Account, Chroot, CloseSpread, ConnectionSharing, CoreDump, ExtraFiles, Global, Level, LineDefaults,
     Niceness, SentHostName, Shards, TaskProfiling, TlsDefaults, TlsVersion,
 };
-use weir_expr::pattern::regex::limit::OnLimit;
 use weir_syntax::Environment;
 
 /// Reads the lines of a `global` section.
@@ -505,7 +505,7 @@ fn ranges_of_cpus_and_threads_may_be_open() {
     let open = cpus("cpu-map 1/1 1020-");
     assert_eq!(open[&1], [1020, 1021, 1022, 1023]);
     assert_eq!(cpus("cpu-map 1/1 0-1,1022-")[&1], [0, 1, 1022, 1023]);
-    let last = crate::model::MAX_THREADS;
+    let last = weir_model::MAX_THREADS;
     let threads: Vec<u16> = cpus(&format!("cpu-map 1/{}- 0", last - 1)).keys().copied().collect();
     assert_eq!(threads, [last - 1, last]);
     refuse("cpu-map 1/1 -3", "cpu-map : '-3' is not a CPU range.");

@@ -6,13 +6,13 @@
 use weir_syntax::Word;
 
 use super::context::{GlobalContext, GlobalReader};
-use crate::model::{
-    ChainFolder, ExtraFiles, GlobalTls, LineDefaults, PassphraseProgram, TlsDefaults, TlsOptions, TlsVerify,
-    TlsVersion,
-};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Fault, Parsed, Words, fault};
+use weir_model::{
+    ChainFolder, ExtraFiles, GlobalTls, LineDefaults, PassphraseProgram, TlsDefaults, TlsOptions, TlsVerify,
+    TlsVersion,
+};
 
 /// The lines that a default is for.
 #[derive(Clone, Copy)]

@@ -4,10 +4,10 @@ use weir_expr::pattern::MAX_CACHE_SIZE;
 use weir_expr::pattern::regex::limit::OnLimit;
 
 use super::context::GlobalReader;
-use crate::model::{ConnectionSharing, ListenerQueues, Shards};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::words::not_yet;
+use weir_model::{ConnectionSharing, ListenerQueues, Shards};
 
 const MAX: u32 = i32::MAX as u32;
 

@@ -7,9 +7,9 @@ use weir_expr::{AclTable, EvaluationPoint, EvaluationPoints, FormatOptions, Vari
 
 use super::context::{GlobalContext, GlobalReader};
 use crate::expressions::{Expressions, Notes};
-use crate::model::{ProcessValue, ProcessVariable};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{ProcessValue, ProcessVariable};
 
 pub(super) const ROWS: &[Row<GlobalReader>] = &[
     Row::ready(

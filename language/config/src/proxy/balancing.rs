@@ -8,17 +8,17 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span, Word};
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword, strict_keyword};
 use super::{BACKENDS, LineContext, ProxyReader};
 use crate::address::{any_server_address, is_multipath};
-use crate::model::{
-    ALGORITHMS, Balance, BalanceArgument, BalanceSyntax, BalanceWord, CookieMode, CookiePersistence, FORMS,
-    HashFunction, HashMethod, HashType, PreserveAffinity, Proxy, RetryOn, Reuse, Server, ServerAddress,
-    ServerSettings, UriKey, is_service,
-};
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::server::{SERVER_EXPECTS, ServerLine, ServerLineKind, check_server_name, read_server_options};
 use crate::source::read_source;
 use crate::words::{Fault, Parsed, Words, fault, none_of, tight};
+use weir_model::{
+    ALGORITHMS, Balance, BalanceArgument, BalanceSyntax, BalanceWord, CookieMode, CookiePersistence, FORMS,
+    HashFunction, HashMethod, HashType, PreserveAffinity, Proxy, RetryOn, Reuse, Server, ServerAddress,
+    ServerSettings, UriKey, is_service,
+};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

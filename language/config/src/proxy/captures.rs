@@ -5,10 +5,10 @@ use weir_syntax::Word;
 use super::keywords::{keyword, strict_keyword};
 use super::{FRONTENDS, LineContext, ProxyReader};
 use crate::draft::MAX_CAPTURE;
-use crate::model::{CaptureSlot, CookieCapture};
 use crate::numbers::integer_in;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{CaptureSlot, CookieCapture};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

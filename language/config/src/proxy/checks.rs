@@ -16,10 +16,10 @@ use weir_syntax::{Span, Word};
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::{LineContext, ProxyReader};
-use crate::model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScripts};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{CheckAction, CheckMethod, CheckRule, CheckRuleList, CheckScripts};
 
 pub(super) use external::{KEYWORDS as EXTERNAL_KEYWORDS, settle as settle_external};
 pub(super) use own::OPTIONS;
@@ -432,7 +432,7 @@ fn unset_variable(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Ki
 }
 
 /// Warnings about rules that nothing uses.
-pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &crate::model::Location) -> Vec<String> {
+pub(super) fn unused(scripts: &CheckScripts, name: &str, own: &weir_model::Location) -> Vec<String> {
     let is_own = |list: &CheckRuleList| list.section.as_ref() == Some(own) && !list.rules.is_empty();
     let by = match scripts.method {
         CheckMethod::Connect => None,

@@ -10,10 +10,10 @@ use weir_syntax::Span;
 use super::keywords::{EVERYWHERE, keyword};
 use super::{LineContext, ProxyReader};
 use crate::draft::ErrorStep;
-use crate::model::{ErrorMessage, ErrorReplies, ErrorReply};
 use crate::reply::{ReplyRules, read_error_file, read_reply};
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{ErrorMessage, ErrorReplies, ErrorReply};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

@@ -7,11 +7,11 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Word};
 
 use super::keywords::keyword;
 use super::{Draft, LineContext, PROXIES, ProxyReader};
-use crate::model::{BandwidthFilter, Filter, FilterDirection, FilterKind, SharedBandwidth, TraceFilter};
 use crate::numbers::{delay_of, size_of};
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Fault, Parsed, Words, fault, not_yet, suggesting};
+use weir_model::{BandwidthFilter, Filter, FilterDirection, FilterKind, SharedBandwidth, TraceFilter};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

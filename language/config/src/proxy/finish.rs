@@ -18,11 +18,11 @@ use super::{
     log_mode, mail, stats,
 };
 use crate::draft::ErrorStep;
-use crate::model::{
+use crate::rows::Handler;
+use weir_model::{
     BackendTarget, Balance, CertificateSource, CheckScripts, ErrorReplies, LogLine, LogLineKind, Mode,
     Protocol, Proxy, ProxyIndex, RetryOn, RulesetKind, ServerTarget, StickTable,
 };
-use crate::rows::Handler;
 
 /// The objects of other sections that proxies may refer to.
 pub struct BindContext<'s> {
@@ -149,7 +149,7 @@ fn settle_use_server(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 }
 
 fn settle_listeners(proxy: &Proxy, section: Section, diagnostics: &mut Diagnostics) {
-    let mut ids: HashMap<u32, &crate::model::Bind> = HashMap::new();
+    let mut ids: HashMap<u32, &weir_model::Bind> = HashMap::new();
     for bind in &proxy.binds {
         let Some(id) = bind.id else { continue };
         if let Some(other) = ids.insert(id, bind) {
@@ -253,7 +253,7 @@ impl ProxyParser<'_> {
         }
     }
 
-    fn server_at(&self, proxy: usize, server: usize) -> &crate::model::Server {
+    fn server_at(&self, proxy: usize, server: usize) -> &weir_model::Server {
         &self.finished[proxy].proxy.servers[server]
     }
 

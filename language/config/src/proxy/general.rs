@@ -8,12 +8,12 @@ use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE,
 use super::{FRONTENDS, LineContext, PROXIES, ProxyReader};
 use crate::bind::read_bind;
 use crate::bind::tls::parse_crt_list_line;
-use crate::model::{CertificateUse, Mode, ServerStates, TlsOptions};
 use crate::numbers::{integer, integer_in, seconds_of};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::server::checked_guid;
 use crate::words::{Parsed, Words, fault, not_yet, suggesting, tight};
+use weir_model::{CertificateUse, Mode, ServerStates, TlsOptions};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode)

@@ -12,12 +12,12 @@ use super::options::OptionKind;
 use super::{BindContext, Finished, LineContext, ProxyParser, ProxyReader};
 use crate::draft::action::ActionTable;
 use crate::draft::{Draft, Section};
-use crate::model::{HealthCheck, Location, Proxy, ProxySection};
 use crate::resources::Resources;
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::sections::nearest_phrase;
 use crate::words::{Parsed, Words, fault, same_section};
+use weir_model::{HealthCheck, Location, Proxy, ProxySection};
 
 /// Every word of a `healthcheck` section.
 pub(crate) static HEALTHCHECK_KEYWORDS: Table<ProxyReader> =

@@ -7,11 +7,11 @@ use weir_syntax::{Diagnostic, Diagnostics, Span};
 
 use super::{Draft, Section};
 use crate::draft::log_notes::place;
-use crate::model::{
+use crate::server::is_for_logs;
+use weir_model::{
     Balance, BalanceArgument, Framing, HashMethod, Mode, ProxySection, Server, ServerAddress, ServerPort,
     TransparentSource,
 };
-use crate::server::is_for_logs;
 
 /// Checks a section with servers, once all of it was read.
 pub(super) fn end_of_section(draft: &mut Draft, diagnostics: &mut Diagnostics) {
@@ -161,7 +161,7 @@ const OPTIONS: &[&str] = &["allbackups", "nolinger", "srvtcpka", "tcpka"];
 #[cfg(test)]
 mod tests {
     use crate::document::tests::{check, parse_text};
-    use crate::model::{BalanceArgument, LogAddress, Mode};
+    use weir_model::{BalanceArgument, LogAddress, Mode};
 
     /// A misspelt name in these lists would never match.
     #[test]

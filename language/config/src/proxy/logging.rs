@@ -8,10 +8,10 @@ use weir_syntax::{Diagnostic, Layout, Word};
 use super::keywords::{DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
 use super::{LineContext, ProxyReader};
 use crate::address::log_address;
-use crate::model::{Facility, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Severity};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Fault, Parsed, Words, fault, none_of, not_yet};
+use weir_model::{Facility, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, Severity};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

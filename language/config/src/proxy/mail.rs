@@ -7,10 +7,10 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 use super::finish::noun;
 use super::keywords::{EVERYWHERE, keyword};
 use super::{BindContext, LineContext, ProxyReader};
-use crate::model::{MailAlert, Proxy, Severity};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words};
+use weir_model::{MailAlert, Proxy, Severity};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

@@ -7,15 +7,15 @@ use weir_syntax::{Diagnostic, Layout, Line};
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE};
 use super::{BACKENDS, LineContext, Polarity, Section, Sections, checks, logging};
 use crate::address::network;
-use crate::model::{
-    ConnectionMode, ForwardFor, Forwarded, ForwardedValue, IpNetwork, Options, OriginalTo, Redispatch,
-    RestrictHeaderNames, Switch,
-};
 use crate::numbers::integer_in;
 use crate::rows::DefaultValue::Described;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, not_yet, suggesting};
 use weir_expr::{EvaluationPoint, EvaluationPoints};
+use weir_model::{
+    ConnectionMode, ForwardFor, Forwarded, ForwardedValue, IpNetwork, Options, OriginalTo, Redispatch,
+    RestrictHeaderNames, Switch,
+};
 
 /// Reads one option, in the sections where it makes sense.
 #[derive(Clone, Copy, Debug)]
@@ -536,7 +536,7 @@ fn misplaced(
         return Ok(());
     }
     let lacking =
-        if sections.contains(BACKENDS) || section == Section::Proxy(crate::model::ProxySection::Frontend) {
+        if sections.contains(BACKENDS) || section == Section::Proxy(weir_model::ProxySection::Frontend) {
             "backend"
         } else {
             "frontend"

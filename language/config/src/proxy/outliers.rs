@@ -7,11 +7,11 @@ use weir_syntax::Word;
 use super::LineContext;
 use super::ProxyReader;
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
-use crate::model::OutlierEjection;
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::DefaultValue::Written;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::OutlierEjection;
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[keyword(
     "outlier-ejection",

@@ -8,7 +8,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
-use crate::model::{ProxyIndex, StickTable};
+use weir_model::{ProxyIndex, StickTable};
 
 /// The positions of proxies by name. A frontend and a backend may share a name.
 pub(super) struct Names {

@@ -11,13 +11,13 @@ use super::keywords::{
 use super::{BACKENDS, ConditionList, FRONTENDS, LineContext, PROXIES, ProxyReader, UNRESOLVED};
 use crate::draft::order::Step;
 use crate::expressions::{in_word, located};
-use crate::model::{
-    BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
-};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::rules::{points_of, read_inspect_delay, read_redirect, read_rule};
 use crate::words::{Fault, Parsed, Words, prefixed};
+use weir_model::{
+    BackendTarget, PersistRule, RedirectRule, RulesetKind, ServerTarget, UseBackend, UseServer,
+};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

@@ -8,12 +8,12 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::keywords::{EVERYWHERE, keyword};
 use super::{BindContext, LineContext, PROXIES, ProxyReader};
-use crate::model::{Proxy, RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 use crate::numbers::seconds_of;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::rules::points_of;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Proxy, RulesetKind, Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword("stats enable", "", "", "show the statistics page", EVERYWHERE, |context, _| {

@@ -4,11 +4,11 @@ use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 use super::keywords::keyword;
 use super::{BACKENDS, ConditionList, LineContext, PROXIES, ProxyReader};
-use crate::model::{StickKind, StickRule};
 use crate::rows::Row;
 use crate::rules::read_table_name;
 use crate::table::read_table;
 use crate::words::{Parsed, Words, fault, prefixed};
+use weir_model::{StickKind, StickRule};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

@@ -6,7 +6,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout};
 
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
-use crate::model::{
+use weir_model::{
     BandwidthFilter, FilterKind, Mode, Proxy, Rule, RulesetKind, SharedBandwidth, StickTable, Track,
 };
 

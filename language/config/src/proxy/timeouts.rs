@@ -6,11 +6,11 @@ use weir_syntax::Span;
 
 use super::keywords::{DEFAULTS_AND_BACKENDS, DEFAULTS_AND_FRONTENDS, EVERYWHERE, keyword};
 use super::{LineContext, ProxyReader};
-use crate::model::Timeouts;
 use crate::numbers::delay_of;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::Timeouts;
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

@@ -9,9 +9,9 @@ use weir_syntax::{Span, Word};
 
 use super::redirect::read_redirect;
 use crate::draft::action::ActionContext;
-use crate::model::{CaptureSlot, Redirect, Reply};
 use crate::reply::{ReplyRules, read_reply};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{CaptureSlot, Redirect, Reply};
 
 impl ActionContext<'_, '_> {
     /// The text in parentheses after the action's name.

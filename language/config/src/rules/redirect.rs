@@ -3,8 +3,8 @@
 use weir_expr::{EvaluationPoints, FormatOptions, LogFormat};
 
 use crate::draft::LineContext;
-use crate::model::{Redirect, RedirectCookie, RedirectKind};
 use crate::words::{Parsed, Words, fault};
+use weir_model::{Redirect, RedirectCookie, RedirectKind};
 
 /// Reads the arguments of a redirection. In a `redirect` line (`formats` false) values are plain text.
 pub(crate) fn read_redirect(

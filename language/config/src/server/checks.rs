@@ -7,14 +7,14 @@ use std::time::Duration;
 use weir_syntax::{Diagnostic, Span, Word};
 
 use crate::address::{is_multipath, refuse_multipath, source_address};
-use crate::model::{
-    AgentSettings, Host, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer,
-};
 use crate::numbers::{delay_of, integer_in};
 use crate::rows::DefaultValue::{Described, Written};
 use crate::rows::Row;
 use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
+use weir_model::{
+    AgentSettings, Host, InitialState, Observe, OnError, Protocol, ServerSettings, TrackedServer,
+};
 
 use super::{NOT_ADDED, ServerLine, ServerReader, option};
 

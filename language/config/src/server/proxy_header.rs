@@ -5,10 +5,10 @@ use std::sync::Arc;
 use weir_expr::{EvaluationPoint, EvaluationPoints};
 
 use super::{NOT_ADDED, ServerLine, ServerReader, option};
-use crate::model::{ProxyV2, SendProxy};
 use crate::numbers::prefixed_integer;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{ProxyV2, SendProxy};
 
 pub(super) const READY: &[Row<ServerReader>] = &[
     option(

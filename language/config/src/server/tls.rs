@@ -6,11 +6,11 @@ use weir_syntax::Diagnostic;
 
 use weir_expr::{EvaluationPoint, EvaluationPoints};
 
-use crate::model::{ServerTls, TlsOptions, TlsVerify};
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::tls_words::text;
 use crate::words::fault;
+use weir_model::{ServerTls, TlsOptions, TlsVerify};
 
 use super::{LOG_STREAMS, NOT_ADDED, ServerLine, ServerLineKind, ServerReader, option};
 

@@ -2,9 +2,9 @@
 
 use weir_expr::{FormatOptions, LogFormat};
 
-use crate::model::{Action, ActionArguments, ActionFacts, Redirect, Reply, RulesetKind, Visit};
 use crate::rows::Row;
 use crate::rules::{ActionTable, action, sets};
+use weir_model::{Action, ActionArguments, ActionFacts, Redirect, Reply, RulesetKind, Visit};
 
 pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
     action("accept", "", "", "go on", sets::TCP, |_, _| Ok(Action::new(Accept))),
@@ -16,17 +16,17 @@ pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
         Ok(Action::new(Deny(context.refusal(words, status)?)))
     }),
     action("redirect", "<to>", "location /", "redirect", sets::HTTP_MESSAGES, |context, words| {
-        Ok(Action::new(context.redirect(words)?))
+        Ok(Action::new(SendRedirect(context.redirect(words)?)))
     }),
     action("set-header", "<name> <fmt>", "a b", "set a header", sets::HTTP, |context, words| {
         let expects = "expects exactly 2 arguments.";
         words.expect(expects)?;
         let value = words.expect(expects)?;
-        Ok(Action::new(context.format(value, FormatOptions::HTTP)?))
+        Ok(Action::new(Text(context.format(value, FormatOptions::HTTP)?)))
     }),
     action("set-var-fmt", "(<name>) <fmt>", "(txn.a) b", "set a variable", sets::EVERY, |context, words| {
         let value = words.expect("expects exactly 1 argument <format>.")?;
-        Ok(Action::new(context.format(value, FormatOptions::PLAIN)?))
+        Ok(Action::new(Text(context.format(value, FormatOptions::PLAIN)?)))
     }),
     Row::not_yet("later", "", "a word that is not implemented yet"),
 ]]);
@@ -56,22 +56,30 @@ impl ActionArguments for Deny {
     }
 }
 
-impl ActionArguments for Redirect {
+/// `redirect`.
+#[derive(Debug)]
+struct SendRedirect(Redirect);
+
+impl ActionArguments for SendRedirect {
     fn facts(&self) -> ActionFacts<'_> {
-        ActionFacts { is_final: !self.ignore_empty, redirects: true, ..ActionFacts::NONE }
+        ActionFacts { is_final: !self.0.ignore_empty, redirects: true, ..ActionFacts::NONE }
     }
 
     fn visit_references(&self, visit: Visit<'_>) {
-        self.visit_references(visit);
+        self.0.visit_references(visit);
     }
 }
 
-impl ActionArguments for LogFormat {
+/// A format.
+#[derive(Debug)]
+struct Text(LogFormat);
+
+impl ActionArguments for Text {
     fn facts(&self) -> ActionFacts<'_> {
         ActionFacts::NONE
     }
 
     fn visit_references(&self, visit: Visit<'_>) {
-        self.visit_references(visit);
+        self.0.visit_references(visit);
     }
 }

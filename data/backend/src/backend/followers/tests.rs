@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_config::model::InitialState;
+use weir_model::InitialState;
 
 use super::PORTION;
 use crate::backend::{Backend, Follower};

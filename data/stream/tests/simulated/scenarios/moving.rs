@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
-use weir_config::model::ServerPort;
+use weir_model::ServerPort;
 
 use weir_backend::{Change, ServerKey};
 use weir_sched::{now, sleep_until};

@@ -2,10 +2,10 @@
 
 use super::{Kind, comment, expression};
 use crate::address::{refuse_multipath, source_address};
-use crate::model::{CheckAction, CheckConnect, CheckPort, CheckRule, Protocol};
 use crate::proxy::LineContext;
 use crate::tls_words::protocols;
 use crate::words::{Parsed, Words, fault, not_yet};
+use weir_model::{CheckAction, CheckConnect, CheckPort, CheckRule, Protocol};
 
 pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
     let keyword = format!("{} connect", kind.word());

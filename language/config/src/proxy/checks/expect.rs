@@ -7,12 +7,10 @@ use weir_syntax::Word;
 
 use super::send::hex;
 use super::{Kind, comment, expression, format};
-use crate::model::{
-    CheckAction, CheckRule, CheckText, Expect, ExpectStatus, Expected, HeaderMatch, TextMatch,
-};
 use crate::numbers::integer_in;
 use crate::proxy::LineContext;
 use crate::words::{Parsed, Words, fault, suggesting};
+use weir_model::{CheckAction, CheckRule, CheckText, Expect, ExpectStatus, Expected, HeaderMatch, TextMatch};
 
 pub(super) fn read(context: &mut LineContext<'_>, words: &mut Words<'_>, kind: Kind) -> Parsed<CheckRule> {
     let keyword = format!("{} expect", kind.word());

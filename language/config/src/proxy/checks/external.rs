@@ -5,11 +5,11 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 use super::super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::super::{LineContext, ProxyReader};
 use super::scripts;
-use crate::model::{CheckMethod, Proxy};
 use crate::proxy::BindContext;
 use crate::proxy::finish::noun;
 use crate::rows::Row;
 use crate::words::{Parsed, Words};
+use weir_model::{CheckMethod, Proxy};
 
 pub(in crate::proxy) const KEYWORDS: &[Row<ProxyReader>] = &[
     keyword(

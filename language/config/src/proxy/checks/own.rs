@@ -9,13 +9,13 @@ use super::super::DEFAULTS;
 use super::super::keywords::DEFAULTS_AND_BACKENDS;
 use super::super::options::{OptionKind, OptionReader};
 use super::{Kind, format, own_rules, scripts};
-use crate::model::{
-    CheckAction, CheckMethod, CheckRule, CheckText, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
-};
 use crate::proxy::LineContext;
 use crate::rows::DefaultValue::Described;
 use crate::rows::Row;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{
+    CheckAction, CheckMethod, CheckRule, CheckText, Expect, ExpectStatus, Expected, HttpRequest, OwnExpected,
+};
 
 macro_rules! check_option {
     ($name:literal, $arguments:literal, $example:literal, $help:literal, $read:expr) => {
@@ -174,7 +174,7 @@ fn read_smtp(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let reply =
         || expecting(Expect { min_receive: Some(4), ..Expect::plain(Expected::Own(OwnExpected::SmtpReply)) });
     let greeting = format!("{hello} {domain}\r\n");
-    let linger = crate::model::CheckConnect { lingers: true, ..Default::default() };
+    let linger = weir_model::CheckConnect { lingers: true, ..Default::default() };
     let connect = CheckRule { comment: None, step: 0, action: CheckAction::Connect(linger) };
     let rules = vec![connect, reply(), send(greeting.as_bytes()), reply(), send(b"QUIT\r\n"), reply()];
     own(context, rules)
@@ -194,7 +194,7 @@ fn read_postgresql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Pars
     startup.extend_from_slice(b"\0\0");
     let length = (startup.len() as u32 + 4).to_be_bytes();
     let startup = [&length[..], &startup].concat();
-    let linger = crate::model::CheckConnect { lingers: true, ..Default::default() };
+    let linger = weir_model::CheckConnect { lingers: true, ..Default::default() };
     let connect = CheckRule { comment: None, step: 0, action: CheckAction::Connect(linger) };
     let answer = expecting(Expect::plain(Expected::Own(OwnExpected::PostgresqlAnswer)));
     own(context, vec![connect, send(&startup), answer])
@@ -202,7 +202,7 @@ fn read_postgresql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Pars
 
 fn read_mysql(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     let greeting = || expecting(Expect::plain(Expected::Own(OwnExpected::MysqlGreeting)));
-    let linger = crate::model::CheckConnect { lingers: true, ..Default::default() };
+    let linger = weir_model::CheckConnect { lingers: true, ..Default::default() };
     let connect = CheckRule { comment: None, step: 0, action: CheckAction::Connect(linger) };
     let Some(word) = words.take() else { return own(context, vec![connect, greeting()]) };
     if !word.is("user") {

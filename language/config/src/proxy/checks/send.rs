@@ -5,9 +5,9 @@ use std::sync::Arc;
 use weir_expr::literal::is_token_byte;
 
 use super::{Kind, comment, format, trailing_comment};
-use crate::model::{CheckAction, CheckRule, CheckText, HttpRequest};
 use crate::proxy::LineContext;
 use crate::words::{Parsed, Words, fault};
+use weir_model::{CheckAction, CheckRule, CheckText, HttpRequest};
 
 pub(super) fn read_bytes(_: &mut LineContext<'_>, words: &mut Words<'_>, _: Kind) -> Parsed<CheckRule> {
     let word = words.expect("'tcp-check send' : 'string' expects a send as argument.")?;

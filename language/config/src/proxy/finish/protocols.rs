@@ -3,7 +3,7 @@
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Span};
 
 use super::Subject;
-use crate::model::{Mode, Protocol, Proxy};
+use weir_model::{Mode, Protocol, Proxy};
 
 /// Refuses protocols that do not fit the proxy's mode.
 pub(super) fn check_protocols(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {

@@ -1,8 +1,8 @@
 //! The checks at the end: names, modes, missing settings, unreachable rules.
 
-use crate::model::*;
 use crate::testing::actions::Deny;
 use crate::testing::{check, check_text};
+use weir_model::*;
 
 #[test]
 fn names_are_resolved() {

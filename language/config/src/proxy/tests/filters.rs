@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::*;
 use crate::testing::{check, read};
+use weir_model::*;
 
 const A: &str = "filter bwlim-in a default-limit 1k default-period 1s";
 const B: &str = "filter bwlim-out b default-limit 1m default-period 500 min-size 2896";

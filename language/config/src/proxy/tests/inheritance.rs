@@ -1,8 +1,8 @@
 //! What proxies inherit from `defaults` sections.
 
-use crate::model::*;
 use crate::testing::actions::Deny;
 use crate::testing::{check_text, read};
+use weir_model::*;
 
 #[test]
 fn sections_inherit_from_defaults() {

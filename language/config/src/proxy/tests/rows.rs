@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use crate::bind::BIND_OPTIONS;
 use crate::draft::{BACKEND, FRONTEND, LISTEN, NAMED_DEFAULTS, Section, Sections};
-use crate::model::*;
 use crate::proxy::options::OPTIONS;
 use crate::proxy::{FILTERS, PROXY_KEYWORDS};
 use crate::rows::{Handler, Row, Table};
 use crate::server::SERVER_OPTIONS;
 use crate::testing::actions::ACTIONS;
 use crate::testing::{check, read};
+use weir_model::*;
 
 /// Checks that a line is read without any message.
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Values in lines arrive in the model.
 
-use crate::model::*;
 use crate::testing::check;
+use weir_model::*;
 
 #[test]
 fn cookies_of_redirects_hold_for_the_whole_site() {

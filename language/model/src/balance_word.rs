@@ -3,7 +3,9 @@
 //! The rows are here and not beside the code that chooses, because the arguments of some are expressions, which that code
 //! does not know, and because files are read and explained without any traffic. What chooses finds its own row by the word.
 
-use crate::rows::ValueHelp;
+/// A value with its placeholders in angle brackets, and its effect. A test writes each value on a line and reads it, so that no
+/// refused value is listed.
+pub type ValueHelp = (&'static str, &'static str);
 
 /// The written form of an algorithm.
 #[derive(Debug)]
@@ -172,7 +174,7 @@ pub(super) const RANDOM: &BalanceWord = &BalanceWord::new(
 .logs(LogBalance::Random);
 
 /// The forms of all algorithms.
-pub(crate) const FORMS: &[ValueHelp] = &forms();
+pub const FORMS: &[ValueHelp] = &forms();
 
 const fn forms() -> [ValueHelp; count()] {
     let mut all = [("", ""); count()];

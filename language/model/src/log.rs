@@ -34,22 +34,22 @@ pub struct LogTargets {
 
 impl LogTargets {
     /// `log <target>`.
-    pub(crate) fn push(&mut self, target: LogTarget) {
+    pub fn push(&mut self, target: LogTarget) {
         self.targets.push(Arc::new(target));
     }
 
     /// `log global`; a second one changes nothing.
-    pub(crate) fn add_global(&mut self) {
+    pub fn add_global(&mut self) {
         self.global_at.get_or_insert(self.targets.len());
     }
 
     /// `no log`.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = LogTargets::default();
     }
 
     /// Ends the section: puts the targets of `global` in their place, without those that were inherited.
-    pub(crate) fn settle(&mut self, global: &[Arc<LogTarget>]) {
+    pub fn settle(&mut self, global: &[Arc<LogTarget>]) {
         let Some(at) = self.global_at.take() else { return };
         let is_new = |target: &&Arc<LogTarget>| !self.targets.iter().any(|known| Arc::ptr_eq(known, target));
         let added: Vec<_> = global.iter().filter(is_new).cloned().collect();
@@ -180,7 +180,7 @@ pub enum LogHeader {
 
 impl LogHeader {
     /// The format of that name.
-    pub(crate) fn from_name(name: &str) -> Option<LogHeader> {
+    pub fn from_name(name: &str) -> Option<LogHeader> {
         Some(match name {
             "local" => LogHeader::Local,
             "rfc3164" => LogHeader::Rfc3164,
@@ -280,4 +280,14 @@ impl Facility {
     pub fn number(self) -> u8 {
         self.0
     }
+}
+
+/// How messages are delimited on a connection (RFC 6587).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// Each ends with a newline.
+    #[default]
+    Legacy,
+    /// Each begins with its length.
+    OctetCount,
 }

@@ -67,16 +67,6 @@ pub struct RingServer {
     pub settings: ServerSettings,
 }
 
-/// How messages are delimited on a connection (RFC 6587).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Framing {
-    /// Each ends with a newline.
-    #[default]
-    Legacy,
-    /// Each begins with its length.
-    OctetCount,
-}
-
 /// A line of a `traces` section: the words of a `trace` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLine {

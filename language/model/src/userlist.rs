@@ -11,7 +11,7 @@ pub struct Userlist {
     /// Its name.
     pub name: Arc<str>,
     /// By name.
-    pub(crate) users: BTreeMap<Box<str>, User>,
+    pub users: BTreeMap<Box<str>, User>,
 }
 
 /// One user.

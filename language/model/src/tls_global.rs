@@ -142,7 +142,7 @@ pub struct LineDefaults {
     /// The options.
     pub options: TlsOptions,
     /// The keywords that set them, each with its last place.
-    pub(crate) places: Vec<(&'static str, Location)>,
+    pub places: Vec<(&'static str, Location)>,
 }
 
 impl LineDefaults {

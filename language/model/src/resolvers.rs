@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Host, IpNetwork, Location, ServerSettings};
+use weir_expr::Location;
+
+use super::server::ServerSettings;
 
 /// A `resolvers` section.
 #[derive(Clone, Debug)]
@@ -94,21 +96,6 @@ impl Default for HoldTimes {
     }
 }
 
-/// The settings of a server's line for resolving its name.
-#[derive(Clone, Debug, Default)]
-pub struct ServerResolution {
-    /// `resolvers`: the section whose name servers are queried at run time; none without run-time resolution.
-    pub section: Option<Arc<str>>,
-    /// `resolve-prefer ipv4`: IPv4 addresses are queried first.
-    pub prefers_ipv4: bool,
-    /// `resolve-net`: addresses in these networks are preferred.
-    pub networks: Arc<[IpNetwork]>,
-    /// `resolve-opts allow-dup-ip`: servers of the backend may share an address.
-    pub allows_duplicates: bool,
-    /// `resolve-opts ignore-weight`: weights of SRV records are ignored.
-    pub ignores_weight: bool,
-}
-
 /// `dns-accept-family`: address families that names are resolved to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedFamilies {
@@ -124,9 +111,4 @@ impl Default for AcceptedFamilies {
     fn default() -> Self {
         AcceptedFamilies { ipv4: true, ipv6: true, ipv6_if_routed: false }
     }
-}
-
-/// Whether a server's name is that of a service, whose SRV records have hosts and ports (RFC 2782).
-pub fn is_service(host: &Host) -> bool {
-    matches!(host, Host::Name { name, .. } if name.starts_with('_'))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_expr::Location;
 
 use super::address::ListenAddress;
-use super::server::Protocol;
+use super::protocol::Protocol;
 use super::tls::BindTls;
 
 /// One `bind` line. It makes one listener for each port of each of its addresses.

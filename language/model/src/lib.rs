@@ -1,7 +1,9 @@
 //! The typed model of a configuration: what the keywords mean, ready to use.
 //!
-//! Everything here is plain data without behaviour, except actions: their arguments are of types of the crate that runs them. The rows in [`crate::proxy`], [`crate::bind`], [`crate::server`]
-//! and [`crate::rules`] fill it; `data` and `control` read it.
+//! Everything here is plain data without behaviour, except passwords, which verify themselves, and actions: their arguments are of types of the crate
+//! that runs them. The rows of `weir-config` fill it; `data` and `control` read it, and most of them know no parser.
+//!
+//! It refuses to know words, lines and files. Begin with [`Config`].
 
 mod action;
 mod address;
@@ -19,8 +21,10 @@ mod log;
 mod log_forward;
 mod mail;
 mod options;
+pub mod password;
 mod peers;
 mod profiling;
+mod protocol;
 mod proxy;
 mod references;
 mod reply;
@@ -35,6 +39,7 @@ mod tls;
 mod tls_global;
 mod tuning;
 mod userlist;
+mod visit;
 
 pub use action::{Action, ActionArguments, ActionFacts, Redirect, RedirectCookie, RedirectKind};
 pub use address::{
@@ -45,8 +50,7 @@ pub use balance::{
     HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex, RetryOn, ServerTarget, UriKey,
     UseBackend, UseServer,
 };
-pub(crate) use balance_word::FORMS;
-pub use balance_word::{ALGORITHMS, BalanceSyntax, BalanceWord, LogBalance};
+pub use balance_word::{ALGORITHMS, BalanceSyntax, BalanceWord, FORMS, LogBalance, ValueHelp};
 pub use bind::{
     Account, Bind, BindOptions, Level, SeverityOutput, Shards, SocketOwnership, ThreadRange, ThreadSet,
 };
@@ -68,8 +72,8 @@ pub use global::{
 };
 pub use http2::{Http2Side, Http2Tuning, LoggedErrors};
 pub use log::{
-    Facility, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, LogTargets, Logging,
-    Severity,
+    Facility, Framing, LogAddress, LogHeader, LogLine, LogLineKind, LogSampling, LogTarget, LogTargets,
+    Logging, Severity,
 };
 pub use log_forward::{HostStrategy, LogForward};
 pub use mail::{MAIL_TIMEOUT, MailAlert, Mailer, Mailers};
@@ -79,20 +83,21 @@ pub use options::{
 };
 pub use peers::{Peer, Peers};
 pub use profiling::{Profiling, TaskProfiling};
+pub use protocol::Protocol;
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
-pub use references::{AskedUserlists, Visit};
+pub use references::AskedUserlists;
 pub use reply::{
     ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, Reply, ReplyContent,
     ReplyHeader,
 };
-pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers, ServerResolution, is_service};
-pub use ring::{Framing, Ring, RingServer, TraceLine};
+pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers};
+pub use ring::{Ring, RingServer, TraceLine};
 pub use rules::{RedirectRule, Rule, RulesetKind, Rulesets};
 pub use server::{
-    HashKey, InitialAddress, Protocol, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerSettings, ServerStates,
-    WebSocket,
+    HashKey, InitialAddress, ProxyV2, ProxyV2Tls, SendProxy, Server, ServerResolution, ServerSettings,
+    ServerStates, WebSocket, is_service,
 };
 pub use stats::{Stats, StatsAdmin, StatsRule, StatsScope, StatsText, StatsVerdict};
 pub use status_codes::StatusCodes;
@@ -104,4 +109,5 @@ pub use tls::{
 pub use tls_global::{ChainFolder, ExtraFiles, GlobalTls, LineDefaults, PassphraseProgram, TlsDefaults};
 pub use tuning::{ConnectionSharing, ListenerQueues, Niceness, SocketBuffers, Tuning, VariableSizes};
 pub use userlist::{User, Userlist};
+pub use visit::Visit;
 pub use weir_expr::Location;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use weir_expr::LogFormat;
 
-use super::references::Visit;
 use super::table::Track;
+use super::visit::Visit;
 
 /// One action with its arguments.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Action {
     }
 
     /// Visits the references of its arguments.
-    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+    pub fn visit_references(&self, visit: Visit<'_>) {
         self.arguments.visit_references(visit);
     }
 }

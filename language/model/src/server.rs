@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use weir_expr::{Expr, Location, LogFormat};
 
-use super::address::{ServerAddress, SocksProxy, Source};
+use super::address::{Host, IpNetwork, ServerAddress, SocksProxy, Source};
 use super::check::CheckSettings;
-use super::resolvers::ServerResolution;
-use super::ring::Framing;
+use super::log::Framing;
+use super::protocol::Protocol;
 use super::tls::ServerTls;
 
 /// One server of a backend. A `server-template` line makes several.
@@ -204,15 +204,24 @@ pub enum WebSocket {
     H2,
 }
 
-/// A protocol forced by `proto`, on a server or a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// `h1`.
-    H1,
-    /// `h2`; of listeners only.
-    H2,
-    /// `none`: bytes, whatever the mode.
-    None,
+/// The settings of a server's line for resolving its name.
+#[derive(Clone, Debug, Default)]
+pub struct ServerResolution {
+    /// `resolvers`: the section whose name servers are queried at run time; none without run-time resolution.
+    pub section: Option<Arc<str>>,
+    /// `resolve-prefer ipv4`: IPv4 addresses are queried first.
+    pub prefers_ipv4: bool,
+    /// `resolve-net`: addresses in these networks are preferred.
+    pub networks: Arc<[IpNetwork]>,
+    /// `resolve-opts allow-dup-ip`: servers of the backend may share an address.
+    pub allows_duplicates: bool,
+    /// `resolve-opts ignore-weight`: weights of SRV records are ignored.
+    pub ignores_weight: bool,
+}
+
+/// Whether a server's name is that of a service, whose SRV records have hosts and ports (RFC 2782).
+pub fn is_service(host: &Host) -> bool {
+    matches!(host, Host::Name { name, .. } if name.starts_with('_'))
 }
 
 /// What determines a server's positions on the consistent hash ring.

@@ -320,7 +320,7 @@ pub const MAX_THREADS: u16 = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuMap {
     /// The CPUs of each thread, counted from 1.
-    pub(crate) threads: BTreeMap<u16, CpuSet>,
+    pub threads: BTreeMap<u16, CpuSet>,
 }
 
 /// CPUs by number, in order.

@@ -6,7 +6,8 @@ use weir_expr::pattern::regex::Regex;
 use weir_expr::{Expr, Location, LogFormat, SetCondition, VariableId};
 
 use super::address::{Host, ServerAddress, ServerPort};
-use super::server::{Protocol, Server};
+use super::protocol::Protocol;
+use super::server::Server;
 
 /// How the servers of a backend are checked.
 #[derive(Clone, Debug, Default)]

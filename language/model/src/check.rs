@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Host;
-use super::server::Protocol;
+use super::protocol::Protocol;
 
 /// The settings of a `server` line about its health checks.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Every reference from an expression to an object of the configuration, to be resolved when all objects are known.
 
-use weir_expr::{ArgKind, Condition, Reference};
+use weir_expr::{ArgKind, Condition};
 
 use super::action::{Action, Redirect};
 use super::balance::{BackendTarget, BalanceArgument, ServerTarget};
@@ -14,9 +14,7 @@ use super::proxy::{Proxy, Settings};
 use super::reply::{ErrorReply, Reply, ReplyContent};
 use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
-
-/// The function that is called with each reference.
-pub type Visit<'v> = &'v mut dyn FnMut(&Reference);
+use super::visit::Visit;
 
 /// The lists of users that a proxy's expressions ask, by when they are evaluated. A password may be costly to verify: expressions that cannot
 /// wait for it are evaluated afterwards. Conditions of rules can wait, and are not included. A list is its position in the
@@ -51,7 +49,7 @@ impl Proxy {
 
     /// Visits the references of parts that belong to this proxy alone; see [`Settings::visit_references`] for
     /// shared ones.
-    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+    pub fn visit_references(&self, visit: Visit<'_>) {
         self.rules.visit_references(visit);
         self.visit_references_outside_of_rules(visit);
         self.conditions_outside_of_rules().for_each(|condition| condition.visit_references(visit));
@@ -99,7 +97,7 @@ impl Proxy {
 
 impl Settings {
     /// Visits the references of settings from a `defaults` section, which proxies share.
-    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+    pub fn visit_references(&self, visit: Visit<'_>) {
         self.visit_references_of_messages(visit);
         if let BalanceArgument::Expression(expression) = &self.balance.argument {
             expression.visit_references(visit);
@@ -163,7 +161,7 @@ impl ServerSettings {
 
 impl CheckScripts {
     /// Visits the references of all rules, also those of methods that are not used.
-    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+    pub fn visit_references(&self, visit: Visit<'_>) {
         let own: &[CheckRule] = match &self.method {
             CheckMethod::Own(rules) => rules,
             _ => &[],
@@ -245,7 +243,7 @@ impl CheckText {
 
 impl Rulesets {
     /// Visits the references of all rules.
-    pub(crate) fn visit_references(&self, visit: Visit<'_>) {
+    pub fn visit_references(&self, visit: Visit<'_>) {
         for kind in RulesetKind::ALL {
             self.get(kind).iter().for_each(|rule| rule.visit_references(visit));
         }

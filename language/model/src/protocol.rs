@@ -1,0 +1,12 @@
+//! Protocols that lines force.
+
+/// A protocol forced by `proto`, on a server or a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// `h1`.
+    H1,
+    /// `h2`; of listeners only.
+    H2,
+    /// `none`: bytes, whatever the mode.
+    None,
+}
