@@ -1,22 +1,51 @@
 //! Compares the benchmark's lock file with the project's.
 //!
 //! `bench/sched` is a workspace of its own, so that the executors that it is compared with are not dependencies of the
-//! project. Its lock file must not drift: the benchmark must measure the versions that are built. (That each file fits its
-//! manifests is checked by `--locked`, in the step `bench`.)
+//! project. Its lock file must not drift: the benchmark must measure the versions that are built. It must also fit the
+//! manifests of our crates, because its build is `--locked`: that is the last step of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::{Fault, Workspace};
+use crate::{Crate, Fault, Workspace};
 
 const OURS: &str = "Cargo.lock";
+/// The beginning of the names of our crates.
+const PREFIX: &str = "weir-";
 const BENCH: &str = "bench/sched/Cargo.lock";
 
 /// Packages that are in both files, but differ.
 pub fn apart(workspace: &Workspace) -> Vec<Fault> {
     let read =
         |path: &str| fs::read_to_string(workspace.root.join(path)).expect("both lock files are committed");
-    compare(&read(OURS), &read(BENCH))
+    let bench = read(BENCH);
+    let mut faults = compare(&read(OURS), &bench);
+    faults.extend(outdated(&workspace.crates, &bench));
+    faults
+}
+
+/// Our crates with other crates of ours among their dependencies than the benchmark's file has.
+fn outdated(crates: &[Crate], bench: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for entry in bench.split("[[package]]\n").skip(1) {
+        let name = entry.lines().next().and_then(|line| line.strip_prefix("name = ")).unwrap_or_default();
+        let Some(known) = crates.iter().find(|member| member.name == name.trim_matches('"')) else {
+            continue;
+        };
+        let listed = entry.lines().filter_map(|line| line.strip_prefix(" \"")?.strip_suffix("\","));
+        let locked: BTreeSet<&str> = listed.filter(|name| name.starts_with(PREFIX)).collect();
+        let built = known.dependencies.iter().filter(|name| !known.of_tests.contains(name));
+        let needed: BTreeSet<&str> =
+            built.map(String::as_str).filter(|name| name.starts_with(PREFIX)).collect();
+        if locked != needed {
+            let why = format!(
+                "{} depends on {needed:?}, and the file has {locked:?}: run `cargo check` in bench/sched",
+                known.name
+            );
+            faults.push(Fault::new(BENCH, why));
+        }
+    }
+    faults
 }
 
 fn compare(ours: &str, bench: &str) -> Vec<Fault> {
@@ -60,6 +89,23 @@ mod tests {
             compare(OURS, &OURS.replace(from, to)).into_iter().map(|fault| fault.why).collect();
         assert_eq!(faults.len(), expected.len(), "{faults:?}");
         assert!(faults.iter().zip(expected).all(|(fault, start)| fault.starts_with(start)), "{faults:?}");
+    }
+
+    #[test]
+    fn our_crates_have_the_dependencies_of_their_manifests() {
+        let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let member = |dependencies: &[&str]| Crate {
+            name: "weir-a".to_owned(),
+            folder: String::new(),
+            dependencies: strings(dependencies),
+            of_tests: strings(&["weir-tests"]),
+            roots: Vec::new(),
+        };
+        let lock = "[[package]]\nname = \"weir-a\"\nversion = \"0.1.0\"\ndependencies = [\n \"other\",\n \"weir-b\",\n]\n";
+        let count = |dependencies: &[&str]| outdated(&[member(dependencies)], lock).len();
+        assert_eq!(count(&["weir-b", "weir-tests", "else"]), 0);
+        assert_eq!(count(&["weir-b", "weir-c"]), 1);
+        assert_eq!(count(&["other"]), 1);
     }
 
     #[test]
