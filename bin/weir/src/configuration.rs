@@ -125,7 +125,7 @@ pub fn load(
     let Outcome { config, environment, diagnostics } = outcome;
     let config = with_arguments(config, arguments);
     show(&diagnostics, sources, arguments, messages);
-    let states = weir_assemble::SavedStates::read(&config);
+    let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
     if diagnostics.has_alerts() {
         if arguments.check {
             // What the other lines name is looked up too, so that one run tells all.

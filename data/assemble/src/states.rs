@@ -11,7 +11,7 @@ use weir_model::ServerPort;
 use weir_backend::{AdminState, Backend, FormerState, OperationalState, ServerKey};
 use weir_dns::Name;
 use weir_model::{Config, Global, Host, ServerStates};
-use weir_sys::file::read_regular;
+use weir_syntax::Files;
 
 /// What the files of a configuration say.
 #[derive(Debug, Default)]
@@ -25,13 +25,13 @@ pub struct SavedStates {
 
 impl SavedStates {
     /// Reads the files that a configuration names. Their faults are warnings: the process starts without them.
-    pub fn read(config: &Config) -> Self {
+    pub fn read(config: &Config, files: &dyn Files) -> Self {
         let mut states = Self::default();
         let wants = |wanted| move |proxy: &&weir_model::Proxy| loads(proxy, wanted);
         let global: Vec<_> = config.proxies.iter().filter(wants(ServerStates::Global)).collect();
         match path(&config.global, config.global.server_state_file.as_deref()) {
             Some(path) if !global.is_empty() => {
-                let text = states.load(&path, "config", "global server state file");
+                let text = states.load(files, &path, "config", "global server state file");
                 for proxy in global {
                     states.take(&text, proxy);
                 }
@@ -42,7 +42,7 @@ impl SavedStates {
         for proxy in config.proxies.iter().filter(wants(ServerStates::Local)) {
             let name = proxy.server_state_file.as_deref().unwrap_or(&proxy.name);
             if let Some(path) = path(&config.global, Some(name)) {
-                let text = states.load(&path, &format!("Proxy '{}'", proxy.name), "server state file");
+                let text = states.load(files, &path, &format!("Proxy '{}'", proxy.name), "server state file");
                 states.take(&text, proxy);
             }
         }
@@ -117,8 +117,8 @@ impl SavedStates {
     }
 
     /// The lines of a file; empty when there is none to use.
-    fn load(&mut self, path: &str, whose: &str, what: &str) -> StateFile {
-        match read_regular(Path::new(path), MAX_STATES) {
+    fn load(&mut self, files: &dyn Files, path: &str, whose: &str, what: &str) -> StateFile {
+        match files.read(path, MAX_STATES) {
             Err(error) => {
                 let why = weir_sys::error_text(&error);
                 let text = format!("{whose}: Can't open {what} '{path}': {why}");

@@ -3,6 +3,7 @@
 use weir_config::Outcome;
 use weir_config::files::load_sources;
 use weir_model::Config;
+use weir_observe::files::SystemFiles;
 use weir_syntax::{Diagnostics, Severity, SourceMap};
 
 use super::{Disk, environment, listens, looked_up, parse, with_arguments};
@@ -30,7 +31,7 @@ pub fn check(arguments: &Arguments) -> Checked {
     let Outcome { config, diagnostics, .. } = parse(&sources, environment(arguments, &sources, None)).outcome;
     let config = with_arguments(config, arguments);
     findings.extend(findings::of_diagnostics(&diagnostics, &sources));
-    let states = weir_assemble::SavedStates::read(&config);
+    let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
     let of_states = states.warnings().map(|text| findings::of_text(Severity::Warning, text, &sources));
     findings.extend(of_states);
     let further = looked_up(&config, &states, arguments);
