@@ -169,7 +169,7 @@ impl Backend {
         self.snapshot.load().get(key).map(|server| look(server))
     }
 
-    /// The server whose index is `place`, if that place is taken.
+    /// The server with the index `place`, if that place is taken.
     #[must_use]
     pub fn server_at(&self, place: usize) -> Option<Arc<Server>> {
         self.snapshot.load().at(place).cloned()
@@ -271,7 +271,7 @@ impl Backend {
         None
     }
 
-    /// Takes a slot of a server that is up and has no limit, unless the algorithm orders servers by load.
+    /// Takes a slot of an available server without a limit, unless the algorithm orders servers by load.
     fn take_alone(&self, key: ServerKey, input: &ChooseInput) -> Option<Choice> {
         if self.shared.orders_by_load {
             return None;
@@ -335,7 +335,7 @@ impl Backend {
         lb_state.watch(watcher);
     }
 
-    /// Changes the key of dynamic cookies, and with it the cookies of the servers that have none configured.
+    /// Changes the key of dynamic cookies, and with it the cookies of servers without a configured one.
     pub fn change_dynamic_cookies(&self, change: impl FnOnce(&mut DynamicCookies)) {
         let mut lb_state = self.lb_state.lock();
         let mut changed = DynamicCookies::clone(&self.shared.dynamic_cookies.load());
@@ -380,7 +380,7 @@ impl Backend {
     /// Removes a server. Its key is then unknown; other references keep the server alive.
     ///
     /// # Errors
-    /// When there is no such server, or it is in use.
+    /// When the server does not exist or is in use.
     pub fn remove(&self, key: ServerKey, now_ms: u64) -> Result<Arc<Server>, RemoveError> {
         let mut lb_state = self.lb_state.lock();
         let server = Arc::clone(lb_state.server(key).ok_or(RemoveError::NoSuchServer)?);

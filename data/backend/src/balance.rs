@@ -55,7 +55,7 @@ impl Members {
     }
 }
 
-/// The usable servers and what their limits depend on.
+/// The usable servers and the inputs of their limits.
 pub(crate) struct Farm<'a> {
     pub(crate) members: &'a [Member],
     pub(crate) backend_load: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Farm<'a> {
 }
 
 impl Farm<'_> {
-    /// Whether a slot is free and nobody waits for this server.
+    /// Whether a slot is free and the server's queue is empty.
     fn has_room(&self, member: usize) -> bool {
         let server = &self.members[member].server;
         let limit = server.slot_limit(self.backend_load, self.full, self.now_ms);
@@ -93,7 +93,7 @@ fn load(server: &Server) -> u32 {
     server.served().saturating_add(server.queued())
 }
 
-/// What a choice depends on besides the farm.
+/// Per-request input to [`Structure::pick`].
 pub(crate) struct Request {
     pub(crate) hash: Option<u32>,
     pub(crate) avoid: Option<usize>,
@@ -107,9 +107,9 @@ pub(crate) struct Request {
 pub(crate) enum Pick {
     /// This member, which has room.
     Free(usize),
-    /// This member and no other, though it has no room: wait for it.
+    /// This member and no other, although it is full: wait for it.
     Queue(usize),
-    /// Nobody has room: wait for anybody.
+    /// All members are full: wait for any of them.
     Saturated,
 }
 

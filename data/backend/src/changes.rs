@@ -6,7 +6,7 @@ use weir_model::ServerPort;
 use crate::server::Server;
 use crate::server::state::{AdminState, OperationalState};
 
-/// What a server had in a former process.
+/// The state of a server in a former process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerState {
     /// The weight set by an operator.
@@ -26,7 +26,7 @@ pub struct FormerState {
 /// Why a change was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeError {
-    /// There is no such server.
+    /// The server does not exist.
     NoSuchServer,
     /// The algorithm is static: only 0 and the configured weight (0% and 100%) are possible.
     StaticAlgorithm,
@@ -59,7 +59,7 @@ pub enum AddError {
 /// Why a server was not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveError {
-    /// There is no such server.
+    /// The server does not exist.
     NoSuchServer,
     /// It is not in maintenance.
     NotInMaintenance,

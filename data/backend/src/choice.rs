@@ -5,15 +5,15 @@ use crate::queue::Priority;
 use crate::server_key::ServerKey;
 use crate::waiting::Waiting;
 
-/// What choosing needs to know of a request.
+/// The properties of a request that choosing needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChooseInput {
-    /// The hash of the balancing key (see [`crate::hash`]); `None` when the algorithm has no key or
+    /// The hash of the balancing key (see [`crate::hash`]); `None` when the algorithm does not use a key or
     /// the request does not carry it: then servers take turns.
     pub hash: Option<u32>,
     /// A server to avoid when there is another one (redispatch).
     pub avoid: Option<ServerKey>,
-    /// A server to take, if it has room and nobody waits (`option prefer-last-server`).
+    /// A server to take if it has room and an empty queue (`option prefer-last-server`).
     pub prefer: Option<ServerKey>,
     /// The order in queues.
     pub priority: Priority,

@@ -1,8 +1,8 @@
-//! What proxies, listeners and servers count (design D9).
+//! Counters of proxies, listeners and servers (design D9).
 //!
 //! [`Figures`] holds one block per worker: counters, rates and averages that only that worker writes, with plain stores. A worker's block
-//! is allocated at its first write. Readers sum the blocks. Maxima of sums are updated when a second ends or when they are read. What is
-//! counted is a table of rows per kind of object, in `figures/rows.rs`.
+//! is allocated at its first write. Readers sum the blocks. Maxima of sums are updated when a second ends or when they
+//! are read. The rows in `figures/rows.rs` define the counters of each kind of object.
 
 mod average;
 mod latency;
@@ -40,7 +40,7 @@ pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, { Pro
 pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
     workers: LazyPerWorker<Block<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
-    /// What others measured that do not exist any more, or began anew.
+    /// Measurements of objects that were deleted or cleared.
     absorbed: Mutex<Option<Box<LatencyReading>>>,
     counters: PhantomData<C>,
 }
@@ -164,7 +164,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.block(worker).latencies.value()
     }
 
-    /// Adds the distributions of what was recorded and absorbed here to `reading`.
+    /// Adds the recorded and absorbed distributions to `reading`.
     pub fn latencies(&self, reading: &mut LatencyReading) {
         for latencies in self.workers.iter().filter_map(|block| block.latencies.existing()) {
             latencies.read_into(reading);
@@ -174,7 +174,8 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         }
     }
 
-    /// Takes over what a server measured that is about to be deleted or cleared: the totals of its backend never shrink.
+    /// Takes over the measurements of a server that is about to be deleted or cleared: the totals of its backend never
+    /// shrink.
     pub fn absorb_latencies(&self, server: &ServerFigures) {
         let mut absorbed = self.absorbed.lock().unwrap_or_else(PoisonError::into_inner);
         server.latencies(absorbed.get_or_insert_default());
@@ -250,7 +251,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
         self.rate_maxima.iter().for_each(|maximum| maximum.store(0, Ordering::Relaxed));
     }
 
-    /// `clear counters all`: everything restarts. What a worker adds at the same moment may remain.
+    /// `clear counters all`: everything restarts. Concurrent additions of a worker may remain.
     pub fn clear(&self) {
         self.clear_maxima();
         for block in self.workers.iter() {
@@ -344,7 +345,7 @@ mod tests {
         }
         assert_eq!(figures.rate(sessions, 5_200), 3);
         assert_eq!(figures.rate(sessions, 6_500), 1);
-        // Much later, worker 0 alone: what it overwrites was folded before.
+        // Much later, worker 0 alone: the counts that it overwrites were folded before.
         figures.event(0, sessions, 9_000);
         assert_eq!(figures.rate(sessions, 9_000), 1);
         assert_eq!(figures.rate_maximum(sessions, 60_000), 3);

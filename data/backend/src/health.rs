@@ -73,7 +73,7 @@ pub enum CheckKind {
     Agent,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The outcome.
@@ -138,7 +138,7 @@ pub struct Check {
     record: Lock<CheckRecord>,
 }
 
-/// What is known of a check.
+/// The state of a check.
 pub struct CheckRecord {
     /// Between 0 and [`CheckRules::top`].
     pub level: u32,
@@ -180,11 +180,11 @@ pub struct Redirection {
     pub address: Option<IpAddr>,
     /// The port.
     pub port: Option<u16>,
-    /// What an agent is sent first.
+    /// The first bytes to send to an agent.
     pub send: Option<Arc<[u8]>>,
 }
 
-/// What a finding changed.
+/// The effects of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     /// Whether the level or the outcome differ from before.
@@ -195,7 +195,7 @@ pub(crate) struct Step {
     pub(crate) is_up: bool,
     /// Whether it counts as a failure of a server that was up.
     pub(crate) failed_while_up: bool,
-    /// What the finding means.
+    /// The meaning of the finding.
     pub(crate) result: CheckResult,
 }
 
@@ -260,7 +260,7 @@ impl Check {
         let CheckRules { rise, .. } = self.rules;
         let (level, status) = (record.level, record.last.status);
         let result = match finding.result() {
-            // An agent that cannot be reached has no opinion (manual, "agent-check").
+            // A result of an unreachable agent is neutral (manual, "agent-check").
             CheckResult::Failed
                 if self.kind == CheckKind::Agent && finding.status != CheckStatus::L7Status =>
             {

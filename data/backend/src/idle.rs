@@ -1,8 +1,8 @@
 //! Idle server connections: which requests may use them, how many there are, and how many to keep.
 //!
-//! The connections themselves belong to the workers: each keeps its own in an [`IdlePool`] that nobody else
-//! touches, and hands one over when another worker asks. What the workers share is
-//! here: the figures of one server ([`IdlePools`], one writer each) and the rules that follow from them.
+//! The connections themselves belong to the workers: each keeps its own in an [`IdlePool`] that only it
+//! touches, and hands one over at another worker's request. Workers share only the data here: the figures
+//! of one server ([`IdlePools`], one writer each) and the rules that follow from them.
 
 mod estimate;
 mod key;
@@ -103,7 +103,7 @@ impl IdlePools {
         figures.safe.store(count(safe), Ordering::Relaxed);
     }
 
-    /// What a worker uses and keeps.
+    /// The connections that a worker uses and keeps.
     #[must_use]
     pub fn usage(&self, worker: usize) -> Usage {
         self.workers.existing(worker).map(Figures::read).unwrap_or_default()
@@ -117,7 +117,7 @@ impl IdlePools {
             .is_some_and(|figures| figures.read().idle() > 0 || figures.private.load(Ordering::Relaxed) > 0)
     }
 
-    /// What all workers use and keep.
+    /// The connections that all workers use and keep.
     #[must_use]
     pub fn total(&self) -> Usage {
         self.workers.iter().map(Figures::read).fold(Usage::default(), Usage::plus)
@@ -179,7 +179,7 @@ impl IdlePools {
         usage.used.saturating_add(usage.idle()) < usage.estimate || usage.idle() < settings.low
     }
 
-    /// The worker to ask for a connection: the one that keeps most, unless there are too few to share
+    /// The worker that can give up a connection: the one that keeps most, unless there are too few to share
     /// (`pool-low-conn`, `tune.idle-pool.shared`).
     #[must_use]
     pub fn lender(&self, worker: usize, settings: &PoolSettings) -> Option<usize> {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_has_no_room() {
+    fn a_full_pool_rejects_connections() {
         let pools = IdlePools::new(2);
         let small = PoolSettings { maximum: Some(1), ..Default::default() };
         assert!(pools.has_room(&small));

@@ -1,4 +1,4 @@
-//! What a backend's lock guards: members, balancing structure and queues, and how they change together.
+//! The state behind a backend's lock: members, balancing structure and queues, and how they change together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::shared::{Shared, Version};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
 
-/// What the lock guards.
+/// The state behind the lock.
 pub(crate) struct LbState {
     shared: Arc<Shared>,
     /// All servers, in the version that is published after each change.
@@ -118,7 +118,7 @@ impl ServerSlot {
 /// Generations restart after this many; no key is kept that long.
 const MAX_GENERATION: u32 = i32::MAX as u32;
 
-/// What a server contributes to its farm.
+/// A server's contribution to its farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Whether it takes new visitors.
@@ -134,7 +134,7 @@ impl Standing {
     }
 }
 
-/// How many servers are usable, those that are no backups first.
+/// How many servers are usable, active servers first, then backups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     weighing: [u32; 2],
@@ -254,14 +254,14 @@ impl LbState {
         }
     }
 
-    /// What a server contributes now; to be asked before a change, for [`LbState::follow`].
+    /// A server's current contribution. Take it before a change, for [`LbState::follow`].
     pub(crate) fn standing(&self, server: &Server, now_ms: u64) -> Standing {
         Standing::of(server, now_ms)
     }
 
-    /// After a change of a server, whose standing was `before`: counts it, and computes the members, now or, in a large farm, later: once
-    /// for all changes of some milliseconds. There the computation takes longer than a request may wait, and thousands of servers may
-    /// change at once. True if it was done now.
+    /// Counts a change of a server with the former standing `before` and computes the members: at once, or in a large
+    /// farm once for all changes of some milliseconds. There the computation takes longer than a request may wait, and
+    /// thousands of servers may change at once. True if it was done now.
     ///
     /// Meanwhile choices are made under the lock, from the previous members, and skip those that left. This is not possible when other
     /// servers take over.
@@ -376,7 +376,7 @@ impl LbState {
         &self.balancer
     }
 
-    /// Turns for workers to draw; none where the algorithm has none.
+    /// Turns for workers to draw; `None` if the algorithm does not give turns.
     pub(crate) fn rotation(&mut self) -> Option<Arc<Rotation>> {
         if self.rotation.as_ref().is_none_or(|rotation| self.shared.turns.is_over(rotation)) {
             self.close_rotation();
@@ -668,7 +668,7 @@ impl LbState {
         server.slot_limit(self.backend_load(), self.shared.settings.full_connections, self.now_ms)
     }
 
-    /// Whether a slot is free and nobody waits for this server.
+    /// Whether a slot is free and the server's queue is empty.
     pub(crate) fn has_room(&self, server: &Server) -> bool {
         let limit = self.slot_limit(server);
         limit == u32::MAX || (server.queued() == 0 && server.served() < limit)

@@ -7,7 +7,7 @@ use crate::server::Server;
 /// A slot of a server, given back on drop at the latest.
 pub struct Lease(Leased);
 
-/// By whose reference a server is leased, and the slot.
+/// The reference to the leased server, and the slot.
 enum Leased {
     /// One that only its worker counts.
     OfWorker(Arc<Handle>, Slot),
@@ -18,7 +18,7 @@ enum Leased {
 const _: () = assert!(size_of::<Option<Lease>>() <= 16);
 
 struct Slot {
-    /// The worker whose count it is in; none if it is in the count that all workers share.
+    /// The worker that counts it; `None` if it is in the count that all workers share.
     worker: Option<u16>,
     held: bool,
 }

@@ -13,7 +13,7 @@ use crate::server_key::ServerKey;
 /// How urgent a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A farm has no server left.
+    /// The last server of a farm is gone.
     Emergency,
     /// A server is down.
     Alert,
@@ -28,7 +28,7 @@ pub struct Notice {
     pub proxy: usize,
     /// How urgent it is.
     pub urgency: Urgency,
-    /// The level of the mail about it; none if there is no mail.
+    /// The level of the mail about it; `None` sends no mail.
     pub mail: Option<MailLevel>,
     /// The line.
     pub text: String,
@@ -39,7 +39,7 @@ pub struct Notice {
 pub enum MailLevel {
     /// A server is down.
     Alert,
-    /// A server that nobody uses is down, one is up, or drains.
+    /// An unused server is down, one is up, or drains.
     Notice,
     /// A check found something new.
     Info,
@@ -67,7 +67,8 @@ pub struct News {
     pub ejections: Vec<EjectionEnd>,
     /// When the changes of a large farm that is watched are followed, one entry for each batch of changes.
     pub batches: Vec<BatchEnd>,
-    /// Servers that follow changed ones, and have yet to be told. Go on with the first one until none are left.
+    /// Servers that follow changed ones and have yet to be updated. Continue with the first entry until the list is
+    /// empty.
     pub later: Vec<Followers>,
 }
 
@@ -89,19 +90,20 @@ pub struct EjectionEnd {
     pub at_ms: u64,
 }
 
-/// Followers that have yet to be told of their leader's state: to go on with after other tasks ran. There is at most one for each leader.
-/// Once it is dropped, the leader's next change makes another one, for all followers that were not told.
+/// Followers that have yet to take over their leader's state; continue after other tasks ran. At most one exists for
+/// each leader. Once it is dropped, the leader's next change makes another one, for all followers that were not
+/// updated.
 #[derive(Debug)]
 pub struct Followers {
     backend: Weak<dyn Leader>,
     leader: ServerKey,
-    /// As long as this is held, nobody else has to go on.
+    /// While this is held, other tasks need not continue the pass.
     held: Arc<()>,
 }
 
-/// A backend whose servers are followed.
+/// A backend with servers that others follow.
 pub(crate) trait Leader: Send + Sync {
-    /// Tells the next followers of a server. The result says who is left.
+    /// Updates the next followers of a server. [`News::later`] has the rest.
     fn go_on(&self, leader: ServerKey, now_ms: u64) -> News;
 }
 
@@ -110,11 +112,11 @@ impl Followers {
         Self { backend, leader, held }
     }
 
-    /// Tells the next ones. The result says who is left.
+    /// Updates the next followers. [`News::later`] has the rest.
     #[must_use]
     pub fn go_on(self, now_ms: u64) -> News {
         let Self { backend, leader, held } = self;
-        // Whoever sees that some are left goes on.
+        // The next task that finds followers left may continue.
         drop(held);
         backend.upgrade().map(|backend| backend.go_on(leader, now_ms)).unwrap_or_default()
     }
@@ -138,15 +140,15 @@ pub enum Reason {
     Operator,
     /// A check with this finding.
     Found(Finding),
-    /// A check whose finding is already in the logs.
+    /// A check with a finding that is already in the logs.
     Said,
     /// It follows another server, which has this name.
     Follows(String),
     /// This name has an address again.
     Resolves(String),
-    /// Its name has no address, for this reason.
+    /// Its name does not resolve, for this reason.
     Unresolved(&'static str),
-    /// Its traffic stands out; the text after the server's name.
+    /// Ejected as an outlier; the reason, as logged after the server's name.
     Ejected(String),
     /// Its ejection is over.
     TakenBack,

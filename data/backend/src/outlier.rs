@@ -1,4 +1,4 @@
-//! Outlier ejection: servers whose traffic fails or is slow take no new requests for a while.
+//! Outlier ejection: servers that fail or are slow take no new requests for a while.
 //!
 //! ```text
 //!            errors in a row, a larger share of errors or longer answers than the others
@@ -77,7 +77,7 @@ impl OutlierRules {
         found.into_iter().map(|(_, place, suspicion)| (place, suspicion)).collect()
     }
 
-    /// How far a server is above what is allowed relative to the others, in hundredths, if it is.
+    /// A server's excess over the allowance relative to the others, in hundredths; `None` within the allowance.
     fn suspects(&self, own: &Window, others: &Window) -> Option<(Suspicion, u64)> {
         if own.answers() < FEWEST_ANSWERS || others.answers() < FEWEST_ANSWERS {
             return None;
@@ -109,7 +109,7 @@ impl OutlierRules {
         is_slow.then_some((Suspicion::Latency { mean_ms, others_ms }, severity))
     }
 
-    /// Whether one more of `total` servers may be ejected, of which `out` are.
+    /// Whether one more of `total` servers may be ejected while `out` are ejected already.
     pub(crate) fn allows_one_more(&self, total: u32, out: u32) -> bool {
         let most = (u64::from(total) * u64::from(self.at_most_percent.min(100)) / 100).max(1);
         u64::from(out) < most && out + 2 <= total
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspicion_says_what_it_compared() {
+    fn a_suspicion_names_the_compared_figures() {
         let rules = OutlierRules { ratio: Some(15), ..RULES };
         let found = rules.outliers(&[(79, 21, 0), (293, 7, 0)].map(window));
         assert_eq!(found[0].1.to_string(), "21 errors in 100 answers, while others had 2%");
@@ -204,7 +204,7 @@ mod tests {
         check(rules, &[(100, 0, 0), (79, 21, 0), (100, 0, 0)], &[1]);
         check(rules, &[(100, 0, 0), (81, 19, 0), (100, 0, 0)], &[]);
         check(rules, &[(80, 20, 0), (100, 0, 0)], &[0]);
-        // When all fail, nobody stands out.
+        // When all fail, none is an outlier.
         check(rules, &[(0, 100, 0), (0, 100, 0), (5, 95, 0)], &[]);
         check(rules, &[(0, 19, 0), (100, 0, 0)], &[]);
         check(rules, &[(0, 20, 0), (19, 0, 0)], &[]);
@@ -223,7 +223,7 @@ mod tests {
         // Three times as long, but only by nine milliseconds.
         check(rules, &[(100, 0, 100), (100, 0, 1000), (100, 0, 100)], &[]);
         check(rules, &[(100, 0, 0), (100, 0, 1000)], &[1]);
-        // A server that only fails has no answer times.
+        // A server that only fails does not have answer times.
         check(rules, &[(0, 100, 0), (100, 0, 1000)], &[]);
     }
 

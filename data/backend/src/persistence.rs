@@ -1,5 +1,5 @@
-//! Cookie persistence (`cookie`): which server a request's cookie designates, what the response sends to
-//! the client, and the two letters of the termination state.
+//! Cookie persistence (`cookie`): the server that a request's cookie designates, the cookie that the response
+//! sends to the client, and the two letters of the termination state.
 //!
 //! Pure functions: header values and the date come in, edits and results go out. Wherever the manual leaves a
 //! question open, the answer was measured on HAProxy 2.6; the tables in the tests have its results.
@@ -32,12 +32,12 @@ impl CookieRules {
         Self(Arc::clone(settings))
     }
 
-    /// `maxidle` in seconds; 0 is none.
+    /// `maxidle` in seconds; 0 disables it.
     fn idle_seconds(&self) -> u32 {
         u32::try_from(self.max_idle.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// `maxlife` in seconds; 0 is none.
+    /// `maxlife` in seconds; 0 disables it.
     fn life_seconds(&self) -> u32 {
         u32::try_from(self.max_life.as_secs()).unwrap_or(u32::MAX)
     }
@@ -65,7 +65,7 @@ pub struct Presented {
 /// The state of a request's cookie: the third letter of the termination state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentedState {
-    /// There was none.
+    /// The request came without one.
     None,
     /// It designates no server.
     Invalid,
@@ -120,7 +120,7 @@ impl Presented {
     }
 }
 
-/// What is known when the response comes.
+/// The facts known when the response comes.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseFacts<'a> {
     /// The `cookie` value of the server that answered.
@@ -135,7 +135,7 @@ pub struct ResponseFacts<'a> {
     pub wall_seconds: u64,
 }
 
-/// What is done to a response.
+/// The edits of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponsePlan {
     /// The fourth letter of the termination state.
@@ -144,7 +144,7 @@ pub struct ResponsePlan {
     pub set_cookie: Option<String>,
     /// Add `Cache-Control: private`.
     pub private: bool,
-    /// What happens to the server's own `Set-Cookie`.
+    /// The treatment of the server's own `Set-Cookie`.
     provided: ProvidedCookie,
 }
 
@@ -233,7 +233,7 @@ impl CookieRules {
         header::set_cookie_value(header, &self.name).is_some()
     }
 
-    /// Decides what the response tells the client.
+    /// Decides the cookie that the response sends to the client.
     #[must_use]
     pub fn plan_response(&self, presented: &Presented, facts: &ResponseFacts<'_>) -> ResponsePlan {
         match self.mode {
@@ -297,7 +297,7 @@ impl CookieRules {
     fn inserted(&self, facts: &ResponseFacts<'_>, first: Option<Date>) -> String {
         let mut text = format!("{}=", self.name);
         match facts.server_cookie {
-            // The server has no cookie value: the client's cookie is deleted.
+            // A server without a cookie value: the client's cookie is deleted.
             None => text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT"),
             Some(cookie) => {
                 text.push_str(cookie);

@@ -2,9 +2,8 @@
 //!
 //! A request that finds no free slot waits in its server's queue (persistence or a hash designated
 //! that server) or in the backend's queue (any server will do). All queues of a backend change under
-//! the backend's one lock. A slot, once free, is handed to the head of a queue by whoever holds the
-//! lock: the waiter is *granted* the slot before it is woken, so nobody can overtake it and it never
-//! has to try again.
+//! the backend's one lock. The holder of the lock hands a free slot to the head of a queue: the waiter is
+//! *granted* the slot before it is woken, so that no request can overtake it and it never has to try again.
 //!
 //! Only one thing happens outside the lock: a finished request gives its slot back. The two
 //! sides do, in this order and sequentially consistent:
@@ -15,19 +14,19 @@
 //!   R2  if queued > 0: lock, hand out      E2  if served < limit: hand out
 //! ```
 //!
-//! Either R1 comes before what E2 reads, and the one who enqueues hands the slot out; or E2 reads
-//! before R1, then E1 comes before what R2 reads, and the one who releases does. When both do, the
-//! second finds nothing left. Nothing is tried again in a loop: R167's endless retry had its cause in
-//! re-testing a count to guess whether a wake-up had been missed, and the sequence counter that R168
-//! proposes detects a decision that went stale between choosing and queueing. Here both happen in one
-//! critical section, so no decision goes stale. `tests/queue_loom.rs` lets loom walk through the
-//! interleavings of this very code, `tests/queue_sequences.rs` through random histories of a backend.
+//! Either R1 comes before the read of E2, and the enqueuing request hands the slot out; or E2 reads before
+//! R1, then E1 comes before the read of R2, and the releasing request does. When both do, the second finds
+//! nothing left. Nothing is tried again in a loop: R167's endless retry had its cause in re-testing a count
+//! to guess whether a wake-up had been missed, and the sequence counter that R168 proposes detects a decision
+//! that went stale between choosing and queueing. Here both happen in one critical section, so no decision
+//! goes stale. `tests/queue_loom.rs` lets loom walk through the interleavings of this very code,
+//! `tests/queue_sequences.rs` through random histories of a backend.
 //!
-//! It remains to show that every waiter has a release to wait for: a limit is never below 1
-//! (`weight::slot_limit`), so a server with waiters either serves a request, whose release hands out, or has
-//! room, and then the hand-out under the lock would have used it. Changes of
-//! limits, weights and states hand out before they give the lock back. A server that goes down sends
-//! its waiters to choose again, and the last one sends the backend's queue too (R169).
+//! It remains to show that every waiter has a release to wait for. A limit is never below 1
+//! (`weight::slot_limit`), so a server with waiters either serves a request, and its release hands out, or
+//! has room, and then the hand-out under the lock would have used it. Changes of limits, weights and states
+//! hand out before they give the lock back. A server that goes down sends its waiters to choose again, and
+//! the last one sends the backend's queue too (R169).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,7 +124,7 @@ pub(crate) enum Decision {
 
 const UNDECIDED: u64 = 0;
 const CHOOSE_AGAIN: u64 = 1;
-/// Values from this one on are this value plus the key of the server whose slot was granted.
+/// Values from this one on are this value plus the key of the server that granted a slot.
 const GRANTED: u64 = 2;
 
 impl Waiter {

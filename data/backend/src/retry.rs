@@ -6,12 +6,12 @@
 use crate::balance::declaration;
 use crate::settings::BackendSettings;
 
-/// What is known when an attempt to reach a server failed.
+/// The facts known when an attempt to reach a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Retries made before, so 0 when the first attempt failed.
     pub retries_made: u32,
-    /// `retries`, or what `set-retries` made of it.
+    /// `retries`, or the value of `set-retries`.
     pub retries_allowed: u32,
     /// Persistence or a rule designated the server, not balancing.
     pub designated: bool,
@@ -64,7 +64,7 @@ fn goes_elsewhere(backend: &BackendSettings, failure: &Failure) -> bool {
     if backend.redispatch == 0 || failure.forced || failure.usable_servers < 2 {
         return false;
     }
-    // Nothing binds the request to its server, so there is no reason to try it again.
+    // Without affinity to the server, a retry there brings nothing.
     let bound = failure.designated || declaration(backend.algorithm).by_key;
     !bound || is_redispatch_turn(backend.redispatch, failure.retries_made + 1, failure.retries_allowed)
 }

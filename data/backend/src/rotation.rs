@@ -1,11 +1,11 @@
 //! Turns that workers take without the lock: a precomputed sequence, and a shared counter of the next turn.
 //!
 //! "In turn" means that the next request goes to the next server, whichever worker serves it. So the position is shared: a
-//! worker draws a [`Ticket`], one relaxed addition, and looks in the [`Rotation`] whose turn that is. A rotation is made under
-//! the lock and never changes. A repeating sequence repeats for ever; any other ends after some turns, and the next
-//! rotation is made. A ticket holds the number of its rotation; a worker that draws a ticket of a rotation that it does
-//! not know looks at the farm again. When the farm changes, the counter holds the number of turns taken, and the
-//! algorithm continues from there ([`TurnCounter::close`]).
+//! worker draws a [`Ticket`], one relaxed addition, and looks up the ticket's member in the [`Rotation`]. A rotation is
+//! made under the lock and never changes. A repeating sequence repeats for ever; any other ends after some turns, and
+//! the next rotation is made. A ticket holds the number of its rotation; a worker that draws a ticket of a rotation
+//! that it does not know looks at the farm again. When the farm changes, the counter holds the number of turns taken,
+//! and the algorithm continues from there ([`TurnCounter::close`]).
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl TurnCounter {
         Rotation { number: Ticket::of(next).rotation, sequence }
     }
 
-    /// Whether a rotation has no more turns. Under the lock.
+    /// Whether a rotation is exhausted. Under the lock.
     pub(crate) fn is_over(&self, rotation: &Rotation) -> bool {
         rotation.member(Ticket::of(self.0.load(Ordering::Relaxed))).is_none()
     }

@@ -1,4 +1,4 @@
-//! A live server: what all workers see of it.
+//! A live server: the state that all workers share.
 //!
 //! Readers are free; every change goes through [`Backend::change`](crate::Backend::change), because a change
 //! of weight, state or limit concerns the balancing structures and the queues too. The fields are atomics
@@ -26,7 +26,7 @@ use crate::traffic::Traffic;
 use state::{AdminState, OperationalState, RequestedState};
 use weight::{Ramp, WeightChange};
 
-/// What may be changed on a live server.
+/// A change of a live server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// `set server weight`, `set weight`, an agent's answer.
@@ -92,7 +92,7 @@ pub struct Server {
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
     figures: ServerFigures,
-    /// The checks, boxed because many servers have none.
+    /// The checks, boxed because many servers run without checks.
     health: Option<Box<Check>>,
     agent: Option<Box<Check>>,
     /// Errors in a row of its traffic, where that is observed.
@@ -473,18 +473,18 @@ impl Server {
         )
     }
 
-    /// Whether it has no `maxconn` and no `minconn`, so that nobody waits for it.
+    /// Whether it has neither `maxconn` nor `minconn`, so that requests never wait for it.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.settings.minimum_connections == 0 && self.maximum_connections() == 0
     }
 
-    /// Takes a slot. The caller holds the backend's lock and has seen room, or there is no limit.
+    /// Takes a slot. The caller holds the backend's lock and has seen room, or the server is unlimited.
     pub(crate) fn occupy(&self) {
         self.served.fetch_add(1, Ordering::SeqCst);
         raise(&self.served_maximum, self.served());
     }
 
-    /// Takes a slot in a worker's own count. There is no limit, or the caller checks afterwards whether there is one.
+    /// Takes a slot in a worker's own count. The server is unlimited, or the caller checks for a limit afterwards.
     pub(crate) fn occupy_apart(&self, worker: usize) {
         if !self.counted_apart.load(Ordering::Relaxed) {
             self.counted_apart.store(true, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! The configuration of a backend and its servers, as plain values.
 //!
-//! Where a line means the same here and in the typed configuration, the type is the configuration's. The rest is what the caller
-//! derives from it. `Default` gives the manual's defaults.
+//! Lines with the same meaning here and in the typed configuration use the configuration's type. The caller derives the
+//! rest from it. `Default` gives the manual's defaults.
 
 use weir_model::{HashKey, Reuse};
 use weir_model::{HashType, PreserveAffinity};
@@ -138,7 +138,7 @@ pub struct ServerSettings {
     pub backup: bool,
     /// `disabled`.
     pub disabled: bool,
-    /// Its name has no address yet; name servers are being asked for one.
+    /// The address of its name is not known yet; the resolvers query name servers for it.
     pub unresolved: bool,
     /// `cookie`.
     pub cookie: Option<String>,

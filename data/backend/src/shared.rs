@@ -67,7 +67,7 @@ pub(crate) struct Home {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What a server calls on its backend.
+/// Calls of a server on its backend.
 pub(crate) trait Owner: Send + Sync {
     /// A slot of `key` came free while a request waited for it, or while the algorithm orders servers by load.
     fn released(&self, key: ServerKey);

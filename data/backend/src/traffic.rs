@@ -1,6 +1,6 @@
 //! Statistics of a server's traffic, where something depends on them: `outlier-ejection` and `balance latency`.
 //!
-//! Each worker counts its own requests, as the only writer. A server whose traffic nothing depends on has no statistics.
+//! Each worker counts its own requests, as the only writer. A server has statistics only if a setting depends on them.
 
 use weir_sync::LazyPerWorker;
 
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_what_came_since_the_last() {
+    fn a_window_counts_the_traffic_since_the_previous_one() {
         let traffic = Traffic::new(2);
         traffic.note(seen(Observation::Responded, 7), 0);
         traffic.note(Seen { worker: 1, ..seen(Observation::NoResponse, 9) }, 0);

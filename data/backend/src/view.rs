@@ -96,7 +96,7 @@ impl WorkerView {
         self.version
     }
 
-    /// Whether it has no members.
+    /// Whether it is without members.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.list.is_empty()
     }

@@ -40,7 +40,7 @@ fn a_server_begins_in_maintenance_and_takes_its_turn_once_it_is_ready() {
 }
 
 #[test]
-fn the_key_of_a_removed_server_finds_nobody() {
+fn the_key_of_a_removed_server_finds_no_server() {
     let backend = backend(Algorithm::new("leastconn"), vec![server("a"), server("b")]);
     let a = backend.server_by_name("a").unwrap().key();
     set(&backend, a, RequestedState::Maintenance);
@@ -75,7 +75,7 @@ fn each_server_of_a_place_has_a_key_of_its_own() {
 }
 
 #[test]
-fn who_is_in_use_stays() {
+fn refuses_to_remove_a_server_in_use() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = backend.servers()[0].key();
     let held = lease(choose(&backend));

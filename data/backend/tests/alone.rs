@@ -110,7 +110,7 @@ fn a_change_costs_each_worker_one_look() {
 const TURNS: [Algorithm; 3] =
     [Algorithm::new("roundrobin"), Algorithm::new("static-rr"), Algorithm::new("source")];
 
-/// A farm that takes turns: `consistent` is for hashing, whose requests take turns when they have no key.
+/// A farm that takes turns: `consistent` is for hashing, where requests without a key take turns.
 fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
     let servers = weighted(weights).into_iter();
     let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });

@@ -249,7 +249,7 @@ fn states_and_times_are_kept() {
     assert_eq!(backend.status(12_000).downtime_ms, 7_000);
     backend.change(a, Change::Health(OperationalState::Running), 13_000).unwrap();
     assert_eq!((server.downtime_ms(20_000), backend.status(20_000).downtime_ms), (8_000, 8_000));
-    // Checks have no effect while an operator keeps it in maintenance.
+    // Checks do not change the state while an operator keeps it in maintenance.
     backend.change(a, Change::State(RequestedState::Maintenance), 14_000).unwrap();
     backend.change(a, Change::Health(OperationalState::Running), 15_000).unwrap();
     assert!(!server.is_up());
@@ -368,7 +368,7 @@ proptest! {
 proptest! {
     /// Whatever is changed in between, an algorithm never chooses a server that should get nothing.
     #[test]
-    fn nobody_is_chosen_who_should_not_be(
+    fn never_chooses_a_server_with_weight_zero(
         steps in prop::collection::vec((0usize..4, 0u32..4, any::<u32>()), 1..60),
         choice in 0usize..6,
     ) {

@@ -56,7 +56,8 @@ fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
     assert_eq!(backend.server(FIRST).expect("a server").downs(), 1);
 }
 
-/// Who leaves a state is said to leave it, who is down for maintenance is no alert, and that nobody is left is said once.
+/// A server that leaves a state logs that; going down for maintenance is not an alert; the loss of the last server is
+/// logged once.
 #[test]
 fn each_order_of_an_operator_has_its_line() {
     use RequestedState::{Drain, Maintenance, Ready};
@@ -78,9 +79,9 @@ fn each_order_of_an_operator_has_its_line() {
     }
 }
 
-/// Who is down already does not go down for maintenance, and that is no alert.
+/// A server that is already down does not go down for maintenance, and that is not an alert.
 #[test]
-fn who_is_down_enters_maintenance() {
+fn a_downed_server_enters_maintenance_without_an_alert() {
     let backend = backend("be", vec![checked("s", InitialState::Up), ServerSettings::default()]);
     report(&backend, CheckKind::Health, CheckStatus::L4Timeout);
     assert_eq!(state(&backend), OperationalState::Stopped);
@@ -91,7 +92,7 @@ fn who_is_down_enters_maintenance() {
 }
 
 #[test]
-fn a_conditional_success_takes_new_visitors_away_from_who_is_up() {
+fn a_conditional_success_takes_new_visitors_away_from_a_running_server() {
     let backend = backend("be", vec![checked("s", InitialState::FullyDown)]);
     let health = |status| report(&backend, CheckKind::Health, status);
     health(CheckStatus::L7OkConditional);
@@ -106,7 +107,7 @@ fn a_conditional_success_takes_new_visitors_away_from_who_is_up() {
 }
 
 #[test]
-fn who_is_down_for_the_agent_comes_up_with_both() {
+fn a_server_that_its_agent_took_down_needs_both_checks_to_come_up() {
     let agent = Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp });
     let backend = backend("be", vec![ServerSettings { agent, ..checked("s", InitialState::FullyUp) }]);
     let tell = |kind, status| report(&backend, kind, status);
@@ -123,7 +124,7 @@ fn who_is_down_for_the_agent_comes_up_with_both() {
 }
 
 #[test]
-fn what_could_not_be_checked_changes_nothing() {
+fn an_inconclusive_check_changes_nothing() {
     let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let finding = Finding { inconclusive: true, ..Finding::new(CheckStatus::SocketError) };
     let news = backend.report(FIRST, CheckKind::Health, finding, 1);
@@ -175,7 +176,7 @@ fn followers_follow_through_a_chain() {
 }
 
 #[test]
-fn a_follower_that_leaves_maintenance_is_what_its_leader_is() {
+fn a_follower_that_leaves_maintenance_takes_its_leaders_state() {
     let leader = backend("a", vec![checked("s", InitialState::Up)]);
     let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
     let farm = backend("b", vec![plain]);
@@ -191,7 +192,7 @@ fn a_follower_that_leaves_maintenance_is_what_its_leader_is() {
 }
 
 #[test]
-fn who_is_followed_stays_until_nobody_follows() {
+fn refuses_to_remove_a_server_while_others_follow_it() {
     let farm = backend("a", vec![checked("s", InitialState::Up)]);
     let add = |name: &str| {
         let settings = ServerSettings { name: name.to_owned(), ..ServerSettings::default() };

@@ -81,7 +81,7 @@ fn errors_in_a_row_eject_for_a_time_that_grows() {
 }
 
 #[test]
-fn what_is_well_in_between_forgives_and_a_connection_is_not_an_answer() {
+fn a_good_answer_resets_the_error_count_but_a_connection_does_not() {
     let backend = farm(RULES, &["a", "b"]);
     for _ in 0..10 {
         fail(&backend, "a", 4, 1);
@@ -96,7 +96,7 @@ fn what_is_well_in_between_forgives_and_a_connection_is_not_an_answer() {
 }
 
 #[test]
-fn no_more_leave_than_may_and_the_last_serves_whatever_happens() {
+fn ejects_at_most_the_allowed_share_and_never_the_last_server() {
     let backend = farm(RULES, &["a", "b", "c", "d"]);
     for name in ["a", "b", "c", "d"] {
         fail(&backend, name, 5, 1);
@@ -131,7 +131,7 @@ fn an_operator_and_persistence_see_an_ejected_server() {
 }
 
 #[test]
-fn who_waits_for_an_ejected_server_goes_elsewhere_and_who_waits_for_any_gets_it_back() {
+fn waiters_of_an_ejected_server_choose_again_and_it_serves_the_backend_queue_on_return() {
     let settings = BackendSettings {
         algorithm: Algorithm::new("roundrobin"),
         outliers: Some(RULES),

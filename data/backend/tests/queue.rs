@@ -8,7 +8,7 @@ use weir_backend::*;
 use weir_model::PreserveAffinity;
 
 #[test]
-fn who_waits_is_served_in_order_and_counts_who_was_before() {
+fn serves_waiters_in_order_and_counts_those_before_them() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let first = lease(choose(&backend));
     let bells = [Bell::default(), Bell::default()];
@@ -50,7 +50,7 @@ fn hashed_requests_wait_at_their_server() {
 }
 
 #[test]
-fn affinity_gives_way_where_the_configuration_says_so() {
+fn affinity_gives_way_where_the_configuration_allows_it() {
     let settings = |hash_affinity| BackendSettings {
         algorithm: Algorithm::new("source"),
         hash_affinity,
@@ -142,7 +142,7 @@ fn priorities_keep_to_their_bounds() {
 
 /// `%sq` and `%bq`: requests that left the queue before, and the request itself; several waits are added up.
 #[test]
-fn who_gives_up_knows_how_many_left_before() {
+fn a_request_that_gives_up_knows_its_queue_positions() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let held = lease(choose(&backend));
@@ -166,7 +166,7 @@ fn who_gives_up_knows_how_many_left_before() {
 
 /// Requests that left before a request joined do not count for it, however they left.
 #[test]
-fn who_joins_later_counts_from_there() {
+fn positions_count_from_when_a_request_joined() {
     #[track_caller]
     fn check(leave: impl FnOnce(&Backend, Waiting, Lease) -> Positions) {
         let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
@@ -212,7 +212,7 @@ fn server_and_backend_queues_are_served_by_age() {
 }
 
 #[test]
-fn who_gives_up_leaves_no_gap() {
+fn a_request_that_gives_up_does_not_block_the_next() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let held = lease(choose(&backend));
     let quitter = waiting(choose(&backend));

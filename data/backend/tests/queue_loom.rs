@@ -78,7 +78,7 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
 
 /// The last server goes down while a request joins: it is sent to choose again, not forgotten.
 #[test]
-fn nobody_waits_for_a_farm_that_is_gone_r169() {
+fn requests_do_not_wait_for_a_downed_farm_r169() {
     loom::model(|| {
         let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
@@ -135,7 +135,7 @@ fn free() -> (Arc<Backend>, ServerKey) {
 
 /// A server is removed while a worker chooses it without the lock: one of them sees the other.
 #[test]
-fn nobody_chooses_a_server_that_was_let_go() {
+fn workers_never_choose_a_removed_server() {
     loom::model(|| {
         let (backend, a) = free();
         let other = Arc::clone(&backend);
@@ -152,7 +152,7 @@ fn nobody_chooses_a_server_that_was_let_go() {
 
 /// A limit is set while a worker chooses without the lock: it counts that request too.
 #[test]
-fn a_new_limit_knows_who_chose_without_the_lock() {
+fn a_new_limit_counts_requests_chosen_without_the_lock() {
     loom::model(|| {
         let (backend, a) = free();
         let other = Arc::clone(&backend);

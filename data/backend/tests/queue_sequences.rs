@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_waits_who_could_be_served(
+    fn requests_do_not_wait_while_they_could_be_served(
         is_large in prop::bool::weighted(0.2),
         algorithm in algorithm(),
         ring in any::<bool>(),

@@ -24,7 +24,7 @@ impl Backend {
     /// Changes a server.
     ///
     /// # Errors
-    /// When there is no such server or the change is not possible.
+    /// When the server does not exist or the change is not possible.
     pub fn change(&self, key: ServerKey, change: Change, now_ms: u64) -> Result<(), ChangeError> {
         self.change_for(key, change, Reason::Operator, now_ms).map(drop)
     }
@@ -32,7 +32,7 @@ impl Backend {
     /// The same with a reason; returns the news for the logs. Servers that follow this one change with it.
     ///
     /// # Errors
-    /// When there is no such server or the change is not possible.
+    /// When the server does not exist or the change is not possible.
     pub fn change_for(
         &self,
         key: ServerKey,
@@ -54,7 +54,7 @@ impl Backend {
         let Some(check) = server.check(kind) else { return news };
         let step = check.learn(finding.clone());
         let says_all = self.settings().log_health_checks;
-        // HAProxy tells of an agent's changes, and not that it said nothing of the server's health.
+        // HAProxy logs the changes of an agent, but not an answer without a word about the server's health.
         if says_all && step.is_news && finding.status != CheckStatus::Checked {
             news.notices.push(Notice {
                 proxy: self.settings().place,
@@ -116,7 +116,7 @@ impl Backend {
         self.report(server.key(), CheckKind::Health, finding, now_ms)
     }
 
-    /// Changes a server under the lock. True if its followers have to be told ([`Backend::lead`]).
+    /// Changes a server under the lock. True if its followers must follow the change ([`Backend::lead`]).
     pub(super) fn alter(
         &self,
         key: ServerKey,
@@ -135,7 +135,7 @@ impl Backend {
         self.follow_cookie(&mut lb_state, &server, cookie);
         let returns = before.admin.is_maintenance() && !server.admin_state().is_maintenance();
         if let Some(leader) = leader.filter(|_| returns) {
-            // It has no checks of its own.
+            // A follower does not run checks of its own.
             apply_lead(&server, &leader, now_ms);
         }
         let is_another =
@@ -194,7 +194,7 @@ impl Backend {
     /// Restores the state that a server had in a former process. The server has not been used yet.
     ///
     /// # Errors
-    /// When there is no such server.
+    /// When the server does not exist.
     pub fn restore(&self, key: ServerKey, former: FormerState, now_ms: u64) -> Result<(), ChangeError> {
         let mut lb_state = self.lb_state.lock();
         let server = Arc::clone(lb_state.server(key).ok_or(ChangeError::NoSuchServer)?);

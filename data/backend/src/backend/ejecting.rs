@@ -79,7 +79,7 @@ impl Backend {
         }
     }
 
-    /// Takes back the servers whose ejection is over. Call it at the times in [`News::ejections`].
+    /// Ends ejections that have expired. Call it at the times in [`News::ejections`].
     pub fn end_ejections(&self, now_ms: u64) -> News {
         let mut news = News::default();
         for server in self.servers().iter() {

@@ -1,9 +1,10 @@
 //! Servers that follow the state of another one, in this backend or in others (`track`).
 //!
-//! A server that changes tells its followers in portions of [`PORTION`]: the first one with the change, the others when the caller goes on
-//! ([`News::later`]). Whoever is told takes the state that its leader has then, read under the follower's lock, not the one that the
-//! change made. So it does not matter in which order changes of the leader, portions, and changes of the follower itself come: after each
-//! change all are told once more, and the last time that one is told, it takes the last state.
+//! A change of a server is applied to its followers in portions of [`PORTION`]: the first portion with the change, the
+//! others when the caller continues ([`News::later`]). A follower takes its leader's current state, read under the
+//! follower's lock, not the state that the change made. So changes of the leader, portions, and changes of the follower
+//! may come in any order: each change starts another pass over all followers, and the last update of each follower
+//! applies the last state.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -19,12 +20,12 @@ use crate::server::state::{AdminState, OperationalState};
 use crate::server_key::ServerKey;
 
 impl Backend {
-    /// Makes a server of some backend follow the state of a server of this backend; it takes that state by [`Backend::catch_up`]. False if
-    /// there is no such server here.
+    /// Makes a server of some backend follow the state of a server of this backend; it takes that state by
+    /// [`Backend::catch_up`]. False if this backend does not have the leader.
     #[must_use]
     pub fn add_follower(&self, leader: ServerKey, follower: Follower) -> bool {
         {
-            // Under this lock nobody removes the leader.
+            // The leader cannot be removed while this lock is held.
             let lb_state = self.lb_state.lock();
             if lb_state.server(leader).is_none() {
                 return false;
@@ -42,7 +43,7 @@ impl Backend {
         true
     }
 
-    /// Has a server that follows another one be what that one is. Nothing of it is said in logs: the news are only what is to be done later.
+    /// Applies the leader's state to a follower. Logs nothing: the news contain only later work.
     #[must_use]
     pub fn catch_up(&self, key: ServerKey, now_ms: u64) -> News {
         let mut news = News::default();
@@ -86,7 +87,7 @@ impl Backend {
         }
     }
 
-    /// After a server changed: tells the first of its followers.
+    /// Updates the first portion of the followers after a server changed.
     pub(super) fn lead(&self, key: ServerKey, now_ms: u64, news: &mut News) {
         self.lead_some(key, &mut Portion::begin(now_ms), news);
     }
@@ -97,7 +98,8 @@ impl Backend {
         }
     }
 
-    /// Tells followers until the portion is over. One that is followed itself comes before the next one: first its followers are told.
+    /// Updates followers until the portion is used up, depth first: a follower's own followers come before the next
+    /// follower.
     fn tell_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut News) {
         // A leader cannot be removed.
         let Some(server) = self.server(leader) else { return };
@@ -113,7 +115,7 @@ impl Backend {
         news.later.extend(self.tracking.lock().rest(leader, &self.itself));
     }
 
-    /// Has a server be what another one is, and its followers with it.
+    /// Applies a leader's state to a server and to its followers.
     fn follow(
         &self,
         key: ServerKey,
@@ -142,10 +144,10 @@ impl Leader for Backend {
     }
 }
 
-/// Followers that are told before other tasks run.
+/// Followers that are updated before other tasks run.
 struct Portion {
     now_ms: u64,
-    /// How many more may be told.
+    /// How many more may be updated.
     left: usize,
 }
 
@@ -155,10 +157,11 @@ impl Portion {
     }
 }
 
-/// How many followers are told before other tasks run. With a log line for each one, that is a few hundred microseconds.
+/// How many followers are updated before other tasks run. With a log line for each, they take a few hundred
+/// microseconds.
 const PORTION: usize = 64;
 
-/// A server is what the one is that it follows: its own wishes of maintenance and drain remain, and so does its slow start.
+/// Applies the leader's state to a server. The server's own maintenance, drain and slow start remain.
 pub(super) fn apply_lead(server: &Server, leader: &Server, now_ms: u64) {
     let inherited = AdminState::INHERITED_MAINTENANCE.with(AdminState::INHERITED_DRAIN);
     let mut admin = server.admin_state().without(inherited);

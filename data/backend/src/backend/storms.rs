@@ -73,7 +73,7 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
                 batches.extend(news.batches.iter().map(|end| end.at_ms));
             }
         }
-        // What checks do while a server is in its slow start, and what the process does at the end of a batch.
+        // The calls that checks make during a server's slow start, and the process at the end of a batch.
         backend.tick(now_ms);
         if batches.extract_if(.., |at_ms| *at_ms <= now_ms).count() > 0 {
             backend.settle();
@@ -100,7 +100,7 @@ fn a_storm_of_changes_is_followed_together() {
 /// A round for each four milliseconds to compute members, and one for slow starts; a few where other servers take over.
 const MOST_ROUNDS: u64 = 510;
 
-/// What follows from changes in some backends does not make each one cost a look at all servers.
+/// Changes in these backends do not each cost a pass over all servers.
 #[test]
 fn no_backend_looks_at_all_servers_for_each_change() {
     #[track_caller]
@@ -143,7 +143,7 @@ fn adding_and_removing_looks_at_no_other_server() {
 
 /// The same where all servers are full, and requests wait: each server that comes up, or is left by a request, serves one of them.
 #[test]
-fn who_waits_does_not_make_changes_expensive() {
+fn waiting_requests_do_not_make_changes_expensive() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
         let backend = farm(algorithm, 5_000, 1);
         let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
@@ -197,7 +197,7 @@ fn a_watcher_is_shown_a_batch_at_once() {
 
 /// The requests of a server that went down end one after the other: it does not become the least loaded one by that.
 #[test]
-fn who_left_is_not_the_least_loaded() {
+fn does_not_choose_a_downed_server_as_the_least_loaded() {
     let backend = farm(Algorithm::new("leastconn"), 300, 0);
     let leases: Vec<_> = (0..300).map(|random| lease(choose(&backend, random, 1))).collect();
     let (gone, others): (Vec<_>, Vec<_>) =
@@ -228,7 +228,7 @@ fn workers_choose_under_the_lock_until_it_is_calm() {
 
 /// Numbers in logs and statistics are right at each moment, and the change of the last server is applied at once.
 #[test]
-fn what_is_postponed_shows_nowhere() {
+fn figures_include_postponed_changes_at_once() {
     let count = LARGE_FARM as u32 + 10;
     let backend = farm(Algorithm::new("roundrobin"), count, 0);
     for rank in 0..count {
@@ -245,7 +245,7 @@ fn what_is_postponed_shows_nowhere() {
 
 /// A server that comes up while all others are full is used at once, and so is one that a request already waits for.
 #[test]
-fn nobody_waits_for_what_is_postponed() {
+fn requests_do_not_wait_for_postponed_changes() {
     let count = LARGE_FARM as u32 + 1;
     let backend = farm(Algorithm::new("roundrobin"), count, 1);
     drop(report(&backend, 0, false, 1));
@@ -257,7 +257,7 @@ fn nobody_waits_for_what_is_postponed() {
     drop(leases.pop());
     let Some(Outcome::Granted(granted)) = waiting.poll() else { panic!("there is room") };
     assert_eq!(granted.lease.server().name(), "s1");
-    // One that drains takes nobody who waits.
+    // A draining server does not serve the backend's queue.
     let Choice::Wait(mut waiting) = choose(&backend, 1, 1) else { panic!("all are full") };
     let drain = crate::Change::State(crate::RequestedState::Drain);
     backend.change(ServerKey::configured(0), drain, 1).expect("it is there");

@@ -1,4 +1,4 @@
-//! Which servers follow which (`track`), and which of them have yet to be told of a change.
+//! Which servers follow which (`track`), and which followers have yet to be updated.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ impl Follower {
     }
 }
 
-/// What a backend knows of servers that follow others.
+/// The servers that follow others, and their leaders.
 #[derive(Default)]
 pub(super) struct Tracking {
     /// By the server of this backend that they follow.
@@ -61,39 +61,40 @@ impl Tracking {
         }
     }
 
-    /// The leader changed: all of its followers have to be told. False if it has none.
+    /// The leader changed: starts a pass over all of its followers. False without followers.
     pub(super) fn begin(&mut self, leader: ServerKey) -> bool {
         self.followers.get_mut(&leader).map(Led::begin).is_some()
     }
 
-    /// The follower that is told next.
+    /// The next follower to update.
     pub(super) fn next(&mut self, leader: ServerKey) -> Option<Follower> {
         self.followers.get_mut(&leader)?.next()
     }
 
-    /// The followers that have yet to be told; none if all were, or if somebody else goes on.
+    /// The followers that have yet to be updated; `None` when the pass is complete or another task continues it.
     pub(super) fn rest(&mut self, leader: ServerKey, backend: &Weak<Backend>) -> Option<Followers> {
         let held = self.followers.get_mut(&leader)?.rest()?;
         Some(Followers::new(Weak::clone(backend) as _, leader, held))
     }
 }
 
-/// The followers of one server. All are told of a change, the last one first, as HAProxy does. If the server changes while they are being
-/// told, that goes on where it was until all were told once more: each one's turn comes, however often the server changes.
+/// The followers of one server. A change updates all, the last one first, as HAProxy does. If the server changes again
+/// during the pass, the pass goes on from its position until all were updated once more, so frequent changes do not
+/// starve any follower.
 #[derive(Default)]
 struct Led {
     /// In the order in which they were added.
     list: Vec<Follower>,
-    /// How many of the list are before the one that was told last.
+    /// The index of the follower that was updated last; the followers below it come next.
     next: usize,
-    /// How many have yet to be told: from `next` down, then from the end of the list down.
+    /// How many have yet to be updated: from `next` down, then from the end of the list down.
     left: usize,
-    /// Whoever goes on holds this.
+    /// Held by the task that continues the pass.
     held: Weak<()>,
 }
 
 impl Led {
-    /// The new one knows its leader's state, or is told with the others.
+    /// A new follower knows its leader's state, or is updated with the others.
     fn add(&mut self, follower: Follower) {
         if self.left > self.next {
             self.left += 1;
@@ -156,13 +157,13 @@ mod tests {
         led
     }
 
-    /// Those that are told next, at most so many.
+    /// The next followers to update, at most `most`.
     fn told(led: &mut Led, most: usize) -> Vec<usize> {
         std::iter::from_fn(|| led.next()).take(most).map(|follower| follower.server.index()).collect()
     }
 
     #[test]
-    fn the_last_one_is_told_first() {
+    fn updates_the_newest_follower_first() {
         let mut led = led(4);
         assert_eq!(told(&mut led, 9), [], "nothing changed yet");
         led.begin();
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_and_goes_meanwhile_is_told_or_not() {
+    fn handles_followers_added_and_removed_during_a_pass() {
         let gone = |rank: u32| move |other: &Follower| other.server == ServerKey::configured(rank);
         let check = |change: &dyn Fn(&mut Led), expected: &[usize]| {
             let mut led = led(6);

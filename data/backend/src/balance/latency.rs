@@ -46,7 +46,7 @@ impl Structure for Latency {
             (Some(one), _) => one,
             (None, other) => other.unwrap_or_default(),
         };
-        // If the drawn members have no room, their neighbours are tried: no request waits while a member has room.
+        // If the drawn members are full, try their neighbours: no request waits while a member has room.
         let mut candidates = around(farm.members.len(), best, request.avoid);
         candidates.find(|member| farm.has_room(*member)).map_or(Pick::Saturated, Pick::Free)
     }

@@ -181,7 +181,7 @@ mod tests {
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) % bound
             };
-            // The last weight has no common divisor with any other.
+            // The last weight is 1, so that the weights do not have a common divisor.
             let count = draw(20);
             let weights: Vec<u32> = (0..count).map(|_| draw(256) as u32 + 1).chain([1]).collect();
             assert_eq!(interleave(&weights), interleave_slowly(&weights), "{weights:?}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn many_members_are_no_trouble() {
+    fn interleaves_many_members() {
         let many = interleave(&vec![7; 100_000]);
         assert!((0..100_000).eq(many.iter().copied()));
         assert_eq!(interleave(&[vec![1; 5_000], vec![256; 5_000]].concat()).len(), 5_000 * 257);

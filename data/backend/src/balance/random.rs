@@ -32,7 +32,7 @@ impl Random {
         Self { draws: draws.clamp(1, DRAWS_LIMIT), factor, sums: Arc::default() }
     }
 
-    /// One of the members, by weight; none where there are none.
+    /// One of the members, by weight; `None` without members.
     pub(super) fn draw(&self, entropy: &mut u64) -> Option<usize> {
         let total = *self.sums.last()?;
         // Maps 64 random bits to 0..total without a division; the bias is below 2^-40.
@@ -57,7 +57,7 @@ impl Structure for Random {
         let wanted = drawn.filter(|member| Some(*member) != request.avoid);
         let best = wanted.reduce(|best, other| if less_loaded(farm, other, best) { other } else { best });
         let start = best.or_else(|| self.draw(&mut entropy)).unwrap_or_default();
-        // If the drawn members have no room, their neighbours are tried: no request waits while a member has room.
+        // If the drawn members are full, try their neighbours: no request waits while a member has room.
         let mut candidates =
             around(farm.members.len(), start, request.avoid).filter(|member| farm.has_room(*member));
         let first = candidates.next();

@@ -17,7 +17,7 @@ use crate::server_key::ServerKey;
 /// The points, ascending.
 pub(super) struct Ring {
     points: Arc<Vec<(u32, u32)>>,
-    /// Whose points these are, in the order of the members.
+    /// The owners of the points, in the order of the members.
     owners: Vec<PointOwner>,
     /// `hash-balance-factor`.
     factor: u32,
@@ -32,8 +32,8 @@ impl Ring {
         Self { points: Arc::default(), owners: Vec::new(), factor }
     }
 
-    /// Members that are as they were keep their points: only those of others are computed, sorted and mixed in. Sorting those of
-    /// thousands of members would take longer than a request may wait.
+    /// Unchanged members keep their points: only those of the others are computed, sorted and merged in. Sorting the
+    /// points of thousands of members would take longer than a request may wait.
     pub(super) fn rebuild(&mut self, members: &[Member]) {
         let owners: Vec<_> = members.iter().map(PointOwner::of).collect();
         let places = owners.iter().map(|owner| owner.key.index() + 1).max().unwrap_or(0);
@@ -100,7 +100,7 @@ impl Ring {
     }
 }
 
-/// What a member's points depend on, and the member.
+/// A member and the inputs of its points.
 #[derive(PartialEq, Eq)]
 struct PointOwner {
     key: ServerKey,
@@ -181,7 +181,7 @@ mod tests {
 
     /// Equal servers of two lists have equal places if their `hash-key` values are equal.
     #[test]
-    fn a_place_is_that_of_what_the_server_is_known_by() {
+    fn the_hash_key_decides_a_servers_place() {
         let place = |id: u32, hash_key: HashKey, address: &str| {
             let address = ServerAddress::from(address.parse::<SocketAddr>().unwrap());
             let settings = ServerSettings { id, hash_key, address, ..Default::default() };
@@ -238,9 +238,9 @@ mod tests {
     const RING_CRC32: &str =
         "accccababccaaaaaaccabcaabaaaaabcbaacacaabaaaabbaaaaabbabcaacaacacaababbaaabbababcaabcaacaa";
 
-    /// A ring that follows changes is the one that is made of the members as they are.
+    /// A ring that follows changes equals a ring built from the final members.
     #[test]
-    fn a_ring_does_not_depend_on_how_it_came_about() {
+    fn a_ring_does_not_depend_on_its_history() {
         let mut random = 1_u64;
         let mut draw = |bound: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -299,7 +299,7 @@ mod tests {
 
     /// Waiting requests were not sent to a server yet: they count neither as its load nor in the average (manual, "hash-balance-factor").
     #[test]
-    fn who_waits_is_no_load_to_balance() {
+    fn waiting_requests_do_not_count_as_load() {
         let members = members(&[1, 1, 1, 1]);
         let mut ring = Ring::new(150);
         ring.rebuild(&members);

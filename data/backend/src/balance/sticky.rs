@@ -38,7 +38,7 @@ impl Structure for Sticky {
         }
     }
 
-    /// The first member, even if it has no room. Another one is only used when the first is to be avoided.
+    /// The first member, even if it is full. Another one is only used when the first is to be avoided.
     fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_joins_at_the_end() {
+    fn a_returning_server_joins_at_the_end() {
         let mut sticky = Sticky::default();
         let mut all = members(&[1, 9, 1]);
         sticky.rebuild(&all);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_no_choice() {
+    fn saturates_without_members() {
         let mut sticky = Sticky::default();
         sticky.rebuild(&[]);
         assert_eq!(sticky.pick(&farm(&[]), &request(None)), Pick::Saturated);

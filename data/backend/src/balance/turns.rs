@@ -1,11 +1,10 @@
 //! `balance roundrobin`: each server in turn, by weight, as evenly as possible.
 //!
 //! A clock counts the turns given out. A server that got one is due again after total weight / own weight
-//! turns. A turn goes to the server that is due, the earliest first and the heaviest among those; if none is
-//! due, to a server without a rank, the heaviest first; if there is none either, to the server that is due
-//! next. So new servers fill the gaps that they cause, and the servers of a whole farm spread over its first
-//! round. Weights may change between any two turns (slow start). The sequences equal those observed on
-//! HAProxy.
+//! turns. A turn goes to the server that is due, the earliest first and the heaviest among those; else to a
+//! server without a rank, the heaviest first; else to the server that is due next. So new servers fill the
+//! gaps that they cause, and the servers of a whole farm spread over its first round. Weights may change
+//! between any two turns (slow start). The sequences equal those observed on HAProxy.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_a_server_keeps_its_place_in_the_round() {
+    fn keeps_its_place_in_the_round_when_a_server_leaves() {
         let mut members = members(&[1, 1, 1, 1]);
         let mut turns = turns(&members);
         assert_eq!(picks(&mut turns, &members, 3), [0, 1, 2]);
@@ -329,7 +328,7 @@ mod tests {
 
     /// A remainder is in units of the weight that left it, so a new weight discards it.
     #[test]
-    fn a_new_weight_takes_no_rest_along() {
+    fn a_new_weight_discards_the_remainder() {
         let mut members = members(&[1, 1]);
         (members[0].weight, members[1].weight) = (5, 2);
         let mut turns = turns(&members);
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_no_room_saves_up_no_turns() {
+    fn a_full_server_does_not_save_up_turns() {
         let full = ServerSettings { maximum_connections: 1, ..Default::default() };
         let members = members_with([full, ServerSettings::default()]);
         let mut turns = turns(&members);
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_room_shares_the_turns_of_who_has_none_by_weight() {
+    fn servers_with_room_share_the_turns_of_full_ones_by_weight() {
         let weights = [3, 2, 1].map(|weight| ServerSettings { weight, ..Default::default() });
         let mut settings = weights.to_vec();
         settings[0].maximum_connections = 1;

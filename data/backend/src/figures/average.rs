@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_begins_anew() {
+    fn averages_restart_when_cleared() {
         let averages = Averages::default();
         record(&averages, 30);
         averages.clear_longest();

@@ -13,7 +13,7 @@ impl Latencies {
     /// Stands for the duration of a phase that was not reached.
     pub const ABSENT: u64 = u64::MAX;
 
-    /// The same in milliseconds, for averages; what is absent counts as zero.
+    /// The same in milliseconds, for averages; an absent phase counts as zero.
     #[inline]
     #[must_use]
     pub fn phases(&self) -> Phases {
@@ -22,7 +22,7 @@ impl Latencies {
     }
 }
 
-/// Whole milliseconds; most durations have none.
+/// Whole milliseconds; 0 for most durations.
 #[inline]
 fn milliseconds(us: u64) -> u32 {
     match us {
@@ -31,7 +31,7 @@ fn milliseconds(us: u64) -> u32 {
     }
 }
 
-/// What one worker saw of one object.
+/// One worker's measurements of one object.
 ///
 /// Each exchange has a total. Of the other phases most take no time that the clock shows, so those are not written: they are
 /// the exchanges that are counted neither in the phase's distribution nor as not having reached it.
@@ -45,7 +45,7 @@ pub struct LatencyHistograms {
 }
 
 impl LatencyHistograms {
-    /// Records the durations of one exchange in two objects, whose buckets are looked for once; only for the worker that owns them.
+    /// Records the durations of one exchange in two objects with one bucket search; only for the worker that owns them.
     #[inline]
     pub fn record_in_both(first: &Self, second: &Self, latencies: &Latencies) {
         for (phase, &us) in latencies.0[..Phase::Total as usize].iter().enumerate() {

@@ -31,7 +31,7 @@ impl SecondCounts {
         if counted == second { count } else { 0 }
     }
 
-    /// The seconds whose counts are kept.
+    /// The seconds of the two counts kept.
     pub(super) fn seconds(&self) -> [u32; 2] {
         [0, 1].map(|parity: usize| unpack(self.0[parity].load(Ordering::Relaxed)).0)
     }

@@ -1,4 +1,4 @@
-//! The counters as rows: what they count, and their place in a worker's block.
+//! The counters as rows: the counted events, and the position in a worker's block.
 
 /// An enumeration of counters.
 pub trait CounterSet: Copy + 'static {
@@ -32,7 +32,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What a frontend counts.
+    /// Counters of a frontend.
     FrontendCounter {
         Connections "Connections that clients opened."
         Sessions "Sessions that began."
@@ -91,7 +91,7 @@ counters! {
 }
 
 counters! {
-    /// What a backend counts.
+    /// Counters of a backend.
     BackendCounter {
         Sessions "Sessions that reached the backend."
         Requests "HTTP requests that reached the backend."
@@ -145,7 +145,7 @@ counters! {
 }
 
 counters! {
-    /// What a server counts.
+    /// Counters of a server.
     ServerCounter {
         Sessions "Sessions sent to the server."
         Requests "HTTP requests that the server answered."
@@ -179,7 +179,7 @@ counters! {
 }
 
 counters! {
-    /// What a listener counts (`option socket-stats`).
+    /// Counters of a listener (`option socket-stats`).
     ListenerCounter {
         Sessions "Sessions that began."
         BytesIn "Bytes received from clients."
@@ -202,7 +202,7 @@ counters! {
 }
 
 counters! {
-    /// What the process counts in addition to its objects.
+    /// Counters of the process, in addition to those of its objects.
     ProcessCounter {
         LimitReached "Connections whose arrival brought the process to its limit."
         TlsSessions "Sessions of TLS that clients and the process agreed on."

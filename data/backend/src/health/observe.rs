@@ -58,7 +58,7 @@ impl Observation {
     }
 }
 
-/// What is observed, and the consequence of errors.
+/// The scope of observation, and the consequence of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObserveRules {
     /// Whether responses are observed, not only connections.

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CheckStatus {
-    /// There is no check.
+    /// The server does not have a check.
     Unknown = 0,
     /// No check ended yet.
     Initializing = 1,
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(CheckStatus::from_number(14), None);
     }
 
-    /// An answer that came too late or said nothing has no code (manual, 9.1, "check_code").
+    /// An answer that was late or empty does not have a code (manual, 9.1, "check_code").
     #[test]
     fn only_answers_have_codes() {
         for status in CheckStatus::ALL {

@@ -35,7 +35,7 @@ impl Usage {
     }
 }
 
-/// What a purge does.
+/// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgePlan {
     /// How many idle connections are closed.

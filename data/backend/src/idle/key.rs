@@ -1,10 +1,10 @@
-//! What an idle connection must have in common with a request to serve it.
+//! The properties that an idle connection must share with a request to serve it.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::SocketAddr;
 
-/// What makes connections to one server differ, as far as the configuration lets it depend on the
-/// request.
+/// The differences between connections to one server, as far as the configuration makes them depend on
+/// the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnectionParts<'a> {
     /// The source address that it is bound to (`source ... usesrc`).
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_tell_connections_apart() {
+    fn keys_distinguish_connections() {
         let keys = ConnectionKeys::default();
         let plain = ConnectionParts::default();
         let named = ConnectionParts { server_name: Some(b"example.com"), ..plain };

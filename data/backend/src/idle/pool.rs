@@ -1,14 +1,14 @@
 //! One worker's idle connections to one server.
 //!
-//! There are two kinds. A connection of the first kind is lent whole: while a request has it, it is not here ([`Idle`]). One of the
-//! second kind carries several streams at once: it stays with its multiplexer, and the pool knows how many streams it has and may
-//! have ([`shared`]). Both count alike for `pool-max-conn`, `pool-low-conn`, `pool-purge-delay` and `max-reuse`, and when another
-//! worker asks for one:
+//! There are two kinds. A connection of the first kind is lent whole: while a request has it, it is not here
+//! ([`Idle`]). One of the second kind carries several streams at once: it stays with its multiplexer, and the pool
+//! knows how many streams it has and may have ([`shared`]). Both count alike for `pool-max-conn`, `pool-low-conn`,
+//! `pool-purge-delay` and `max-reuse`, and when another worker requests one:
 //!
 //! ```text
 //!            lent whole               shared
 //!   in use   outside of the pool      has streams: never purged, never given to another worker
-//!   idle     in the pool              has none
+//!   idle     in the pool              without streams
 //! ```
 //!
 //! Connections that leave the pool are returned, so that the caller can close them gradually.
@@ -108,7 +108,7 @@ pub struct IdlePool<C, S = NeverShared> {
     idle: Vec<Idle<C>>,
     /// How many of `idle` were reused before.
     safe: usize,
-    /// Boxed, because most servers have none.
+    /// Boxed, because most servers do not need it.
     shared: Option<Box<SharedConnections<S>>>,
     /// The time of the next purge, on the caller's clock.
     pub purge_at_ms: u64,
@@ -328,8 +328,8 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         }
     }
 
-    /// A shared connection takes no more streams (GOAWAY, a broken transport). It is returned now if it has no stream, else
-    /// with its last one.
+    /// A shared connection takes no more streams (GOAWAY, a broken transport). It is returned now if it is without
+    /// streams, else with its last one.
     pub fn retire(&mut self, id: SharedId) -> Option<Removed<C, S>> {
         self.shared.as_mut()?.retire(id).map(Removed::Shared)
     }

@@ -55,7 +55,7 @@ pub(super) fn without(header: &[u8], name: &str) -> HeaderEdit {
         }
         if let Some(kept) = &mut edited {
             match end {
-                // The gap stays as it was, unless something was removed from it.
+                // The gap stays unchanged, unless something was removed from it.
                 Some(end) if end == piece.previous_end => kept.extend(&header[end..piece.start]),
                 Some(_) if piece.text.is_empty() => kept.push(b';'),
                 Some(_) => kept.extend(b"; "),

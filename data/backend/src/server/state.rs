@@ -1,4 +1,4 @@
-//! What an operator wants of a server, and what the server is doing.
+//! The administrative and the operational state of a server.
 //!
 //! Two words that `show servers state` prints as numbers: the administrative state is a mask that
 //! only administrators (and tracking, and resolution) touch, the operational state follows from it
@@ -78,7 +78,7 @@ impl AdminState {
     }
 }
 
-/// What the server is doing, with the numbers that `show servers state` prints.
+/// The operational state, with the numbers that `show servers state` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OperationalState {
@@ -106,7 +106,7 @@ impl OperationalState {
     }
 }
 
-/// What `set server <b>/<s> state` asks for.
+/// The argument of `set server <b>/<s> state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedState {
     /// Normal service.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_a_state_keeps_what_others_decided() {
+    fn a_requested_state_keeps_the_bits_of_tracking_and_resolution() {
         let tracked = AdminState::INHERITED_MAINTENANCE.with(AdminState::FQDN_CHANGED);
         assert_eq!(RequestedState::Ready.apply(tracked.with(AdminState::FORCED_MAINTENANCE)), tracked);
         assert_eq!(RequestedState::Drain.apply(tracked), tracked.with(AdminState::FORCED_DRAIN));

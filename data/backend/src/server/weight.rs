@@ -14,7 +14,7 @@ pub const WEIGHT_SCALE: u32 = 16;
 pub struct Ramp {
     /// Milliseconds since the server came up.
     pub elapsed_ms: u64,
-    /// Milliseconds that the whole ramp takes; 0 is no ramp.
+    /// Milliseconds that the whole ramp takes; 0 disables it.
     pub duration_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Followers that are told in portions, while their leaders change, and others come and go.
+//! Followers that are updated in portions while their leaders change and other followers are added and removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn report(backend: &Backend, is_well: bool) -> News {
 }
 
 #[test]
-fn a_portion_is_told_at_once_and_the_rest_later_the_last_one_first() {
+fn updates_one_portion_at_once_and_the_rest_later_newest_first() {
     let (leader, by) = (farm("a", 1), farm("b", 201));
     (1..=200).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let ids = |lines: &[String]| -> Vec<u32> {
@@ -77,9 +77,9 @@ fn a_portion_is_told_at_once_and_the_rest_later_the_last_one_first() {
     assert_eq!(by.usable_servers(), 1);
 }
 
-/// A tree: those that follow a follower are told before its leader's next one, and a portion is a portion of all of them.
+/// A tree: the followers of a follower are updated before its leader's next one, and all of them share a portion.
 #[test]
-fn chains_are_told_depth_first_and_in_portions() {
+fn updates_chains_depth_first_and_in_portions() {
     let (top, middle, last) = (farm("a", 1), farm("b", 3), farm("c", 301));
     for rank in 0..3 {
         follow((&top, FIRST), (&middle, ServerKey::configured(rank)));
@@ -109,7 +109,7 @@ fn chains_are_told_depth_first_and_in_portions() {
 
 /// A chain of a thousand servers needs no deep stack.
 #[test]
-fn a_long_chain_is_told_in_portions() {
+fn updates_a_long_chain_in_portions() {
     let farm = farm("a", 1000);
     for rank in 1..1000 {
         follow((&farm, ServerKey::configured(rank - 1)), (&farm, ServerKey::configured(rank)));
@@ -121,7 +121,7 @@ fn a_long_chain_is_told_in_portions() {
 }
 
 #[test]
-fn a_change_that_followers_do_not_share_tells_nobody() {
+fn a_weight_change_does_not_update_followers() {
     let (leader, by) = (farm("a", 1), farm("b", 300));
     (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let weight = Change::Weight(crate::server::weight::WeightChange::Absolute(7));
@@ -129,9 +129,9 @@ fn a_change_that_followers_do_not_share_tells_nobody() {
     assert_eq!((news.later.len(), news.notices.len()), (0, 0));
 }
 
-/// Being told of what is known already changes nothing: not when a server changed, nor its slow start.
+/// A repeated update without a change leaves the server's last change and its slow start alone.
 #[test]
-fn a_slow_start_goes_on_when_the_leader_is_told_of_again() {
+fn keeps_a_slow_start_when_the_leader_repeats_its_state() {
     let leader = farm("a", 1);
     let slow =
         ServerSettings { name: "f".to_owned(), id: 1, slow_start_ms: 1000, ..ServerSettings::default() };
@@ -147,7 +147,7 @@ fn a_slow_start_goes_on_when_the_leader_is_told_of_again() {
 }
 
 #[test]
-fn a_leader_that_is_gone_has_no_followers() {
+fn rejects_followers_of_a_removed_leader() {
     let by = farm("b", 1);
     let added =
         by.add(ServerSettings { name: "x".to_owned(), ..ServerSettings::default() }, 0).expect("a name");
@@ -252,7 +252,7 @@ impl World {
         self.later.extend(news.expect("a server").later);
     }
 
-    /// Everybody is what the followed one is.
+    /// Each follower has its leader's state.
     fn check(&self, seed: u64) {
         for ((of, leader), (by, follower)) in &self.tracked {
             let leader = self.farms[*of].server(*leader).expect("a leader");
@@ -270,9 +270,10 @@ impl World {
     }
 }
 
-/// In whatever order portions, changes, and followers that come and go are: in the end all are what the ones are that they follow.
+/// Portions, changes, and added or removed followers in random order: at the end all followers have their leaders'
+/// states.
 #[test]
-fn whatever_happens_meanwhile_the_last_state_is_everybodys() {
+fn followers_end_with_the_last_state_of_their_leader() {
     for seed in 1..=60 {
         let mut world = World::new(seed);
         for now_ms in 1..=200 {
@@ -287,9 +288,9 @@ fn whatever_happens_meanwhile_the_last_state_is_everybodys() {
     }
 }
 
-/// A leader that changes with each portion: nobody waits for ever.
+/// A leader that changes with each portion does not starve any follower.
 #[test]
-fn each_ones_turn_comes_however_often_the_leader_changes() {
+fn updates_each_follower_however_often_the_leader_changes() {
     let (leader, by) = (farm("a", 1), farm("b", 1001));
     (1..=1000).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let mut later: Vec<Followers> = Vec::new();
@@ -305,9 +306,9 @@ fn each_ones_turn_comes_however_often_the_leader_changes() {
     assert_eq!(unheard, 1, "the one that follows nobody");
 }
 
-/// The same with threads: one changes the leader, two tell its followers.
+/// The same with threads: one changes the leader, two update its followers.
 #[test]
-fn threads_that_tell_at_once_agree() {
+fn concurrent_updates_of_followers_agree() {
     for _ in 0..20 {
         let (leader, by) = (farm("a", 1), farm("b", 300));
         (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));

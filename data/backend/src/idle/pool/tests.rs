@@ -1,7 +1,7 @@
 use super::*;
 use crate::idle::Usage;
 
-/// A connection that its server closes when the test says so.
+/// A connection with a peer that closes it when the test sets `closed`.
 #[derive(Debug, PartialEq)]
 struct Fake {
     name: &'static str,
@@ -105,9 +105,9 @@ fn the_busiest_with_a_free_stream_is_taken() {
     assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", a)));
 }
 
-/// `http-reuse aggressive`: a first request takes what was reused before.
+/// `http-reuse aggressive`: a first request takes only connections that were reused before.
 #[test]
-fn what_was_never_reused_is_not_safe() {
+fn a_connection_without_reuse_is_not_safe() {
     let (mut pool, figures) = pool(2);
     let id = pool.open_shared(0, fake("a"), 0, 2).unwrap();
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), None);
@@ -131,7 +131,7 @@ fn one_that_served_enough_takes_no_more() {
     assert_eq!((figures.used(), pool.idle()), (0, 0));
 }
 
-/// Both kinds count for `pool-max-conn`, `pool-low-conn` and what is needed.
+/// Both kinds count for `pool-max-conn`, `pool-low-conn` and the estimated need.
 #[test]
 fn kinds_share_the_room() {
     let full = PoolSettings { maximum: Some(1), ..Default::default() };
