@@ -1,4 +1,4 @@
-//! What expressions are told of an entry.
+//! Answers to an expression's questions about an entry.
 
 use weir_expr::table::{DataType, TableQuestion};
 
@@ -6,14 +6,14 @@ use crate::key::Key;
 use crate::row::Row;
 use crate::table::Table;
 
-/// What there is to say.
+/// The answer to a [`TableQuestion`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// This.
+    /// The value.
     Value(u64),
-    /// The table does not store what was asked for.
+    /// The table does not store the data type.
     NotStored,
-    /// There is no such entry.
+    /// The entry does not exist.
     NoEntry,
 }
 
@@ -24,8 +24,8 @@ impl From<Option<u64>> for Answer {
 }
 
 impl Table {
-    /// Answers a question about the entry of a key. A question that changes a counter makes the entry if there is none, even if the
-    /// counter is not stored (as HAProxy does), and uses it; others do not.
+    /// Answers a question about the entry of a key. A question that changes a counter creates a missing entry, even if
+    /// the counter is not stored (as HAProxy does), and uses it; others do not.
     pub fn ask(&self, key: &Key, question: TableQuestion, now_ms: u64) -> Answer {
         let answer = match question {
             TableQuestion::Increment(..) | TableQuestion::Clear(..) => {
@@ -59,7 +59,8 @@ impl Row<'_> {
         }
     }
 
-    /// Adds to a general purpose counter and to its rate, whichever are stored; what the counter, or else the rate, is then.
+    /// Adds to a general purpose counter and to its rate, if stored. Returns the new value of the counter, or else of
+    /// the rate.
     pub fn grow(&mut self, counter: DataType, element: u16, amount: u32) -> u64 {
         let rate = counter.rate().and_then(|rate| self.add(rate, element, amount.into()));
         self.add(counter, element, amount.into()).or(rate).unwrap_or_default()

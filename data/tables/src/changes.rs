@@ -1,20 +1,20 @@
-//! Sets of the slots in a shard that changed since each audience was told.
+//! For each audience, the set of changed slots of a shard that it has not seen yet.
 //!
 //! ```text
-//!  an entry changes ──► fresh ──(somebody looks)──► a set for each audience ──► told ──► acknowledged
+//!  an entry changes ──► fresh ──(somebody looks)──► a set for each audience ──► sent ──► acknowledged
 //!                                                             ▲                  │
 //!                                                             └──────────────────┘ the connection broke
 //! ```
 //!
-//! A change costs one bit, whatever the number of audiences and of changes to the entry before it is told. A slot without an
-//! entry is skipped; if it has another entry by now, that one changed too. Room for the bits comes before an entry and goes after
-//! it: a change itself never needs memory.
+//! A change costs one bit, whatever the number of audiences and of earlier unsent changes of the entry. A slot without
+//! an entry is skipped; if it has another entry by now, that one changed too. Room for the bits is allocated before an
+//! entry and freed after it, so a change itself never needs memory.
 
 /// The changes of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     fresh: Slots,
-    /// The untold slots of each audience.
+    /// The unsent slots of each audience.
     untold: Vec<Slots>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 struct Slots {
     words: Vec<u64>,
-    /// The number of words that may have bits set; later words have none.
+    /// The number of words that may have bits set; all later words are 0.
     used: usize,
 }
 
@@ -38,7 +38,7 @@ impl Changes {
         self.fresh.make_room(words) && self.untold.iter_mut().all(|untold| untold.make_room(words))
     }
 
-    /// There are only so many slots any more: gives back what is more than twice their room.
+    /// Only `slots` slots are left: frees room beyond twice their need.
     pub fn shrink(&mut self, slots: u32) {
         let words = words_of(slots);
         self.fresh.shrink(words);
@@ -59,7 +59,8 @@ impl Changes {
         is_first
     }
 
-    /// Calls `then` with at most `budget` untold slots of an audience, which count as told. Returns whether there are more.
+    /// Calls `then` with at most `budget` unsent slots of an audience, which count as sent. Returns whether there are
+    /// more.
     pub fn take(&mut self, audience: usize, budget: usize, mut then: impl FnMut(u32)) -> bool {
         self.distribute();
         let Some(untold) = self.untold.get_mut(audience) else { return false };
@@ -70,21 +71,21 @@ impl Changes {
         untold.used > 0
     }
 
-    /// Marks a slot as untold for an audience again.
+    /// Marks a slot as unsent for an audience again.
     pub fn give_back(&mut self, audience: usize, slot: u32) {
         if let Some(untold) = self.untold.get_mut(audience) {
             untold.insert(slot);
         }
     }
 
-    /// An audience was told of none of so many slots.
+    /// Marks all of the first `slots` slots as unsent for an audience.
     pub fn give_back_all(&mut self, audience: usize, slots: u32) {
         if let Some(untold) = self.untold.get_mut(audience) {
             untold.insert_all(slots);
         }
     }
 
-    /// No audience needs to be told of what changed so far.
+    /// Discards the unsent changes of an audience.
     pub fn forget(&mut self, audience: usize) {
         self.distribute();
         if let Some(untold) = self.untold.get_mut(audience) {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn each_audience_is_told_once_however_often_an_entry_changes() {
+    fn sends_an_entry_once_to_each_audience_however_often_it_changes() {
         let mut changes = changes(2);
         let firsts = [3, 200, 3, 64].map(|slot| changes.mark(slot));
         assert_eq!(firsts, [true, false, false, false]);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_kept() {
+    fn take_respects_the_budget() {
         let mut changes = changes(1);
         for slot in 0..100 {
             changes.mark(slot);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_to_whom_nothing_is_known() {
+    fn sends_every_slot_again_after_give_back_all() {
         for slots in [0, 1, 63, 64, 65, 200] {
             let mut changes = changes(2);
             changes.mark(3);
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_told_again() {
+    fn sends_a_slot_again_after_give_back() {
         let mut changes = changes(2);
         changes.mark(7);
         told(&mut changes, 0, 1);

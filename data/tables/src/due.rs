@@ -1,4 +1,4 @@
-//! When a table has work for the task that removes what has expired: until then that task sleeps, and takes no lock.
+//! When the expiry task of a table has work: until then the task sleeps, and takes no lock.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -31,12 +31,12 @@ impl Due {
         }
     }
 
-    /// Somebody looks now: what becomes due from here on is kept for the next time.
+    /// A look at the table begins: work that becomes due from here on is kept for the next time.
     pub fn begin(&self) {
         self.at_ms.store(u64::MAX, SeqCst);
     }
 
-    /// Whoever looked knows when to look again.
+    /// Sets when to look again, at the end of a look.
     pub fn end(&self, at_ms: u64) {
         self.at_ms.fetch_min(at_ms, SeqCst);
     }

@@ -1,9 +1,9 @@
 //! Finding an entry by its key: a hash table that grows and shrinks by one bucket at a time (linear hashing, W. Litwin, 1980).
 //!
-//! Entries of a bucket are a chain through the entries themselves. Each [`Link`] says the hash of the entry that it leads to, and
-//! whether that one leads on: who looks for a key that is not there, or divides a chain of one, looks at no entry, which would mean to
-//! wait for memory. There are about as many buckets as entries, at most twice as many, so a bucket costs eight bytes an entry, and no
-//! growth ever looks at more than one chain.
+//! Entries of a bucket are a chain through the entries themselves. Each [`Link`] holds the hash of the next entry and
+//! whether the chain goes on behind it. So a search for a missing key and the division of a chain of one read no entry,
+//! which would cost a cache miss. There are about as many buckets as entries, at most twice as many, so a bucket costs
+//! eight bytes an entry, and no growth ever looks at more than one chain.
 
 use weir_memory::Pages;
 
@@ -84,8 +84,8 @@ impl Index {
         self.buckets > 0
     }
 
-    /// Adds a bucket, if there is memory: otherwise chains become longer. Returns the bucket whose entries must be divided between it and
-    /// the new one.
+    /// Adds a bucket, if there is memory: otherwise chains become longer. Returns the bucket to divide between itself
+    /// and the new one.
     pub fn grow(&mut self) -> Option<u32> {
         if self.buckets == 0 {
             self.add_block()?;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_length_is_no_promise_of_memory() {
+    fn accepts_any_declared_length_without_reserving_memory() {
         let longest = KeyType::MAX_STORED as usize;
         let long = vec![b'x'; longest + 5];
         for declared in [longest as u32, longest as u32 + 1, i32::MAX as u32] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_byte_ends_no_string() {
+    fn zero_bytes_are_part_of_a_string() {
         let key = |bytes| Key::of(Value::str(bytes), KeyType::Text(32));
         assert_ne!(key(b"a\0b"), key(b"a"));
         assert_ne!(key(b"a\0"), key(b"a"));

@@ -47,7 +47,7 @@ const _: () = assert!(DataType::ALL.len() <= u32::BITS as usize);
 /// The position of one data type.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FieldSlot {
-    /// The first word; 0 if there is none.
+    /// The first word; 0 if not stored.
     pub at: u32,
     /// The number of elements.
     pub elements: u16,
@@ -80,7 +80,7 @@ impl Layout {
         Layout::with_shares(declaration, 0)
     }
 
-    /// The same, with room for so many shares of others. What is summed comes last, so that a share is one run of words.
+    /// The same, with room for `shares` shares of other instances. Sums come last, so that a share is one run of words.
     pub(crate) fn with_shares(declaration: &Declaration, shares: usize) -> Layout {
         let key_words = words_of_key(declaration.key);
         let mut slots = [FieldSlot::default(); DataType::ALL.len()];
@@ -121,7 +121,7 @@ impl Layout {
         }
     }
 
-    /// Whether instances count together: counts and rates are sums of what each has.
+    /// Whether instances count together: counts and rates are sums over the shares of all instances.
     pub fn is_aggregate(&self) -> bool {
         self.shares > 0
     }
@@ -173,7 +173,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn an_entry_has_what_is_declared_and_nothing_else() {
+    fn an_entry_stores_exactly_the_declared_data() {
         let mut declaration = fixture::declaration(10, 0);
         let layout = Layout::of(&declaration);
         assert_eq!(layout.stride, header::WORDS + 1 + 1 + 3);

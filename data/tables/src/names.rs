@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Names(Mutex<Vec<Arc<str>>>);
 
 impl Names {
-    /// The limit of names; further ones have no number.
+    /// The limit of names; further ones get the number 0.
     pub const MAX: usize = 65_536;
 
-    /// The number of a name; 0 if there is no room for it.
+    /// The number of a name; 0 if the table of names is full.
     pub fn number(&self, name: &str) -> u32 {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = names.iter().position(|known| **known == *name);

@@ -59,7 +59,7 @@ impl Rate {
     /// Both rates as one, which reads now as both together do, or as one more. Its period is that of the one that began last.
     pub fn merged(self, other: Rate, period_ms: u32, now: u32) -> Rate {
         let (one, other) = (self.at(period_ms, now), other.at(period_ms, now));
-        // Nothing has no period of its own.
+        // An empty rate takes the period of the other one.
         for (empty, rate) in [(one, other), (other, one)] {
             if (empty.current, empty.previous) == (0, 0) {
                 return rate;
@@ -67,7 +67,7 @@ impl Rate {
         }
         let left = |rate: Rate| period_ms.saturating_sub(now.wrapping_sub(rate.began));
         let (newer, older) = if left(one) >= left(other) { (one, other) } else { (other, one) };
-        // What is left of the older one's previous period is spread over the longer rest of the newer one's.
+        // The rest of the older one's previous period is spread over the longer rest of the newer one's.
         let faded = (u64::from(older.previous) * u64::from(left(older))).div_ceil(left(newer).max(1).into());
         Rate {
             began: newer.began,
@@ -76,7 +76,7 @@ impl Rate {
         }
     }
 
-    /// What is left of it without so many of the events that it reads now: the older ones go first.
+    /// The rate without `events` of the events that it reads now: the older ones go first.
     pub fn without(self, events: u32, period_ms: u32, now: u32) -> Rate {
         let rate = self.at(period_ms, now);
         let rest = self.read(period_ms, now).saturating_sub(events);
@@ -86,7 +86,7 @@ impl Rate {
         Rate { began: rate.began, current, previous: u32::try_from(previous).unwrap_or(u32::MAX) }
     }
 
-    /// Its parts, as others are told.
+    /// Its parts, to send to other instances.
     pub fn parts(self, now: u32) -> RateParts {
         RateParts { age_ms: now.wrapping_sub(self.began), current: self.current, previous: self.previous }
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_is_taken_away() {
+    fn without_subtracts_events_of_others() {
         let rate = Rate::default().add(PERIOD, 50_000, 10).add(PERIOD, 62_000, 5);
         for (events, left) in [(0, 13), (1, 12), (8, 5), (10, 3), (13, 0), (100, 0)] {
             assert_eq!(rate.without(events, PERIOD, 62_000).read(PERIOD, 62_000), left, "{events}");

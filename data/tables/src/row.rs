@@ -53,7 +53,7 @@ impl Row<'_> {
         Some(if is_in_blocks { value * u64::from(self.layout.bytes_rate_factor) } else { value })
     }
 
-    /// The same of what is at some word; rates of bytes in blocks.
+    /// The same for the value at some word; rates of bytes in blocks.
     #[inline]
     fn read(&self, data: DataType, at: usize, period_ms: u32) -> u64 {
         if self.is_sum(data) {
@@ -98,7 +98,7 @@ impl Row<'_> {
         Some(self.read(data, at, period_ms))
     }
 
-    /// Adds to what is at some word.
+    /// Adds to the value at some word.
     fn add_at(&mut self, data: DataType, at: usize, period_ms: u32, amount: u64) {
         self.is_changed = true;
         if self.is_sum(data) && data.kind() != DataKind::Rate {
@@ -149,7 +149,7 @@ impl Row<'_> {
         }
     }
 
-    /// Adds to a count and to its rate, as far as they are stored.
+    /// Adds to a count and to its rate, if stored.
     #[inline]
     pub fn count(&mut self, count: DataType, rate: DataType, amount: u64) {
         for data in [count, rate] {
@@ -159,7 +159,7 @@ impl Row<'_> {
         }
     }
 
-    /// The entry is to be told to others, although nothing was counted now.
+    /// Marks the entry as changed for other instances, although its data did not change.
     pub fn note_change(&mut self) {
         self.is_changed = true;
     }

@@ -23,7 +23,7 @@ pub(crate) struct Shard {
     count: u32,
     /// The generation of the last entry that was added: no two entries of a shard have the same.
     generation: u32,
-    /// Changes to tell other instances; none if the table is not shared.
+    /// Changes to send to other instances; `None` if the table is not shared.
     changes: Option<Box<Changes>>,
     /// When the table has work.
     due: Arc<Due>,
@@ -57,7 +57,7 @@ impl Shard {
         Shard { due: Arc::clone(due), ..Shard::default() }
     }
 
-    /// An empty shard whose changes are recorded for this many audiences.
+    /// An empty shard that records changes for this many audiences.
     pub fn shared(due: &Arc<Due>, audiences: usize) -> Shard {
         Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::new(due) }
     }
@@ -68,7 +68,7 @@ impl Shard {
         Some((words[header::EXPIRES].wrapping_sub(now) as i32).max(0) as u32)
     }
 
-    /// Records a change of an entry; true if audiences may have to be told now.
+    /// Records a change of an entry; true if audiences may have to be notified now.
     #[inline]
     pub fn mark(&mut self, slot: u32) -> bool {
         self.changes.as_mut().is_some_and(|changes| changes.mark(slot))
@@ -134,7 +134,7 @@ impl Shard {
         (self.count > 0).then(|| self.index.bucket(hash))
     }
 
-    /// Adds an entry for a key that has none; none without memory for it. Right after an entry was removed there is.
+    /// Adds an entry for a new key; `None` without memory for it. Right after the removal of an entry there is memory.
     pub fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
         if self.index.is_full(self.count) {
             self.divide_a_bucket(rules);
@@ -164,7 +164,7 @@ impl Shard {
         Some(slot)
     }
 
-    /// Removes an entry that nobody tracks.
+    /// Removes an untracked entry.
     pub fn remove(&mut self, slot: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
         debug_assert_eq!(self.slots.get(slot, stride)[header::TRACKERS], 0, "a tracked entry stays");
@@ -238,7 +238,7 @@ impl Shard {
         }
     }
 
-    /// Removes the oldest entry that is not tracked; false if there is none.
+    /// Removes the oldest entry that is not tracked; false if all are tracked.
     pub fn evict(&mut self, rules: Rules<'_>) -> bool {
         let Some(oldest) = self.ages.oldest() else { return false };
         self.remove(oldest, rules);

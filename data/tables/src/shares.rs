@@ -1,15 +1,16 @@
-//! Counts and rates that are sums: what this instance counted, and what each other one told of its own (`aggregate`).
+//! Counts and rates that are sums: this instance's own counts plus the counts that each other one reports
+//! (`aggregate`).
 //!
 //! ```text
 //!  header │ key │ tags, servers │ own │ peer 0 │ peer 1 │ … │ former
 //!                                └──── sums are over these ─────────┘
 //! ```
 //!
-//! An instance changes its own share alone, and overwrites the share of another one with what that one tells: nothing is counted twice
-//! however often it is told, and nobody overwrites what somebody else counted. The last share is what this instance had counted before
-//! it was started again, as others remember it.
+//! An instance changes only its own share, and overwrites the share of another one with each report of that one. So
+//! repeated reports are not counted twice, and no instance overwrites the counts of another. The last share holds this
+//! instance's counts from before its restart, as others remember them.
 //!
-//! A sum may be set, too: the own share becomes what is missing to it, which may be less than nothing. So counts of 32 bits are
+//! A sum may be set, too: the own share becomes the difference to it, which may be negative. So counts of 32 bits are
 //! signed in a share, and reach 2^31 there.
 
 use weir_expr::table::{DataKind, DataType};
@@ -17,14 +18,14 @@ use weir_expr::table::{DataKind, DataType};
 use crate::rate::{Rate, RateParts};
 use crate::row::Row;
 
-/// Whose share is meant.
+/// The owner of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// What this instance counted, in this process and before it.
+    /// The counts of this instance, in this process and before it.
     Own,
-    /// What another one counted, by its audience.
+    /// The counts of another instance, by its audience.
     Peer(usize),
-    /// What this instance counted before it was started again.
+    /// The counts of this instance before its restart.
     Former,
 }
 
@@ -38,7 +39,7 @@ pub enum ShareValue {
 }
 
 impl Row<'_> {
-    /// The number of a share in the entry; none if there is no such one.
+    /// The number of a share in the entry; `None` if the entry does not have it.
     fn share_number(&self, share: Share) -> Option<usize> {
         let former = self.layout.shares;
         match share {
@@ -69,7 +70,7 @@ impl Row<'_> {
         }
     }
 
-    /// What all shares come to; without one of them, that of the others.
+    /// The sum of all shares except `without`.
     fn sum_without(&self, data: DataType, at: usize, period_ms: u32, without: Option<usize>) -> i64 {
         let numbers = (0..=self.layout.shares).filter(|number| Some(*number) != without);
         let values = numbers.map(|number| match data.kind() {
@@ -79,21 +80,21 @@ impl Row<'_> {
         values.fold(0, i64::saturating_add)
     }
 
-    /// The rates of all shares as one; without one of them, that of the others.
+    /// The rates of all shares except `without`, as one.
     pub(crate) fn merged_rate(&self, at: usize, period_ms: u32, without: Option<usize>) -> Rate {
         let numbers = (0..=self.layout.shares).filter(|number| Some(*number) != without);
         let rates = numbers.map(|number| Rate::load(self.in_share(at, number)));
         rates.fold(Rate::default(), |all, rate| all.merged(rate, period_ms, self.now))
     }
 
-    /// What all shares come to: no less than nothing.
+    /// The sum of all shares, at least 0.
     #[cold]
     pub(crate) fn sum(&self, data: DataType, at: usize, period_ms: u32) -> u64 {
         let sum = self.sum_without(data, at, period_ms, None).max(0) as u64;
         if data.kind() == DataKind::LongCount { sum } else { sum.min(u32::MAX.into()) }
     }
 
-    /// Makes one share what is missing to a sum. Rates cannot be less than nothing.
+    /// Sets one share to the difference between a sum and the other shares. Rates cannot be negative.
     #[cold]
     pub(crate) fn set_sum(&mut self, data: DataType, at: usize, period_ms: u32, value: u64, number: usize) {
         let others = self.sum_without(data, at, period_ms, Some(number));
@@ -123,7 +124,7 @@ impl Row<'_> {
         }
     }
 
-    /// What a share has of some data; none if that is not stored or is no sum.
+    /// The value of some data in a share; `None` if it is not stored or not a sum.
     pub fn share(&self, share: Share, data: DataType, element: u16) -> Option<ShareValue> {
         let (at, period_ms) = self.layout.slot(data, element).filter(|_| data.is_sum())?;
         let number = self.share_number(share)?;
@@ -147,7 +148,7 @@ impl Row<'_> {
         })
     }
 
-    /// Sets what a share has of some data, as its owner told it.
+    /// Sets the value of some data in a share, as its owner reported it.
     pub fn set_share(&mut self, share: Share, data: DataType, element: u16, value: ShareValue) {
         let Some((at, _)) = self.layout.slot(data, element).filter(|_| data.is_sum()) else { return };
         let Some(number) = self.share_number(share) else { return };
@@ -160,13 +161,13 @@ impl Row<'_> {
             (DataKind::Count, ShareValue::Count(count)) => {
                 self.put_count(data, at, number, (count as u32 as i32).into());
             }
-            // Who tells one for the other is passed over.
+            // A value of the wrong kind is ignored.
             _ => {}
         }
     }
 
-    /// What somebody tells who knows one value and no shares: its share is what is missing to that. It may not know yet what was counted
-    /// here: that is not its to take away.
+    /// Applies the report of an instance that sends one value without shares: its share becomes the difference to that.
+    /// The value may lack recent counts of this instance; these are kept.
     pub fn set_rest(&mut self, share: Share, data: DataType, element: u16, value: ShareValue) {
         let Some((at, period_ms)) = self.layout.slot(data, element).filter(|_| data.is_sum()) else { return };
         let Some(number) = self.share_number(share) else { return };
@@ -180,7 +181,7 @@ impl Row<'_> {
                 let rest = told.without(u32::try_from(others).unwrap_or(u32::MAX), period_ms, self.now);
                 rest.store(&mut self.words[at + number * self.layout.share_words..]);
             }
-            // Who tells one for the other is passed over.
+            // A value of the wrong kind is ignored.
             _ => {}
         }
     }
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_the_sum_and_what_is_told_is_the_own_share() {
+    fn reads_the_sum_and_reports_the_own_share() {
         with_row(|row| {
             assert_eq!(row.add(COUNT, 0, 5), Some(5));
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(10));
@@ -249,10 +250,10 @@ mod tests {
                 assert_eq!(row.get(COUNT, 0), Some(value));
             }
             row.set(COUNT, 0, 0);
-            // The other one forgets what it counted: less than nothing is nothing.
+            // The other one forgets its counts: a negative sum reads as 0.
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(0));
             assert_eq!(row.get(COUNT, 0), Some(0));
-            // What is told of a share comes back from a share, also of one that is below 0.
+            // A reported share, even a negative one, can be set unchanged as a peer's share.
             let told = row.share(Share::Own, COUNT, 0).expect("stored");
             row.set_share(Share::Peer(1), COUNT, 0, told);
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(25));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_belongs_to_the_own_share() {
+    fn counts_from_before_a_restart_belong_to_the_own_share() {
         with_row(|row| {
             assert!(row.is_empty_share(Share::Own) && row.is_empty_share(Share::Peer(0)));
             row.add(COUNT, 0, 5);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_no_shares_has_what_is_missing() {
+    fn a_peer_without_shares_gets_the_difference() {
         with_row(|row| {
             row.add(COUNT, 0, 5);
             row.add(RATE, 0, 5);
@@ -289,7 +290,7 @@ mod tests {
             row.set_rest(Share::Peer(0), RATE, 0, rate(8));
             assert_eq!(row.share(Share::Peer(0), COUNT, 0), Some(ShareValue::Count(3)));
             assert_eq!((row.get(COUNT, 0), row.get(RATE, 0)), (Some(8), Some(8)));
-            // It tells what it knew before the last ones were counted here.
+            // It reports a value from before the last counts here.
             row.add(COUNT, 0, 10);
             row.set_rest(Share::Peer(0), COUNT, 0, ShareValue::Count(8));
             assert_eq!(row.get(COUNT, 0), Some(15));
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_what_is_open_now_are_no_sums() {
+    fn tags_and_current_counts_are_not_sums() {
         with_row(|row| {
             row.set(DataType::Gpt0, 0, 7);
             row.add(DataType::ConnectionsCurrent, 0, 1);

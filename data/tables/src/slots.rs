@@ -131,7 +131,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Memory for a block that has none, which is the result.
+    /// Allocates memory for a block without it; the result is the block's number.
     fn add_memory(&mut self, stride: usize) -> Option<usize> {
         let bare = self.bare.first();
         if bare.is_none() && self.blocks.len() >= MOST_SLOTS >> self.bits {

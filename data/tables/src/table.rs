@@ -22,9 +22,10 @@ pub struct Table {
     layout: Layout,
     shards: Box<[Slot]>,
     hasher: RandomState,
-    /// The number of entries in all shards. Whoever adds one counts it first, so that it is more for a moment.
+    /// The number of entries in all shards. An entry is counted before it is added, so the number is too high for a
+    /// moment.
     used: AtomicU64,
-    /// Entries that were refused because the table was full, or because there was no memory.
+    /// Entries that were refused because the table was full or memory was short.
     refused: AtomicU64,
     /// Entries that were purged because the table was full.
     evicted: AtomicU64,
@@ -35,7 +36,7 @@ pub struct Table {
     due: Arc<Due>,
 }
 
-/// Called when there are changes to tell, with a shard locked.
+/// Called when there are changes to send, with a shard locked.
 type OnChange = Box<dyn Fn() + Send + Sync>;
 
 /// A shard on cache lines of its own.
@@ -57,7 +58,7 @@ pub enum Removed {
     Gone,
     /// The entry is tracked, and stays.
     InUse,
-    /// There is no such entry.
+    /// The entry does not exist.
     Missing,
 }
 
@@ -81,7 +82,7 @@ const MAX_SHARDS: usize = 64;
 const ENTRIES_PER_SHARD: usize = 1024;
 /// How many expired entries are removed at most with each new one.
 const EXPIRED_PER_ENTRY: u32 = 2;
-/// Whoever handles many entries holds the lock of their shard for so many at a time: a request that waits for it waits for these.
+/// Loops over many entries hold the lock of a shard for so many at a time, which bounds the wait of a request.
 const HELD_ENTRIES: u32 = 64;
 /// So many blocks of memory are given back in one step: of blocks of 45 kB each takes the kernel a few microseconds.
 const GIVEN_AT_ONCE: usize = 32;
@@ -92,12 +93,12 @@ impl Table {
         Table::of_shards(declaration, Shard::new)
     }
 
-    /// An empty table whose changes are recorded for this many audiences.
+    /// An empty table that records changes for this many audiences.
     pub fn shared(declaration: Declaration, audiences: usize) -> Table {
         Table::of_shards(declaration, |due| Shard::shared(due, audiences))
     }
 
-    /// An empty table whose counts and rates are sums: of what is counted here, and of what so many audiences count.
+    /// An empty table with counts and rates that are sums of this instance's and of those of `audiences` others.
     pub fn aggregate(declaration: Declaration, audiences: usize) -> Table {
         let layout = Layout::with_shares(&declaration, audiences + 1);
         Table { layout, ..Table::shared(declaration, audiences) }
@@ -138,12 +139,12 @@ impl Table {
         u32::try_from(self.used.load(Relaxed)).unwrap_or(u32::MAX)
     }
 
-    /// How many entries were refused because the table was full, or because there was no memory.
+    /// How many entries were refused because the table was full or memory was short.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
 
-    /// How many entries were purged because the table was full, or because there was no memory for another one.
+    /// How many entries were purged because the table was full, or because memory for another one was short.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
@@ -178,7 +179,8 @@ impl Table {
         })
     }
 
-    /// Calls `then` with the entry of a key, which is created if necessary, and counts as a use. None if there is no room.
+    /// Calls `then` with the entry of a key, which is created if necessary, and counts as a use. `None` if the table is
+    /// full.
     pub fn store<R>(&self, key: &Key, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_entry(key, now_ms, |table, shard, Position { slot, .. }, rules| {
             shard.touch(slot, now_ms as u32, rules);
@@ -187,7 +189,8 @@ impl Table {
         })
     }
 
-    /// Tracks the entry of a key, which is created if necessary: it stays until [`Table::untrack`]. None if there is no room.
+    /// Tracks the entry of a key, which is created if necessary: it stays until [`Table::untrack`]. `None` if the table
+    /// is full.
     #[inline]
     pub fn track<R>(
         &self,
@@ -251,13 +254,14 @@ impl Table {
         Removed::Gone
     }
 
-    /// Removes what has expired, at most `budget` entries, and gives memory back, a few blocks; whether that was not enough.
+    /// Removes at most `budget` expired entries and frees a few blocks of memory. Returns whether more is left to do.
     pub fn expire(&self, now_ms: u64, mut budget: u32) -> bool {
         self.sweep(now_ms, &mut budget).is_none()
     }
 
-    /// The same if there is something to do, else nothing, and without a lock: when to call it again at the earliest, or none for at
-    /// once. What it removed is taken from the budget, which several tables may share. Only one task calls it.
+    /// The same if something is due, else nothing, and without a lock. Returns the earliest time to call it again;
+    /// `None` means at once. Removed entries are taken from the budget, which several tables may share. Only one task
+    /// calls it.
     pub fn expire_due(&self, now_ms: u64, budget: &mut u32) -> Option<u64> {
         if self.due_at() > now_ms {
             return Some(self.due_at());
@@ -292,7 +296,7 @@ impl Table {
                     self.used.fetch_sub(gone.into(), Relaxed);
                     *budget -= gone;
                     more |= gone == held;
-                    // What is used for the first time, or not tracked any more, from now on lives for the whole time.
+                    // An entry that is first used or untracked from now on lives for the whole time.
                     let first = shard.expires_in(now_ms as u32, self.rules());
                     next = next.min(now_ms + u64::from(first.unwrap_or(self.declaration.expire_ms)));
                 }
@@ -335,15 +339,16 @@ impl Table {
         (usize::from(next.shard) < self.shards.len()).then_some(next)
     }
 
-    /// Calls `then` when there are changes to tell: at most once until an audience looks. Call it once, before the table is used.
+    /// Calls `then` when there are changes to send: at most once until an audience looks. Call it once, before the
+    /// table is used.
     pub fn on_change(&self, then: impl Fn() + Send + Sync + 'static) {
         // A second callback would never be called: one callback serves all audiences.
         let is_first = self.on_change.set(Box::new(then)).is_ok();
         debug_assert!(is_first, "one tells all audiences");
     }
 
-    /// Calls `then` with entries that changed since an audience was told, and marks them as told: at most `budget` of them, or of slots
-    /// whose entry is gone. Begins at shard `from`; none when there are no more changes, else where to continue.
+    /// Calls `then` with the unsent changed entries of an audience, and marks them as sent: at most `budget` of them,
+    /// or of slots of removed entries. Begins at shard `from`. Returns where to continue, `None` after the last change.
     pub fn tell(
         &self,
         audience: usize,
@@ -387,7 +392,7 @@ impl Table {
         }
     }
 
-    /// An audience that knows nothing is told again of everything that is there.
+    /// Marks every entry as unsent, for an audience without any of our data.
     pub fn tell_everything(&self, audience: usize) {
         for shard in &self.shards {
             let mut shard = shard.lock();
@@ -398,7 +403,7 @@ impl Table {
         }
     }
 
-    /// An audience that is told everything needs no changes of before.
+    /// Discards the recorded changes of an audience, because it gets all entries anyway.
     pub fn forget_changes(&self, audience: usize) {
         for shard in &self.shards {
             if let Some(changes) = shard.lock().changes() {
@@ -407,8 +412,9 @@ impl Table {
         }
     }
 
-    /// Calls `then` with the entry of a key, to store another instance's data: it is created if necessary, and no audience is told.
-    /// It expires after `expires_in_ms`, at the latest after the table's own time. None if there is no room.
+    /// Calls `then` with the entry of a key, to store another instance's data: it is created if necessary, and
+    /// audiences do not get the change. It expires after `expires_in_ms`, at the latest after the table's own time.
+    /// `None` if the table is full.
     ///
     /// Entries are removed in the order of their last use here. One that expires before entries that were used earlier is not
     /// found any more from then on, but its memory is freed with theirs.
@@ -429,7 +435,7 @@ impl Table {
         })
     }
 
-    /// Calls `then` with an entry. If that changed it, the audiences are to be told.
+    /// Calls `then` with an entry. If that changed it, marks it for the audiences.
     #[inline]
     fn show<R>(
         &self,
@@ -511,7 +517,7 @@ impl Table {
         slot
     }
 
-    /// The entry of a key, or a new one; none if there is no room.
+    /// The entry of a key, or a new one; `None` if the table is full.
     fn with_entry<R>(
         &self,
         key: &Key,
@@ -550,8 +556,8 @@ impl Table {
         Some(then(self, &mut shard, Position { shard: own, slot }, rules))
     }
 
-    /// Adds an entry that was counted. Without memory it takes the place of the oldest one of its shard: another shard's memory would
-    /// have to go back to the system first. None, and not counted any more, if there is none to take.
+    /// Adds an entry that was counted. Without memory it takes the place of the oldest one of its shard: another
+    /// shard's memory would have to go back to the system first. If that fails, returns `None` and uncounts the entry.
     fn insert(&self, shard: &mut Shard, key: &Key, hash: u64, now_ms: u64, rules: Rules<'_>) -> Option<u32> {
         let mut slot = shard.insert(key.words(), hash as u32, now_ms as u32, rules);
         if slot.is_none() && !self.declaration.no_purge && shard.evict(rules) {
@@ -620,7 +626,7 @@ impl Table {
 }
 
 impl Slot {
-    /// A poisoned lock is used as it is: entries are changed word by word, and nothing panics in between.
+    /// A poisoned lock is used all the same: entries are changed word by word, and nothing panics in between.
     fn lock(&self) -> MutexGuard<'_, Shard> {
         let shard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         #[cfg(test)]

@@ -66,7 +66,7 @@ fn a_limit_holds_for_tables_and_leaves_the_rest_to_others() {
     assert_eq!((stored as u32, other.refused(), other.evicted()), (other.used(), 1000 - stored as u64, 0));
     assert!(stored < 1000);
 
-    // What is tracked stays.
+    // Tracked entries stay.
     let held: Vec<_> = (0..400_000).filter_map(|number| table.track(&key(number), 0, |_| ())).collect();
     assert!(held.len() as u32 >= used && table.refused() > 0);
     held.into_iter().for_each(|(entry, ())| table.untrack(entry, 0, |_| ()));

@@ -31,7 +31,7 @@ fn add(table: &Table, number: u32) {
 }
 
 #[test]
-fn what_changes_here_is_told_to_each_audience_once() {
+fn sends_a_local_change_to_each_audience_once() {
     let table = Table::shared(declaration(100_000, 0), 2);
     (0..500).for_each(|number| add(&table, number));
     add(&table, 7);
@@ -44,7 +44,7 @@ fn what_changes_here_is_told_to_each_audience_once() {
 }
 
 #[test]
-fn every_way_to_use_an_entry_is_a_change_and_looking_is_none() {
+fn every_use_of_an_entry_is_a_change_but_a_look_is_not() {
     let table = Table::shared(declaration(10, 0), 1);
     let is_told = |what: &str, expected| assert_eq!(told(&table, 0).len(), expected, "{what}");
     add(&table, 1);
@@ -68,7 +68,7 @@ fn every_way_to_use_an_entry_is_a_change_and_looking_is_none() {
 }
 
 #[test]
-fn what_is_learned_is_told_to_nobody() {
+fn does_not_send_learned_entries_on() {
     let table = Table::shared(declaration(10, 1000), 1);
     table.learn(&key(1), 0, Some(300), |row| row.set(DataType::Gpc0, 0, 5)).expect("room");
     table.learn(&key(2), 0, Some(5000), |row| row.set(DataType::Gpc0, 0, 6)).expect("room");
@@ -80,7 +80,7 @@ fn what_is_learned_is_told_to_nobody() {
 }
 
 #[test]
-fn an_entry_that_is_tracked_is_learned_of_and_neither_expires_nor_is_cleared() {
+fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     let table = Table::shared(declaration(10, 1000), 1);
     let figures = |entry, now_ms| {
         table.at(entry, now_ms, |row| (row.get(DataType::Gpc0, 0), row.trackers(), row.expires_in_ms()))
@@ -91,13 +91,13 @@ fn an_entry_that_is_tracked_is_learned_of_and_neither_expires_nor_is_cleared() {
     table.learn(&key(1), 100, Some(50), |row| row.set(DataType::Gpc0, 0, 7)).expect("it is there");
     assert_eq!(told(&table, 0), []);
     assert_eq!(figures(entry, 100), Some((Some(7), 1, 50)));
-    // By then nothing happens: whoever tracks it goes on with it.
+    // It does not expire: the tracker keeps it alive.
     while table.expire(5000, 100) {}
     assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
     table.at(entry, 5000, |row| row.add(DataType::Gpc0, 0, 1));
     assert_eq!(figures(entry, 5000), Some((Some(8), 1, 0)));
     assert_eq!(told(&table, 0), [(1, 8)]);
-    // Who tracks it at the end gives it its whole time, and others may clear it.
+    // Untracking restores its whole time, and then others may clear it.
     table.untrack(entry, 5000, |_| ());
     assert_eq!(figures(entry, 5999), Some((Some(8), 0, 1)));
     table.learn(&key(1), 5999, None, |row| row.set(DataType::Gpc0, 0, 9)).expect("it is there");
@@ -110,7 +110,7 @@ fn an_entry_that_is_tracked_is_learned_of_and_neither_expires_nor_is_cleared() {
 }
 
 #[test]
-fn what_was_not_acknowledged_is_told_again() {
+fn sends_unacknowledged_changes_again() {
     let table = Table::shared(declaration(10, 0), 1);
     add(&table, 1);
     let mut positions = Vec::new();
@@ -139,7 +139,7 @@ fn a_change_is_announced_until_somebody_looks() {
 }
 
 #[test]
-fn a_rate_is_the_same_for_whoever_learns_it() {
+fn a_learned_rate_reads_the_same_as_the_original() {
     let (here, there) = (Table::new(declaration(10, 0)), Table::new(declaration(10, 0)));
     let rate = |table: &Table, now_ms| {
         table.look(&key(1), now_ms, |row| row.get(DataType::RequestRate, 0)).flatten()

@@ -22,7 +22,7 @@ fn add(table: &Table, number: u32, now_ms: u64) -> Option<u64> {
 }
 
 #[test]
-fn what_is_stored_is_found_until_it_expires() {
+fn finds_a_stored_entry_until_it_expires() {
     let table = Table::new(declaration(10, 1000));
     assert_eq!(count(&table, 1, 0), None);
     assert_eq!(add(&table, 1, 0), Some(1));
@@ -42,7 +42,7 @@ fn without_a_time_nothing_expires() {
 }
 
 #[test]
-fn a_full_table_gives_the_room_of_the_oldest_that_nobody_tracks() {
+fn a_full_table_purges_its_oldest_untracked_entry() {
     let table = Table::new(declaration(3, 0));
     let (tracked, ()) = table.track(&key(1), 0, |_| ()).expect("room");
     add(&table, 2, 1);
@@ -154,7 +154,7 @@ fn memory_is_given_back_in_steps_and_used_again() {
             assert!((ENTRIES as usize..ENTRIES as usize * 3 / 2).contains(&room), "{room}");
             (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
             assert_eq!(table.room(), room, "it is given back in steps");
-            // Without steps between, what comes next takes the same memory: new entries begin with nothing.
+            // Without steps in between, the next entries take the same memory: new entries begin empty.
             (0..ENTRIES).for_each(|number| assert_eq!(add(&table, number, 1), Some(1)));
             assert_eq!(steps(&table, 1), 0, "all of it is used, round {round}");
             (0..ENTRIES).for_each(|number| assert_eq!(table.remove(&key(number), 1), Removed::Gone));
@@ -171,7 +171,7 @@ fn memory_is_given_back_in_steps_and_used_again() {
 fn memory_is_given_back_around_entries_that_stay() {
     const ENTRIES: u32 = 200_000;
     let table = Table::new(declaration(ENTRIES, 1000));
-    // What is used all the time came before the others, or with them.
+    // The entries in constant use came before the others, or with them.
     let stays = |number: u32| number < 1000 || (50_000..51_000).contains(&number);
     (0..ENTRIES).for_each(|number| _ = add(&table, number, 0));
     let (tracked, ()) = table.track(&key(500), 0, |_| ()).expect("room");
@@ -341,7 +341,7 @@ fn nothing_is_locked_before_something_can_expire() {
 }
 
 #[test]
-fn what_is_to_do_earlier_than_was_known_wakes() {
+fn wakes_the_task_for_earlier_work() {
     let woken = Arc::new(AtomicU32::new(0));
     let table = Table::new(declaration(10_000, 10_000));
     let counted = Arc::clone(&woken);
@@ -357,7 +357,7 @@ fn what_is_to_do_earlier_than_was_known_wakes() {
     assert_eq!((woken.load(Relaxed), table.due_at()), (2, 0), "memory waits");
 }
 
-/// What stops others: entries that are looked at while a shard stays locked. It must not depend on the number of entries.
+/// Bounds the number of entries read while a shard stays locked. It must not depend on the size of the table.
 #[test]
 fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
     const ENTRIES: u32 = 100_000;
