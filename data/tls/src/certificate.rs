@@ -1,8 +1,8 @@
 //! Certificates and their keys, in files.
 //!
-//! The manual's `crt`: a PEM file holds a chain and its key in any order; missing parts are in files beside it, whose names end in
-//! `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa` and `NAME.dsa`, of which
-//! each client gets one that it can verify.
+//! The manual's `crt`: a PEM file holds a chain and its key in any order; missing parts are in files beside it, with
+//! names in `.key`, `.issuer` or `.ocsp` (`ssl-load-extra-files`); and `NAME` may stand for `NAME.rsa`, `NAME.ecdsa`
+//! and `NAME.dsa`: each client gets one of these that it can verify.
 
 use std::io;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub struct Certificate {
     response: Option<Arc<Response>>,
     /// Warnings about it.
     pub remarks: Vec<String>,
-    /// Where its status can be asked for; looked up when somebody wants to know.
+    /// The URI of its OCSP responder, looked up on first use.
     responder: OnceLock<Option<Box<str>>>,
 }
 
@@ -85,7 +85,7 @@ impl Certificate {
         above.find(|issuer| CertId::of(self.own(), issuer).as_ref() == Some(id))
     }
 
-    /// Where its status can be asked for.
+    /// The URI of its OCSP responder.
     pub fn responder(&self) -> Option<&str> {
         let look = || crate::ocsp::responder(self.own()).map(String::into_boxed_str);
         self.responder.get_or_init(look).as_deref()
@@ -262,7 +262,7 @@ impl Loader {
     /// Assembles a certificate with the name `path`.
     ///
     /// # Errors
-    /// What is missing, or does not match.
+    /// A message about a missing or mismatched part.
     pub fn assemble(&self, path: &str, parts: Parts) -> Result<Arc<Certificate>, String> {
         self.put_together(path, parts).map(Arc::new)
     }
@@ -400,7 +400,7 @@ impl Parts {
     /// Replaces parts by those of a PEM file; parts that it does not have stay. A key that is encrypted needs one of `passphrases`.
     ///
     /// # Errors
-    /// What is wrong with the file, named `path` in messages.
+    /// A message about the fault of the file, named `path` there.
     pub fn read(&mut self, pem: &[u8], path: &str, passphrases: &Passphrases) -> Result<(), String> {
         let (mut chain, mut key) = (Vec::<CertificateDer<'static>>::new(), None);
         let (plain, encrypted) = EncryptedKey::take_from(pem);
@@ -418,7 +418,7 @@ impl Parts {
                 _ => {}
             }
         }
-        // Clients are shown the chain as it is: what they cannot read must not come into use.
+        // Clients get the chain unchanged: reject certificates that they could not parse.
         if let Some(index) = chain.iter().position(|each| X509Certificate::from_der(each).is_err()) {
             return Err(format!(
                 "'{path}' holds a certificate that cannot be read: number {} of its chain is damaged.",

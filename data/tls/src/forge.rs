@@ -1,4 +1,4 @@
-//! Certificates generated on demand for the names that clients ask for (`generate-certificates`).
+//! Certificates generated on demand for the server names that clients send (`generate-certificates`).
 //!
 //! They are signed by the operator's authority (`ca-sign-file`), have the key of the listener's default certificate, and a limited
 //! number is kept (`tune.ssl.ssl-ctx-cache-size`), in order of last use.
@@ -72,7 +72,8 @@ impl Forger {
         Ok(Forger { authority, most, kept: Mutex::default() })
     }
 
-    /// The certificate for a client that asks for `name`, with the settings and the key of `model`. None for an invalid name.
+    /// The certificate for a client that sends `name`, with the settings and the key of `model`. `None` for an invalid
+    /// name.
     pub(crate) fn entry(&self, name: &str, model: &Entry) -> Option<Entry> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept().get(name) {
@@ -122,7 +123,7 @@ fn sign(
     let algorithm = built(SEQUENCE, &[algorithm]);
     let mut serial = [0; 16];
     aws_lc_rs::rand::fill(&mut serial).ok()?;
-    // A positive number whose first byte is not zero.
+    // A positive number with a first byte other than zero.
     serial[0] = serial[0] & 0x7f | 0x40;
     let validity = [time(now, -DAY)?, time(now, YEAR)?];
     let mut extensions = vec![

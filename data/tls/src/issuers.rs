@@ -1,4 +1,5 @@
-//! Chains for certificates whose files have none (`issuers-chain-path`), and the root that need not be sent (`ssl-skip-self-issued-ca`).
+//! Chains for certificate files without one (`issuers-chain-path`), and the root that need not be sent
+//! (`ssl-skip-self-issued-ca`).
 
 use std::io;
 
@@ -79,7 +80,7 @@ impl IssuerChains {
         }));
     }
 
-    /// The chain whose first certificate issued this one.
+    /// The chain with a first certificate that issued this one.
     pub fn above(&self, certificate: &CertificateDer<'_>) -> Option<&IssuerChain> {
         let wanted = Issuer::above(certificate)?;
         self.0.iter().find(|chain| chain.issuer.is(&wanted))
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn warns_about_unusable_chains() {
         let (root, _) = issued("root", None);
         let (chains, warnings) = chains(&[("a", &[&root]), ("b", &[&root]), ("c", &[])]);
         assert_eq!(chains.0.len(), 1);

@@ -1,21 +1,22 @@
-//! The cryptographic library: how it names itself, for `-vv` and for conditions of configurations, and what a thread prepares for it.
+//! The cryptographic library: its name, for `-vv` and for conditions of configurations, and the preparation of threads
+//! for it.
 
 use std::sync::LazyLock;
 
 /// Its name and version as programs that are built for OpenSSL see it: `OpenSSL 1.1.1 (compatible; AWS-LC <version>)`.
 pub const BUILT: &str = text(aws_lc_sys::OPENSSL_VERSION_TEXT);
-/// The version of OpenSSL whose interface it has, encoded as OpenSSL does.
+/// The version of OpenSSL with the same interface, encoded as OpenSSL does.
 pub const OPENSSL: u32 = aws_lc_sys::OPENSSL_VERSION_NUMBER.cast_unsigned();
 /// The version of its own interface.
 pub const API: u32 = aws_lc_sys::AWSLC_API_VERSION.cast_unsigned();
-/// What it calls itself while it runs: `AWS-LC <version>`.
+/// The name that the library gives at run time: `AWS-LC <version>`.
 pub static RUNNING: LazyLock<String> =
     LazyLock::new(|| format!("AWS-LC {}", text(aws_lc_sys::AWSLC_VERSION_NUMBER_STRING)));
 
-/// Prepares the current thread for TLS. The first random number that a thread asks the library for takes some 50 ms, because its
-/// generator collects entropy of its own then: nobody's handshake should wait for that.
+/// Prepares the current thread for TLS. A thread's first random number takes the library some 50 ms, because its
+/// generator collects entropy of its own then: no handshake should wait for that.
 pub fn prepare_thread() {
-    // Who cannot get a number now is told when it is needed.
+    // A failure is ignored: it shows when a random number is needed.
     let _ = aws_lc_rs::rand::fill(&mut [0; 32]);
 }
 

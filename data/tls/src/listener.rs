@@ -149,12 +149,12 @@ impl Listener {
         self.index.defaults.iter().filter_map(|number| self.entries.get(*number as usize))
     }
 
-    /// The certificate that is a default because it is the first; none where clients with an unknown name are refused.
+    /// The first certificate, as the implicit default; `None` if clients with an unknown name are refused.
     pub fn implicit_default(&self) -> Option<&Entry> {
         if self.strict { None } else { self.entries.first() }
     }
 
-    /// Whether it has no certificate.
+    /// Whether it is without certificates.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -214,7 +214,7 @@ impl ChooseServer for Listener {
     }
 }
 
-/// A listener whose certificates change at run time: each handshake uses those with which it began.
+/// A listener with certificates that change at run time: each handshake keeps those that it began with.
 #[derive(Debug)]
 pub struct LiveListener(Published<Listener>);
 

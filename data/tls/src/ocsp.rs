@@ -1,7 +1,7 @@
 //! OCSP responses (RFC 6960): an authority's recent statement about a certificate, which handshakes can staple.
 //!
-//! A response is good for the certificate that its [`CertId`] names. Whether the authority's signature is good is asked of
-//! responses that came from the network alone ([`Response::verify`]): others come from the operator's files, and clients ask.
+//! A response applies to the certificate that its [`CertId`] names. The authority's signature is only checked on
+//! responses from the network ([`Response::verify`]): others come from the operator's files, and clients check them.
 
 mod question;
 mod signer;
@@ -165,7 +165,7 @@ impl Response {
 
 /// The parts of a response.
 struct Read<'d> {
-    /// What is signed, with its header.
+    /// The signed part, with its header.
     signed: &'d [u8],
     /// The responder: its name, or a digest of its key.
     responder: Element<'d>,

@@ -16,7 +16,7 @@ pub fn in_words(failure: Failure) -> Cow<'static, str> {
     }
 }
 
-/// OpenSSL 3's error code and text for a failure; none if it has none.
+/// OpenSSL 3's error code and text for a failure; `None` if OpenSSL does not define one.
 pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
     let (reason, words) = match failure.why {
         Why::PlainHttp => (0x9c, "http request"),
@@ -43,7 +43,7 @@ pub fn error(failure: Failure) -> Option<(u32, &'static str)> {
     Some((SSL + reason, words))
 }
 
-/// A failure as OpenSSL writes an error; empty where there is none.
+/// A failure as OpenSSL writes an error; empty without one.
 pub fn words_of(failure: Option<Failure>) -> String {
     let error = failure.and_then(error);
     error.map(|(code, words)| format!("error:{code:08X}:SSL routines::{words}")).unwrap_or_default()

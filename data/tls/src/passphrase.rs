@@ -1,7 +1,8 @@
 //! Private keys under a passphrase, and where passphrases come from (`ssl-passphrase-cmd`, `ca-sign-pass`).
 //!
-//! Two forms exist: PKCS #8 (`ENCRYPTED PRIVATE KEY`, RFC 5958), whose scheme is named inside, and the traditional one of OpenSSL,
-//! where header fields in the PEM block name the cipher (`Proc-Type: 4,ENCRYPTED`, RFC 1421) and MD5 derives its key.
+//! Two forms exist: PKCS #8 (`ENCRYPTED PRIVATE KEY`, RFC 5958), which names its scheme inside, and the traditional one
+//! of OpenSSL, where header fields in the PEM block name the cipher (`Proc-Type: 4,ENCRYPTED`, RFC 1421) and MD5
+//! derives its key.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +19,7 @@ use rustls::pki_types::PrivateKeyDer;
 
 use crate::pem;
 
-/// What opens encrypted keys: the passphrases that opened one before, and somebody to ask for others.
+/// Passphrases for encrypted keys: those that opened one before, and a source of others.
 #[derive(Default)]
 pub struct Passphrases(Mutex<State>);
 
@@ -29,7 +30,7 @@ struct State {
     source: Source,
 }
 
-/// Who has passphrases that are not known.
+/// The source of unknown passphrases.
 #[derive(Default)]
 enum Source {
     #[default]
@@ -39,11 +40,11 @@ enum Source {
     NoMore,
 }
 
-/// Returns the passphrase of the key in the file with this path, or why there is none.
+/// Returns the passphrase of the key in the file with this path, or the reason for its absence.
 pub type Ask = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>;
 
 impl Passphrases {
-    /// One passphrase, and nobody to ask.
+    /// One passphrase, without a source of others.
     pub fn of(passphrase: &str) -> Self {
         Passphrases(Mutex::new(State { known: vec![passphrase.into()], ..State::default() }))
     }
@@ -53,7 +54,7 @@ impl Passphrases {
         Passphrases(Mutex::new(State { source: Source::Ask(ask), ..State::default() }))
     }
 
-    /// From now on only known ones are used.
+    /// From now on, uses only known passphrases.
     pub fn ask_no_more(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Source::Ask(_) = state.source {
@@ -61,7 +62,7 @@ impl Passphrases {
         }
     }
 
-    /// Opens the key of a file with a known passphrase, or one that is asked for.
+    /// Opens the key of a file with a known passphrase, or one from the source.
     pub(crate) fn open(&self, key: &EncryptedKey, path: &str) -> Result<PrivateKeyDer<'static>, String> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for at in 0..state.known.len() {
@@ -135,7 +136,7 @@ pub(crate) struct Traditional {
 enum OpenError {
     /// The passphrase is another one.
     Wrong,
-    /// No passphrase opens it; what is wrong with the key.
+    /// No passphrase opens it; the fault of the key.
     Unusable(String),
 }
 
@@ -157,7 +158,8 @@ impl EncryptedKey {
         (plain, keys)
     }
 
-    /// The key of the block that began before `text`, and what follows the block; none if it is no encrypted key.
+    /// The key of the block that began before `text`, and the text behind the block; `None` if the key is not
+    /// encrypted.
     fn read<'a>(label: &str, text: &'a [u8]) -> Option<(EncryptedKey, &'a [u8])> {
         let is_traditional = label.ends_with(" PRIVATE KEY")
             && next_line(text).is_some_and(|(line, _)| line.starts_with("Proc-Type:"));
@@ -194,7 +196,8 @@ impl EncryptedKey {
     }
 }
 
-/// The first line of a text without white space around it, and the rest. None at the end, an empty line for one that is no text.
+/// The first line of a text without white space around it, and the rest. `None` at the end; an empty line if it is not
+/// UTF-8.
 fn next_line(text: &[u8]) -> Option<(&str, &[u8])> {
     if text.is_empty() {
         return None;
@@ -222,7 +225,7 @@ fn open_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, O
     }
 }
 
-/// Whether this is a document whose scheme may be one that is not known.
+/// Whether this is a document with a readable scheme, which may be unknown.
 fn names_a_scheme(der: &[u8]) -> bool {
     let read = |reader: &mut SliceReader<'_>| {
         reader.sequence(|inner| {
@@ -289,7 +292,7 @@ impl Traditional {
     }
 }
 
-/// A key of `size` bytes from a passphrase, as the traditional form has it: MD5 over what came before, passphrase and salt.
+/// A key of `size` bytes from a passphrase in the traditional form: MD5 over the previous digest, passphrase and salt.
 fn derive(passphrase: &[u8], salt: &[u8], size: usize) -> Vec<u8> {
     let mut key: Vec<u8> = Vec::new();
     let mut last = Vec::new();
@@ -415,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_keys_are_told_from_wrong_passphrases() {
+    fn distinguishes_damaged_keys_from_wrong_passphrases() {
         let text = String::from_utf8(file!("aes256").to_vec()).expect("text");
         let traditional = String::from_utf8(file!("traditional-aes128").to_vec()).expect("text");
         for damaged in [
@@ -437,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_encrypted_stays_in_the_file() {
+    fn leaves_unencrypted_blocks_in_the_file() {
         let [before, after] =
             [&b"text\r\n\xff\n-----BEGIN X-----\nYQ==\n-----END X-----\n"[..], file!("plain")];
         let (plain, keys) =
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opened_a_key_is_asked_for_once() {
+    fn requests_a_working_passphrase_once() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         let passphrases = Passphrases::from(Box::new(move |path| {
@@ -470,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_passphrase_it_is_said_where_one_comes_from() {
+    fn errors_without_a_passphrase_name_the_setting() {
         let said = open(&Passphrases::default(), file!("aes256")).expect_err("nobody has one");
         assert!(said.contains("'ssl-passphrase-cmd' in the global section"), "{said}");
         let said = open(&Passphrases::of("wrong"), file!("aes256")).expect_err("a wrong one");

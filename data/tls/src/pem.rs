@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn reads_its_own_output() {
         for length in [1, 2, 3, 47, 48, 49, 200] {
             let der: Vec<u8> = (0..length).collect();
             let text = encode("CERTIFICATE", &der);

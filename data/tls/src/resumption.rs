@@ -17,9 +17,9 @@ use crate::ticket_keys::TicketKeys;
 
 /// The tickets of one listener: valid for `lifetime` seconds, and for sessions of the same scope.
 ///
-/// Without keys from the operator, listeners do not accept each other's tickets. With such keys, which several listeners and processes
-/// may share, the `scope` is a digest of what was required of a client when its session began: a session with other requirements must
-/// not be resumed.
+/// Without keys from the operator, listeners do not accept each other's tickets. With such keys, which several
+/// listeners and processes may share, the `scope` is a digest of the requirements on a client when its session began: a
+/// session with other requirements must not be resumed.
 pub fn tickets(
     keys: Option<Arc<TicketKeys>>,
     lifetime: u32,
@@ -33,7 +33,7 @@ pub fn tickets(
     Arc::new(Tickets { keys, lifetime, clock, scope })
 }
 
-/// What was required of a client when its session began.
+/// The requirements on a client when its session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope([u8; SCOPE]);
 
@@ -84,7 +84,7 @@ fn seconds(clock: &dyn TimeProvider) -> Option<u64> {
     Some(clock.current_time()?.as_secs())
 }
 
-/// Tickets whose keys are created with the first handshake: a listener with thousands of certificates needs few of them.
+/// Tickets with keys that the first handshake creates: a listener with thousands of certificates needs few of them.
 #[derive(Debug, Default)]
 struct LateTickets(OnceLock<Option<Arc<dyn ProducesTickets>>>);
 

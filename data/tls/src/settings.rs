@@ -182,7 +182,7 @@ impl ListenerSettings {
     }
 }
 
-/// A certificate with an OCSP response, which is stapled as long as it is valid.
+/// A certificate with an OCSP response, which is stapled until it expires.
 #[derive(Debug)]
 struct Stapled {
     shown: Arc<CertifiedKey>,

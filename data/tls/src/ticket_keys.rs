@@ -38,7 +38,7 @@ impl TicketKeys {
     /// Reads a file: a key a line, each of 48 or each of 80 bytes, in base64.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// A message about the fault of the file.
     pub fn read(files: &SharedFiles, path: &str) -> Result<TicketKeys, String> {
         let text = files.read_text(path).map_err(|error| cannot_open(path, &error))?;
         TicketKeys::parse(path, &text)
@@ -146,7 +146,7 @@ impl TicketKey {
         hmac::Key::new(hmac::HMAC_SHA256, &self.secret[NAME..end])
     }
 
-    /// The encryption key; none when the library has no memory.
+    /// The encryption key; `None` when the library is out of memory.
     fn cipher(&self) -> Option<UnboundCipherKey> {
         match self.secret.len() {
             LONG => UnboundCipherKey::new(&AES_256, &self.secret[NAME + 32..]),

@@ -56,9 +56,9 @@ pub fn host_name(authority: &[u8]) -> Option<&[u8]> {
 enum Offer<'p> {
     /// Those of the server's settings.
     Usual,
-    /// The same, and early data behind the hello, unless HTTP/2 may be selected: what is sent early cannot wait for the answer.
+    /// The same, and early data behind the hello, unless HTTP/2 may be selected: early data cannot wait for the answer.
     Early,
-    /// Only this one of them; none if the settings have none.
+    /// Only this one of them, or nothing if the settings are without protocols.
     Alone(&'p [u8]),
     /// Those of the settings, without HTTP/2.
     WithoutHttp2,
@@ -134,8 +134,9 @@ impl LiveUpstream {
         self.needs.load().session(name, protocol.map_or(Offer::Usual, Offer::Alone))
     }
 
-    /// The session of a new connection whose first request may be sent early: if early data are allowed, the server accepts them and gave a
-    /// ticket before, the session is established at once ([`Facts::early`](crate::Facts::early)).
+    /// The session of a new connection with a first request that may be sent early: if early data are allowed, the
+    /// server accepts them and gave a ticket before, the session is established at once
+    /// ([`Facts::early`](crate::Facts::early)).
     ///
     /// # Errors
     /// When `name` is not a valid host name.
@@ -144,8 +145,8 @@ impl LiveUpstream {
         needs.session(name, if needs.early_data { Offer::Early } else { Offer::Usual })
     }
 
-    /// The session of a health check, which offers protocols of its own if it has any, else those of the server's traffic: with HTTP/2
-    /// only if `http2`, when the check supports it.
+    /// The session of a health check. It offers the check's own protocols if set, else those of the server's traffic:
+    /// with HTTP/2 only if `http2`, when the check supports it.
     ///
     /// # Errors
     /// When `name` is not a valid host name.
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_can_be_asked_for_and_addresses_cannot() {
+    fn sends_host_names_but_not_addresses() {
         let check = |authority: &str, expected: Option<&str>| {
             assert_eq!(host_name(authority.as_bytes()), expected.map(str::as_bytes), "{authority}");
         };

@@ -14,13 +14,13 @@ pub enum TlsFileKind {
 /// A file, in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFileName {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// How many certificates or lists it holds.
     pub count: usize,
 }
 
-/// A file and what it holds.
+/// A file and its contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFileView {
     /// It is used.
@@ -29,41 +29,41 @@ pub struct TlsFileView {
     pub origin: String,
     /// Each certificate or list in words, several lines each.
     pub parts: Vec<String>,
-    /// Those above a certificate, in words.
+    /// The certificates above it, in words.
     pub chain: String,
 }
 
 /// Why a file was not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsRefusal {
-    /// There is one of that name.
+    /// A file of that name exists.
     Exists,
-    /// There is none of that name.
+    /// The file does not exist.
     Unknown,
     /// It is used.
     Used,
     /// Another file is being changed.
     Other(String),
-    /// None is being changed.
+    /// No file is being changed.
     Idle,
-    /// What it shall hold cannot be used, for this reason.
+    /// The new contents cannot be used, for this reason.
     Unfit(String),
 }
 
 /// Why a line of a list was not added or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListRefusal {
-    /// There is no such list.
+    /// The list does not exist.
     UnknownList,
-    /// There is no such certificate.
+    /// The certificate does not exist.
     UnknownCertificate,
-    /// The certificate is there and not in the list.
+    /// The certificate exists but is not in the list.
     NotListed,
-    /// The certificate holds nothing yet.
+    /// The certificate is empty so far.
     Empty,
-    /// It stands in these lines.
+    /// It is in these lines.
     Several(Vec<usize>),
-    /// It stands in these lines and not in that one.
+    /// It is in these lines, but not in that one.
     WrongLine(Vec<usize>),
     /// Its certificate is the default one of the `bind` lines here, `file:line` each.
     Default(Vec<String>),
@@ -78,7 +78,7 @@ pub struct ListLine {
     pub number: usize,
     /// The certificate.
     pub certificate: String,
-    /// What it is used with, without brackets.
+    /// The options of the line, without brackets.
     pub options: String,
     /// Names that it is for, and behind `!` names that it is not for.
     pub filters: Vec<String>,
@@ -89,7 +89,7 @@ pub struct ListLine {
 pub struct ServedName {
     /// The frontend, and where its line stands.
     pub place: String,
-    /// The name; `*` for those that nobody else serves.
+    /// The name; `*` for names without a certificate of their own.
     pub name: String,
     /// Names that a wildcard is kept from.
     pub except: Vec<String>,
@@ -106,20 +106,20 @@ pub struct ServedName {
 /// An OCSP response, in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspEntry {
-    /// What it is called: which certificate it is about, in hexadecimal digits.
+    /// Its name: the identifier of its certificate, in hexadecimal digits.
     pub key: String,
     /// A certificate that it is about.
     pub path: String,
-    /// What the key says, in words, several lines.
+    /// The contents of the key, in words, several lines.
     pub id: String,
 }
 
 /// An OCSP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspView {
-    /// What it says, several lines.
+    /// The response in words, several lines.
     pub text: String,
-    /// As it came.
+    /// The response verbatim, in base64.
     pub base64: String,
 }
 
@@ -144,7 +144,7 @@ pub struct TicketKeyFile {
 /// Why a key for tickets was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TicketKeyRefusal {
-    /// There is no such file.
+    /// The file does not exist.
     UnknownFile,
     /// The key is not base64.
     NotBase64,

@@ -163,7 +163,7 @@ fn found_in(line: &str) -> Option<(u16, u16)> {
 }
 
 #[test]
-fn good_chains_have_no_fault() {
+fn accepts_good_chains() {
     let chain = Chain::good();
     chain.check("three links", &[]);
     let alone = below(&chain.root, params("alone"));
@@ -230,7 +230,7 @@ fn times_are_looked_at_from_the_root_down() {
 }
 
 #[test]
-fn authorities_are_told_by_their_extensions() {
+fn recognises_authorities_by_their_extensions() {
     let nobody = |params: &mut CertificateParams| {
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages.clear();
@@ -434,7 +434,7 @@ fn by_openssl_below(
 }
 
 #[test]
-fn weak_keys_and_old_kinds_are_told_as_openssl_does() {
+fn reports_weak_keys_and_old_versions_as_openssl_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = root(authority_params("root"));
     let rsa = |bits: &'static str| ["-algorithm", "RSA", "-pkeyopt", bits];
@@ -480,7 +480,7 @@ fn the_strength_of_a_list_does_not_matter() {
 }
 
 #[test]
-fn a_changed_signature_is_none() {
+fn rejects_a_changed_signature() {
     let chain = Chain::good();
     let mut der = chain.peer.der().to_vec();
     *der.last_mut().expect("a byte") ^= 1;

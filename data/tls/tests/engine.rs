@@ -132,7 +132,7 @@ fn a_record_that_was_changed_ends_the_session() {
 }
 
 #[test]
-fn an_end_is_told_and_a_cut_is_none() {
+fn reports_a_close_notify_as_the_end() {
     let world = World::new();
     let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
     pair.shake(usize::MAX / 2).expect("a handshake");
@@ -145,7 +145,7 @@ fn an_end_is_told_and_a_cut_is_none() {
 }
 
 #[test]
-fn an_end_that_comes_with_the_last_content_waits_to_be_told() {
+fn holds_an_end_that_arrives_with_the_last_content() {
     for breaks in [false, true] {
         let world = World::new();
         let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
@@ -166,7 +166,7 @@ fn an_end_that_comes_with_the_last_content_waits_to_be_told() {
         let mut room = [0; 100];
         let opened = pair.server.open(&pair.to_server, &mut room, &mut Vec::new());
         assert_eq!(&room[..opened.filled], b"last");
-        // The reader got bytes, and asks again only for held ones: the socket has no more.
+        // The reader got bytes, and reads on only if bytes are held: the socket is drained.
         assert!(pair.server.is_holding());
         let opened = pair.server.open(&[], &mut room, &mut Vec::new());
         assert_eq!((opened.filled, opened.ended, opened.failure.is_some()), (0, !breaks, breaks));
@@ -309,7 +309,8 @@ fn early_data_are_read_and_answered_before_the_handshake_is_over() {
     }
 }
 
-/// A slow server finds the end of the handshake beside the early data: they came early all the same, and are no longer a risk.
+/// A slow server gets the end of the handshake together with the early data: they still count as early, but the risk is
+/// over.
 #[test]
 fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
     let (listener, config) = early_world(4000);
@@ -363,7 +364,7 @@ fn early_data_are_taken_once() {
 }
 
 #[test]
-fn early_data_are_taken_where_it_is_said_and_no_more_than_that() {
+fn accepts_early_data_up_to_the_announced_limit() {
     // With a listener without early data, no client sends any.
     let (_, config) = early_world(0);
     let name = ServerName::try_from("one.example").expect("a name");
@@ -473,7 +474,7 @@ fn clients_show_certificates_where_they_must() {
 }
 
 #[test]
-fn what_is_no_hello_is_told_apart() {
+fn distinguishes_kinds_of_bytes_that_are_not_a_hello() {
     let world = World::new();
     let listener = world.listener(&["one.example"], false);
     for (bytes, why, told) in [
@@ -497,7 +498,7 @@ fn what_is_no_hello_is_told_apart() {
     assert_eq!(result.expect_err("too long").why, Why::Misbehaved);
 }
 
-/// Our client after its hello, with a ticket for early data, and what it wrote so far: `says`, as early data.
+/// Our client after its hello, with a ticket for early data, and the bytes that it wrote so far: `says`, as early data.
 fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (Session, Vec<u8>) {
     let name = ServerName::try_from("one.example").expect("a name");
     let mut client = Session::client(Arc::clone(config), name).expect("a client");
@@ -510,8 +511,8 @@ fn early_session(config: &Arc<ClientConfig>, says: &[u8]) -> (Session, Vec<u8>) 
     (client, wire)
 }
 
-/// Lets a server that has all of `wire` and a client talk, `piece` bytes at a time towards the client, until the server has heard
-/// `length` bytes and the client knows the end of the handshake; returns what was heard.
+/// Lets a server that has all of `wire` and a client talk, `piece` bytes at a time towards the client, until the server
+/// has received `length` bytes and the client knows the end of the handshake; returns the bytes received.
 fn talk(client: &mut Session, server: &mut Session, wire: Vec<u8>, piece: usize, length: usize) -> Vec<u8> {
     let (mut to_server, mut to_client, mut heard) = (wire, Vec::new(), Vec::new());
     let mut shaken = Progress::More;
@@ -541,7 +542,7 @@ fn talk(client: &mut Session, server: &mut Session, wire: Vec<u8>, piece: usize,
 fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
     let says: Vec<u8> = (0..3000u32).map(|number| number as u8).collect();
     for (limit, piece) in [(4000, usize::MAX / 2), (4000, 1), (3000, 9), (1500, 100), (1000, 50)] {
-        // The server that gave the ticket takes what it said that it takes; the rest comes behind the handshake.
+        // The server that issued the ticket accepts as much as it announced; the rest comes behind the handshake.
         let (stranger, listener, config) = early_worlds(limit);
         let (mut client, wire) = early_session(&config, &says);
         let mut server = Session::server(listener);
@@ -571,9 +572,9 @@ fn a_session_that_was_sent_early_data_goes_on_in_both_directions() {
     assert_eq!(opened(&mut server, &mut wire, &mut Vec::new(), 100), b"more");
 }
 
-/// The Finished message that tells it is the server's, which comes before the early data are read.
+/// The Finished message that identifies the session is the server's, which comes before the early data are read.
 #[test]
-fn a_session_is_told_apart_while_its_data_are_early() {
+fn identifies_a_session_while_its_data_are_early() {
     weir_tls::keep_identities();
     let (listener, config) = early_world(4000);
     let (mut client, mut wire) = early_session(&config, b"early");
@@ -614,7 +615,7 @@ fn a_ticket_that_comes_with_the_end_of_the_handshake_is_known() {
     step(&mut pair.server, &mut hello, &mut flight, &mut 0).1.expect("a flight");
     let secrets = pair.server.facts().secrets.as_ref().expect("keys");
     let mut forger = Forger::of_secret(secrets.get(Secret::ServerTraffic).expect("a key"));
-    // Its lifetime, what its age is hidden with, a nonce, the ticket, no extensions (RFC 8446, 4.6.1).
+    // The ticket's lifetime, the number added to its age, a nonce, the ticket, no extensions (RFC 8446, 4.6.1).
     let ticket = [&[0, 0, 1, 0, 1, 2, 3, 4, 1, 9, 0, 6][..], b"ticket", &[0, 0]].concat();
     flight.extend(forger.record(22, &[&[4, 0, 0, ticket.len() as u8], &ticket[..]].concat()));
     flight.extend(forger.record(23, b"data"));
@@ -686,11 +687,11 @@ fn keys_change_beside_data_as_often_as_the_peer_likes() {
     }
 }
 
-/// What no server takes is not kept until its end comes.
+/// Messages that no server accepts are refused before their end arrives.
 #[test]
-fn messages_are_refused_by_their_headers() {
+fn refuses_messages_by_their_headers() {
     for (header, alert) in [
-        // A ticket, a certificate, a key update that is too long; an empty one has no value.
+        // A ticket, a certificate, a key update that is too long; an empty one lacks its value.
         ([4, 0, 16, 0], Alert::UnexpectedMessage),
         ([11, 0, 16, 0], Alert::UnexpectedMessage),
         ([24, 0, 0, 2], Alert::DecodeError),
@@ -705,7 +706,7 @@ fn messages_are_refused_by_their_headers() {
 
 /// A peer that sends and does not read would have each answer kept for it (RFC 8446, 4.6.3).
 #[test]
-fn updates_that_are_asked_for_while_nothing_is_said_are_answered_once() {
+fn answers_repeated_update_requests_once_while_idle() {
     let (mut client, mut server) = updating_client();
     let (mut sealed, mut answer) = (vec![0; 1000], Vec::new());
     for number in 0..500u32 {
@@ -783,7 +784,7 @@ fn no_other_record_comes_within_a_message() {
     check(&[(data, b"one"), (message, &key_update[..3]), (data, b"two")], b"one", refused);
     check(&[(message, &key_update[..4]), (data, b""), (message, &key_update[4..])], b"", refused);
     check(&[(message, &key_update[..1]), (alert, &[1, 0])], b"", refused);
-    // What ends the session is told as what it is.
+    // The end of the session is reported with its own reason.
     let ended = Some((Why::PeerAlert, Alert::InternalError));
     check(&[(message, &key_update[..1]), (alert, &[2, 80])], b"", ended);
 }

@@ -99,7 +99,7 @@ fn a_hello_computes_once_whether_its_session_goes_on_or_not() {
 }
 
 #[test]
-fn who_is_asked_for_another_key_share_computes_when_it_comes() {
+fn takes_a_turn_for_each_hello_when_it_requests_another_key_share() {
     let mut world = World::new();
     let listener = {
         let mut settings = world.settings.clone();
@@ -111,7 +111,7 @@ fn who_is_asked_for_another_key_share_computes_when_it_comes() {
     };
     let mut pair = Pair::new(listener, world.client(None), "one.example");
     pair.shake(usize::MAX / 2).expect("a handshake");
-    // That the first hello is answered with a question does not show before; the second one computes.
+    // The first hello takes a turn, too, although its answer is only a retry request; the second one computes.
     assert_eq!(pair.computed.1, 2);
 }
 

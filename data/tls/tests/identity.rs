@@ -1,4 +1,4 @@
-//! What tells sessions from others, on both sides of a simulated wire.
+//! The identifiers of sessions, on both sides of a simulated wire.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use weir_tls::{ChooseServer, Secret, Session, keep_identities};
 mod world;
 use world::*;
 
-/// Identifier, key and Finished message; empty where there is none.
+/// Identifier, key and Finished message; each empty if absent.
 type Told = [Vec<u8>; 3];
 
 fn told(session: &Session) -> Told {
@@ -17,7 +17,7 @@ fn told(session: &Session) -> Told {
     [facts.session_id(), facts.session_key(), facts.unique_id()].map(|part| part.unwrap_or_default().to_vec())
 }
 
-/// A session whose tickets have come, and what both sides tell of it: the client, the server.
+/// A session after its tickets have come, and its identifiers on both sides: the client, the server.
 fn session(
     listener: &Arc<dyn ChooseServer>,
     config: &Arc<ClientConfig>,
@@ -32,11 +32,11 @@ fn session(
     (pair, told)
 }
 
-/// The only test of its process, in which nobody asks at first.
+/// The only test of its process; at first, the process does not keep identities.
 ///
 /// The values of HAProxy 3.2 with OpenSSL; on the side of the client the Finished message is the one that RFC 5929 means.
 #[test]
-fn sessions_are_told_apart_once_somebody_asks() {
+fn sessions_have_identifiers_after_keep_identities() {
     let mut world = World::new();
     world.settings.tls13 = false;
     let (listener, config) = (world.listener(&["one.example"], false), world.client(None));
@@ -45,7 +45,8 @@ fn sessions_are_told_apart_once_somebody_asks() {
     keep_identities();
 
     for piece in [1 << 16, 1] {
-        // A session of TLS 1.2 that gets a ticket has no identifier on the server, and the ticket's on the client.
+        // A session of TLS 1.2 that gets a ticket does not have an identifier on the server, and has the ticket's on
+        // the client.
         let config = world.client(None);
         let (pair, [client, server]) = session(&listener, &config, piece, false);
         let main =

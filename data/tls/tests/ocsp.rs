@@ -38,7 +38,7 @@ fn prepared() -> tempfile::TempDir {
     folder
 }
 
-/// A loader of what is in this folder now.
+/// A loader of the folder's current contents.
 fn loader(folder: &Path) -> Loader {
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let file = |path: std::path::PathBuf| {
@@ -145,7 +145,7 @@ fn a_certificate_takes_the_response_that_is_about_it() {
 }
 
 #[test]
-fn timestamps_beside_a_certificate_are_told_of_where_they_would_be_looked_for() {
+fn remarks_on_timestamps_in_the_file_that_haproxy_would_read() {
     let folder = prepared();
     let site = folder.path().join("site.pem");
     let path = site.to_str().expect("a path");
@@ -188,7 +188,7 @@ fn delegate(folder: &Path, name: &str, uses: &str, days: u32) {
 }
 
 #[test]
-fn what_is_asked_is_what_openssl_asks() {
+fn sends_the_same_request_as_openssl() {
     let folder = prepared();
     let at = folder.path();
     let read = |name: &str| pem::certificates(&fs::read(at.join(name)).expect("a file")).remove(0);
@@ -201,7 +201,7 @@ fn what_is_asked_is_what_openssl_asks() {
 }
 
 #[test]
-fn a_responder_is_where_the_certificate_says() {
+fn reads_the_responder_from_the_certificate() {
     let folder = prepared();
     let at = folder.path();
     let check = |access: &str, expected: Option<&str>| {
@@ -248,7 +248,7 @@ fn a_response_is_believed_when_the_authority_answers_for_it() {
     assert_eq!(verdict("other", 0), Err("OCSP response: its signer may not sign responses."));
     assert_eq!(verdict("liar", 0), Err("OCSP response: wrong signature."));
     assert_eq!(verdict("stranger", 0), Err("OCSP response: its signer is of another authority."));
-    // One bit of what is signed.
+    // One bit of the signed part.
     let mut der = signed_by(at, "ca.pem", "ca.key").der().to_vec();
     let at_serial = der.windows(2).position(|two| two == [0x10, 0x0a]).expect("the number");
     let produced = der.windows(2).position(|two| two == [0x18, 0x0f]).expect("a time");

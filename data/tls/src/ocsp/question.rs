@@ -1,4 +1,4 @@
-//! What a responder is asked (RFC 6960, 4.1), and where it is.
+//! Requests to an OCSP responder (RFC 6960, 4.1), and its URI.
 
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -8,7 +8,8 @@ use crate::pem;
 use weir_tls_session::verify::der::{SEQUENCE, built};
 
 impl CertId {
-    /// The question about this certificate alone, unsigned and without a nonce: responders may answer from what they keep.
+    /// The request for this certificate alone, unsigned and without a nonce, so that responders may answer from a
+    /// cache.
     pub fn question(&self) -> Vec<u8> {
         let request = built(SEQUENCE, &[&self.to_der()]);
         let list = built(SEQUENCE, &[&request]);
@@ -16,7 +17,7 @@ impl CertId {
         built(SEQUENCE, &[&signed])
     }
 
-    /// The question as the last part of a path (RFC 6960, A.1).
+    /// The request as the last part of a path (RFC 6960, A.1).
     pub fn question_in_path(&self) -> String {
         let text = pem::encode_base64(&self.question());
         text.bytes().fold(String::new(), |mut path, byte| {
@@ -32,8 +33,8 @@ impl CertId {
     }
 }
 
-/// Where a certificate says that its status can be asked for: the first URI of HTTP or HTTPS. None where it says nothing, or something
-/// that is not one: it would become part of a request.
+/// The URI of a certificate's OCSP responder: its first one of HTTP or HTTPS. `None` without a URI, or with bytes in it
+/// that are not valid: it becomes part of a request.
 pub fn responder(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let places = certificate.extensions().iter().filter_map(|extension| match extension.parsed_extension() {

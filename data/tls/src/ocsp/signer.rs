@@ -1,4 +1,4 @@
-//! Who signed a response: the authority itself, or somebody to whom it gave that right (RFC 6960, 4.2.2.2).
+//! The signer of a response: the authority itself, or a delegate with its permission (RFC 6960, 4.2.2.2).
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -9,7 +9,8 @@ use weir_tls_session::verify::der::{OCTET_STRING, Signed, element};
 use x509_parser::time::ASN1Time;
 
 impl Response {
-    /// Whether `issuer`, who issued the certificate, answers for this response. A response from the network is believed only then.
+    /// Checks that `issuer`, the issuer of the certificate, vouches for this response. Required for responses from the
+    /// network.
     ///
     /// # Errors
     /// Why not.

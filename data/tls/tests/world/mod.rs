@@ -186,7 +186,7 @@ impl Pair {
     }
 }
 
-/// A step of a handshake, with the turn that it asks for if it computes long.
+/// A step of a handshake, with an extra turn if it computes long.
 pub fn step(
     session: &mut Session,
     wire: &mut [u8],
@@ -205,7 +205,7 @@ pub fn step(
     (used, progress)
 }
 
-/// Sends all of `bytes` from one side to the other, with small buffers on both; returns what arrives.
+/// Sends all of `bytes` from one side to the other, with small buffers on both; returns the bytes that arrive.
 pub fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[u8], room: usize) -> Vec<u8> {
     let mut sent = 0;
     let mut arrived = Vec::new();
