@@ -6,7 +6,7 @@
 //!  ConnectPlan ──────begin──────► Connecting: awaits the peer ──► [the SOCKS4 proxy] ──► sends the greeting ──► [TLS], stands
 //!                │                              │                        │                         │               │
 //!                ▼                              └────────► Fault ◄───────┴─────────────────────────┴───────────────┘
-//!          Fault: no descriptor, no such source           TimedOut, or what the caller found when it looked
+//!          Fault: no descriptor, no such source           TimedOut, or the error of `look`
 //! ```
 //!
 //! The order is that of the manual: source address, interface, mark, TCP options, SOCKS4, PROXY header (the greeting, which the
@@ -133,7 +133,7 @@ impl ConnectPlan<'_> {
             }
             (Target::Address(target), None) => (connect_to(target)?, Awaits::Peer(None)),
             (Target::Address(Address::Inet(target)), Some(proxy)) => {
-                // SOCKS4 has no other addresses.
+                // SOCKS4 only has IPv4 addresses.
                 let SocketAddr::V4(target) = target else { return Err(Errno::AFNOSUPPORT.into()) };
                 (connect_to(&Address::Inet(proxy))?, Awaits::Peer(Some(*target)))
             }
@@ -181,10 +181,10 @@ pub struct Connecting {
     awaits: Awaits,
 }
 
-/// What is awaited before the greeting may be sent.
+/// The event that must come before the greeting may be sent.
 #[derive(Debug)]
 enum Awaits {
-    /// The socket's peer. With an address, the peer is a SOCKS4 proxy, which is then asked to connect there.
+    /// The socket's peer. With an address, the peer is a SOCKS4 proxy, which then has to connect there.
     Peer(Option<SocketAddrV4>),
     /// The SOCKS4 proxy's answer.
     Proxy(Handshake),
@@ -197,7 +197,7 @@ impl Connecting {
     fn of(begun: Begun, awaits: Awaits) -> Result<Self, Fault> {
         let (descriptor, awaits) = match (begun, awaits) {
             (Begun::Awaited(descriptor), awaits) => (descriptor, awaits),
-            // There is no error to ask for.
+            // A connection that stands already cannot have an error.
             (Begun::Stands(socket), Awaits::Peer(None)) => (registered(socket)?, Awaits::Nothing),
             (Begun::Stands(socket), awaits) => (registered(socket)?, awaits),
         };
@@ -205,8 +205,9 @@ impl Connecting {
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
-    /// Returns once the connection is established and the greeting was sent. Before each wait it calls `look`, whose error ends
-    /// the attempt. After an error [`into_connection`](Self::into_connection) still returns the connection.
+    /// Returns once the connection is established and the greeting was sent. Before each wait it calls `look`; an error
+    /// of `look` ends the attempt. After an error [`into_connection`](Self::into_connection) still returns the
+    /// connection.
     ///
     /// # Errors
     /// The failure, the end of `deadline`, or the error of `look`.
@@ -301,7 +302,7 @@ impl Connecting {
         }
     }
 
-    /// Sends the greeting; what does not fit leaves before anything that is sent later.
+    /// Sends the greeting; the part that does not fit leaves before later data.
     fn greet(&mut self, greeting: Greeting<'_>) -> Result<(), Fault> {
         if greeting.bytes.is_empty() {
             return Ok(());
@@ -313,7 +314,7 @@ impl Connecting {
     }
 }
 
-/// A connection that stands. Whether the peer spoke already is what the poller says next: most often it did not.
+/// Registers an established connection. The poller reports whether the peer spoke already: most often it did not.
 fn registered(socket: OwnedFd) -> weir_sys::Result<Descriptor> {
     let descriptor = Descriptor::register(socket)?;
     descriptor.clear_readable();

@@ -40,20 +40,20 @@ pub enum Sent {
     Failed(Fault),
 }
 
-/// Which buffers a connection may have when there are no common ones.
+/// The buffers that a connection may use when the common ones are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Privilege {
     None,
-    /// Those that are set aside.
+    /// Buffers that are set aside.
     Aside,
-    /// Ones that no limit counts.
+    /// Buffers that no limit counts.
     Apart,
 }
 
 /// A connection and its buffers. Dropping it closes the descriptor.
 ///
-/// `input` is held only while it holds bytes. `pending` holds what must leave before anything else: the rest of a head
-/// that did not fit the socket's buffer.
+/// `input` is held only while it holds bytes. `pending` holds bytes that must leave before any others: the rest of a
+/// head that did not fit the socket's buffer.
 #[derive(Debug)]
 pub struct Connection {
     descriptor: Descriptor,
@@ -79,7 +79,7 @@ pub struct Connection {
 /// The overhead of a full buffer besides its bytes.
 const PIECE_MARGIN: usize = 16;
 
-/// What its owner wants to be dropped when the socket is closed, whoever has the connection by then.
+/// A value to drop when the socket is closed, even if the connection has another owner by then.
 pub type Companion = Box<dyn Any + Send>;
 
 /// Rare parts: bytes that must leave before anything else, a TLS session, a companion. At least one of them is present.
@@ -123,7 +123,7 @@ pub struct Fill {
     pub head: usize,
     /// The offset at which the next received byte is stored.
     pub tail: usize,
-    /// The size of the buffer; 0 while there is none.
+    /// The size of the buffer; 0 without one.
     pub size: usize,
     /// Bytes that were to be sent and did not fit.
     pub pending: usize,
@@ -142,12 +142,14 @@ impl Connection {
         Connection::with(descriptor, Privilege::None)
     }
 
-    /// One that may use buffers that are set aside: what it receives ends something that takes memory, or comes from a server.
+    /// One that may use buffers that are set aside: its received data end something that takes memory, or come from a
+    /// server.
     pub fn privileged(descriptor: Descriptor) -> Self {
         Connection::with(descriptor, Privilege::Aside)
     }
 
-    /// One of an operator, who is heard also when clients hold all buffers: then it has one that no limit counts. Of these there are few.
+    /// An operator's connection: it works even when clients hold all buffers, with a buffer that no limit counts. There
+    /// are few.
     pub fn of_operator(descriptor: Descriptor) -> Self {
         Connection::with(descriptor, Privilege::Apart)
     }
@@ -399,7 +401,7 @@ impl Connection {
         outcome
     }
 
-    /// The input has no space, perhaps because it was shrunk.
+    /// The input is full, perhaps because it was shrunk.
     #[cold]
     fn receive_in_larger(&mut self, limit: usize) -> Received {
         if self.input().len() >= BufferPool::buffer_size() {
@@ -411,7 +413,7 @@ impl Connection {
         self.receive_now(limit)
     }
 
-    /// Takes a buffer; if there is none, the current task is woken when there may be one.
+    /// Takes a buffer; without one, the current task is woken when there may be one.
     #[inline]
     fn take_buffer(&mut self) -> Option<Buffer> {
         if self.turn.is_held() {
@@ -420,7 +422,7 @@ impl Connection {
         Buffer::take().ok().or_else(|| self.take_in_turn())
     }
 
-    /// The buffer that was handed to it while it waited, else one that is not for everybody.
+    /// The buffer that was handed to it while it waited, else a privileged one.
     #[cold]
     fn take_in_turn(&mut self) -> Option<Buffer> {
         let right = if self.privilege == Privilege::Aside { Right::Aside } else { Right::Common };
@@ -457,7 +459,8 @@ impl Connection {
         self.receive(usize::MAX)
     }
 
-    /// Receives forwarded bytes that may wait for long: at most what a buffer holds without another page of memory.
+    /// Receives forwarded bytes that may wait for long: at most as many as a buffer holds without another page of
+    /// memory.
     #[inline]
     pub fn receive_piece(&mut self) -> Received {
         self.receive(BufferPool::buffer_size() - PIECE_MARGIN)
@@ -482,7 +485,7 @@ impl Connection {
         Some(())
     }
 
-    /// Sends bytes, after what is pending.
+    /// Sends bytes, after the pending ones.
     #[inline]
     pub fn send(&mut self, bytes: &[u8], more: bool) -> Sent {
         if self.beside.is_some() {
@@ -491,7 +494,7 @@ impl Connection {
         self.send_now(bytes, more)
     }
 
-    /// Sends after what is pending, or encrypted.
+    /// Sends after the pending bytes, or encrypted.
     #[inline(never)]
     fn send_beside(&mut self, bytes: &[u8], more: bool) -> Sent {
         if self.has_pending() {
@@ -532,8 +535,8 @@ impl Connection {
         Sent::All
     }
 
-    /// Sends several slices with one call: as many bytes as the far end takes now. Only for a connection without pending bytes
-    /// that nobody encrypts.
+    /// Sends several slices with one call: as many bytes as the far end takes now. Only for an unencrypted connection
+    /// without pending bytes.
     pub fn send_vectored(&mut self, slices: &[IoSlice<'_>], more: bool) -> Sent {
         if let Some(fault) = self.fault() {
             return Sent::Failed(fault);
@@ -556,7 +559,7 @@ impl Connection {
         }
     }
 
-    /// Sends a whole head. What does not fit stays pending here, so that the caller may forget it.
+    /// Sends a whole head. The part that does not fit stays pending here, so that the caller may forget it.
     pub fn send_head(&mut self, head: &[u8], more: bool) -> Sent {
         match self.send(head, more) {
             Sent::Part(done) => {
@@ -585,7 +588,7 @@ impl Connection {
         // Tickets were encrypted before, and records have an order.
         let tickets = beside.take_tickets();
         let pending = &mut beside.pending;
-        // Under shortage of memory, connections whose peer does not read are closed first.
+        // Under shortage of memory, connections to peers that do not read are closed first.
         if crate::shortage::is_short() || pending.bytes.try_reserve(tickets.len() + bytes.len()).is_err() {
             self.write_error = Some(Fault::Shortage);
             return Err(Fault::Shortage);
@@ -595,7 +598,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what is pending.
+    /// Sends the pending bytes.
     pub fn flush(&mut self, more: bool) -> Sent {
         if !self.has_pending() {
             return Sent::All;
@@ -630,7 +633,8 @@ impl Connection {
         outcome
     }
 
-    /// Moves at most `limit` bytes from the peer into `pipe` inside the kernel. Only for a connection whose input is empty.
+    /// Moves at most `limit` bytes from the peer into `pipe` inside the kernel. Only for a connection with an empty
+    /// input.
     pub fn splice_into(&mut self, pipe: &mut Pipe, limit: usize) -> Received {
         if let Some(fault) = self.broken {
             return Received::Failed(fault);

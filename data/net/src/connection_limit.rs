@@ -61,7 +61,7 @@ impl ConnectionLimit {
         }
     }
 
-    /// Adds a task to the waiters, one of which is woken for each place that becomes free. The task must try once
+    /// Adds a task to the waiters. Each place that becomes free wakes one waiter. The task must try once
     /// more before it waits.
     pub fn enlist(&self, task: TaskKey) {
         self.semaphore.enlist(task);

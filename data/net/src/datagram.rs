@@ -14,7 +14,7 @@ pub struct Datagram(Descriptor);
 /// The result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// A datagram of this many bytes; what did not fit is lost.
+    /// A datagram of this many bytes, cut to the size of the buffer.
     Bytes(usize),
     /// Nothing yet: wait.
     Nothing,
@@ -26,7 +26,7 @@ impl Datagram {
     /// A socket to `peer`. Its events wake the current task.
     ///
     /// # Errors
-    /// When there is no descriptor, or no way to the peer.
+    /// When the process is out of descriptors, or the peer is unreachable.
     pub fn to(peer: SocketAddr) -> Result<Self, Fault> {
         let peer = Address::Inet(peer);
         let open = socket::datagram(peer.family())?;

@@ -37,13 +37,13 @@ pub struct SocketOptions {
     pub interface: Option<Box<str>>,
     /// The maximum segment size to announce; a negative value reduces the kernel's own.
     pub maximum_segment: Option<i32>,
-    /// TCP Fast Open, with this queue length for connections whose handshake is not complete.
+    /// TCP Fast Open, with this queue length for connections in their handshake.
     pub fast_open: Option<u32>,
     /// Accept a connection only once data arrived, or after this many seconds.
     pub defer_accept: Option<u32>,
-    /// Whether an IPv6 socket refuses IPv4; none for the system's choice.
+    /// Whether an IPv6 socket refuses IPv4; `None` for the system's choice.
     pub v6_only: Option<bool>,
-    /// Whether addresses may be bound that this machine does not have.
+    /// Whether addresses of other machines may be bound.
     pub transparent: bool,
     /// How long sent data may stay unacknowledged, in milliseconds.
     pub user_timeout_ms: Option<u32>,
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_socket_is_told_from_the_one_that_it_was_bound_at() {
+    fn derives_the_final_path_from_the_temporary_one() {
         let of = |path: &str| final_path(Path::new(path)).to_string_lossy().into_owned();
         assert_eq!(of("/run/a.sock.1234.tmp"), "/run/a.sock");
         assert_eq!(of("/run/a.sock"), "/run/a.sock");

@@ -16,9 +16,9 @@ pub enum Fault {
     SocksAborted,
     /// The SOCKS4 proxy refused to connect, with this code.
     SocksRefused(u8),
-    /// There is no TLS session, or none any more.
+    /// The TLS session failed or was never established.
     Tls(Failure),
-    /// The peer did not look at the stream: it may be sent again, whatever it asks for (RFC 9113, 8.7).
+    /// The peer did not look at the stream: any request may be sent again (RFC 9113, 8.7).
     Refused,
     /// The peer violated the protocol.
     Protocol,

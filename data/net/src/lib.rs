@@ -4,10 +4,11 @@
 //! one (`connection/transport.rs`). Receiving means "give me the buffer that holds the bytes"; code above this crate neither reads into a
 //! slice of its own nor sees encrypted bytes.
 //!
-//! The crate refuses to know what the bytes mean: no message, no proxy, no rule. The one exception is the PROXY header (`proxy_header.rs`),
-//! which says who connects before any message begins. Begin with `connection.rs`, then `listener.rs` (how connections are accepted and
-//! handed to the less loaded of two workers), `connect.rs` (how they are opened, for streams and all other callers) and `link.rs` (a
-//! connection of weir's own to a peer or a name server, with all that such a line may ask for).
+//! The crate refuses to know the meaning of the bytes: no message, no proxy, no rule. The one exception is the PROXY
+//! header (`proxy_header.rs`), which names the client before any message begins. Begin with `connection.rs`, then
+//! `listener.rs` (how connections are accepted and handed to the less loaded of two workers), `connect.rs` (how they
+//! are opened, for streams and all other callers) and `link.rs` (a connection of weir's own to a peer or a name server,
+//! with all options of such a line).
 
 pub mod connect;
 pub mod connection;

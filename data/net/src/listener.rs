@@ -164,7 +164,7 @@ enum Halt<'a> {
     Failed(Errno),
 }
 
-/// The next connection passed over a pair of sockets; it has no address.
+/// The next connection passed over a pair of sockets, without an address.
 fn receive(listener: impl AsFd) -> weir_sys::Result<(OwnedFd, Address)> {
     pass::receive_connection(listener).map(|connection| (connection, Address::Unnamed))
 }
@@ -244,7 +244,7 @@ pub fn less_loaded(workers: &[usize]) -> usize {
     if weir_sched::load(other).saturating_add(load / WORTH_A_MOVE) < load { other } else { own }
 }
 
-/// A connection moves to a worker whose load is lower by more than one part in this many.
+/// A connection moves to another worker if that one's load is lower by more than one part in this many.
 const WORTH_A_MOVE: u32 = 8;
 /// How long to wait when the system is out of descriptors or memory: long enough for connections to end, too short for
 /// a client to notice.
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_place_waits_in_the_queue() {
+    fn connections_over_the_limit_wait_in_the_kernels_queue() {
         weir_sched::run(async {
             let (port, _) = start();
             let clients: Vec<_> = (0..3)

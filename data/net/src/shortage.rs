@@ -1,15 +1,15 @@
 //! Waiting for buffers: tasks that find none wait in turn, each until its own deadline.
 //!
 //! ```text
-//!   no buffer ──► a turn ──► one comes back on this worker ──► it is handed to the oldest turn, whose task is woken
-//!                   └─────── every 20 ms, while somebody waits: what came back elsewhere, or memory
+//!   no buffer ──► a turn ──► one comes back on this worker ──► it goes to the oldest turn, and wakes its task
+//!                   └─────── every 20 ms, while tasks wait: buffers from other workers, or memory
 //! ```
-//! A later task never gets a buffer that an earlier one waits for: a buffer that comes back is handed over directly, and
-//! other free ones are reserved for the waiters. A turn ends with its connection, and the next one gets what was handed to
-//! it.
+//! A later task never gets a buffer before an earlier one: a returned buffer is handed over directly, and other free
+//! ones are reserved for the waiters. A turn ends with its connection, and the next turn gets its buffer.
 //!
-//! Buffers are a budget of the process (`tune.buffers.limit`): a worker takes a few at a time from the rest of the budget and
-//! gives back what it does not need, so lending one writes to no shared memory. Without that limit only memory can run short.
+//! Buffers are a budget of the process (`tune.buffers.limit`): a worker takes a few at a time from the rest of the
+//! budget and gives spare ones back, so lending one writes to no shared memory. Without that limit only memory can run
+//! short.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ pub use weir_memory::shortage::{count_refusal, is_exhausted, is_short, is_short_
 pub struct BufferLimits {
     /// `tune.bufsize`, in bytes.
     pub size: usize,
-    /// The most that all workers use at once, in buffers; none for no limit.
+    /// The most that all workers use at once, in buffers; `None` for no limit.
     pub most: Option<usize>,
     /// How many free ones a worker keeps.
     pub kept: usize,
-    /// How many a worker reserves for servers' responses when there are no others (`tune.buffers.reserve`).
+    /// How many a worker reserves for servers' responses for when the others are used up (`tune.buffers.reserve`).
     pub reserve: usize,
 }
 
@@ -135,7 +135,7 @@ struct Waiting {
     aside: BTreeMap<NonZeroU32, TaskKey>,
     /// Buffers for waiters that were woken and have not run yet.
     handed: BTreeMap<NonZeroU32, Buffer>,
-    /// The number that was given last; from one on again once nobody waits, so that it does not run out.
+    /// Last ticket issued. Restarts at 1 when the queue is empty, so it cannot overflow.
     last: u32,
 }
 
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_buffer_is_served_in_turn() {
+    fn serves_tasks_without_a_buffer_in_turn() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
         let _alone = alone();
         let all = weir_sched::run(async {
@@ -359,9 +359,9 @@ mod tests {
         assert_eq!(all.expect("a worker"), Some(true));
     }
 
-    /// A waiter that leaves takes no one's turn, nor the buffer that was handed to it.
+    /// A waiter that leaves costs no other waiter its turn, and gives back the buffer that was handed to it.
     #[test]
-    fn who_leaves_takes_nothing_along() {
+    fn a_waiter_that_leaves_gives_back_its_buffer() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
         let _alone = alone();
         let all = weir_sched::run(async {
@@ -409,7 +409,7 @@ mod tests {
 
     /// A waiter that may use reserved buffers gets them before others, but common ones only in its turn.
     #[test]
-    fn what_was_set_aside_is_for_who_may_have_it() {
+    fn gives_reserved_buffers_only_to_privileged_waiters() {
         let mut waiting = Waiting::new();
         let buffer = || Buffer::with_capacity(8);
         let task = |number: u64| TaskKey::from_bits(number);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_shared() {
+    fn workers_share_the_rest_of_the_budget() {
         let _alone = alone();
         LEFT.store(10, Relaxed);
         assert_eq!([take_from_all(4), take_from_all(4), take_from_all(4), take_from_all(4)], [4, 4, 2, 0]);

@@ -17,7 +17,7 @@ pub struct Turn<'t> {
 }
 
 impl Turns {
-    /// A limit of `most` tasks at once, none of which run yet.
+    /// A limit of `most` tasks at once; at first no task runs.
     #[must_use]
     pub fn new(most: u32) -> Self {
         Turns { semaphore: Semaphore::new(), most }
@@ -29,7 +29,7 @@ impl Turns {
         self.semaphore.inside()
     }
 
-    /// Waits until the current task may run; none when that takes until `deadline`.
+    /// Waits until the current task may run; `None` if `deadline` passes first.
     pub async fn turn(&self, deadline: Tick) -> Option<Turn<'_>> {
         let task = weir_sched::current();
         while !self.semaphore.enter(self.most) {

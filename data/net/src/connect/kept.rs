@@ -8,8 +8,9 @@ use crate::connection::Connection;
 use crate::fault::Fault;
 
 impl ConnectPlan<'_> {
-    /// [`begin_now`](Self::begin_now) over a socket that was a connection before, where the plan asks for nothing that such a socket does not
-    /// do ([`kept_family`](Self::kept_family)). Whoever is done with the connection gives its socket back to [`keep`].
+    /// [`begin_now`](Self::begin_now) over the socket of a former connection, where the plan does not need more than
+    /// such a socket does ([`kept_family`](Self::kept_family)). The user of the connection gives its socket back to
+    /// [`keep`] at the end.
     ///
     /// # Errors
     /// As for [`begin_now`](Self::begin_now).
@@ -37,8 +38,8 @@ impl ConnectPlan<'_> {
         self.plain_peer().filter(|_| self.options.keep_alive.is_none()).map(Address::family)
     }
 
-    /// Where it goes, if a socket of which nothing is said but that it resets and delays its acknowledgement goes there just as well;
-    /// probes of idle connections aside.
+    /// Its destination, if it can use a socket with no other options than an abortive close and a delayed
+    /// acknowledgement; probes of idle connections aside.
     pub(super) fn plain_peer(&self) -> Option<&Address> {
         let Target::Address(peer @ Address::Inet(_)) = &self.target else { return None };
         let plain = ConnectOptions {
@@ -57,7 +58,7 @@ impl ConnectPlan<'_> {
     /// A socket that resets and delays its acknowledgement, whatever connection it is used for.
     pub(super) fn open_plain(family: AddressFamily) -> Result<std::os::fd::OwnedFd, Fault> {
         let socket = Descriptor::stream_socket(family)?;
-        // What the kernel refuses costs a packet, and no more.
+        // A refusal of the kernel only costs a packet.
         let _ = option::set_no_linger(&socket);
         // Delays the handshake's last packet, as `TCP_QUICKACK` does, but for each connection that the socket has.
         let _ = option::set_defer_accept(&socket, 1);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_are_told_has_sockets_of_its_own() {
+    fn plans_with_other_options_do_not_use_kept_sockets() {
         let listener = listen();
         let kept = |change: fn(&mut ConnectPlan<'_>)| {
             let mut plan = plan(&listener);

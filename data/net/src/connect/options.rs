@@ -6,10 +6,10 @@ use std::time::Duration;
 use weir_sys::option::{self, KeepAlive};
 
 /// Options of an outgoing connection. An option that the kernel refuses keeps its default, and the connection is still
-/// used. Small packets are always sent at once (`TCP_NODELAY`), because the caller combines what belongs together.
+/// used. Small packets are always sent at once (`TCP_NODELAY`), because the caller combines data that belong together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// Probes while it is idle (`option srvtcpka`); none for no probes.
+    /// Probes while it is idle (`option srvtcpka`); `None` disables them.
     pub keep_alive: Option<KeepAlive>,
     /// How long sent data may stay unacknowledged (`tcp-ut`).
     pub user_timeout: Option<Duration>,

@@ -5,8 +5,8 @@
 //!                                          └─ is awaited: a connection like others, and another socket is made for the next probe
 //! ```
 //!
-//! Creating, setting up and closing a socket costs more than half of a probe. A disconnected socket is as good as new: it has no address,
-//! no port and no error.
+//! Creating, setting up and closing a socket costs more than half of a probe. A disconnected socket is as good as new:
+//! without an address, a port or an error.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -53,7 +53,7 @@ impl ConnectPlan<'_> {
                 Connecting::of(begun, Awaits::Peer(None)).map(Probe::Awaited)
             }
             Err(errno) => {
-                // There is no connection that would have to be ended.
+                // The connection was refused, so it need not be closed.
                 if errno == Errno::CONNREFUSED {
                     spare(family, |place| place.set(Some(socket)));
                 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_spare_socket_does_not_do_has_its_own() {
+    fn plans_with_other_options_do_not_use_the_spare_socket() {
         let (_listener, address) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         let is_plain = |change: fn(&mut ConnectPlan<'_>)| {
             let mut plan = plan(address.clone());

@@ -56,7 +56,7 @@ pub enum SourceAddress {
         /// Which of them is tried first, wrapping around; a different value each time makes collisions rare.
         turn: u32,
     },
-    /// A foreign address, whose packets are routed to this machine (`usesrc`); port 0 for any.
+    /// A foreign address with packets that are routed to this machine (`usesrc`); port 0 for any.
     Foreign(SocketAddr),
 }
 

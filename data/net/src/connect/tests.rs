@@ -52,7 +52,7 @@ fn heard(listener: &TcpListener) -> String {
 }
 
 #[test]
-fn the_greeting_comes_before_what_is_sent() {
+fn sends_the_greeting_before_other_data() {
     let (listener, address) = listen();
     on_worker(async move {
         let mut connecting = ConnectPlan::to(Target::Address(address.clone())).begin().expect("a socket");
@@ -63,7 +63,7 @@ fn the_greeting_comes_before_what_is_sent() {
 }
 
 #[test]
-fn who_is_not_there_refuses() {
+fn fails_when_the_peer_refuses() {
     let (listener, address) = listen();
     drop(listener);
     let outcome = on_worker(async move {
@@ -73,7 +73,7 @@ fn who_is_not_there_refuses() {
     assert_eq!(outcome, Err(ConnectError::Failed(Fault::Io(Errno::CONNREFUSED))));
 }
 
-/// A listener whose queue is full: the kernel answers no further client.
+/// A listener with a full queue: the kernel does not answer further clients.
 fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
     let socket = socket::stream(AddressFamily::Inet).expect("a socket");
     socket::bind(&socket, &Address::Inet((Ipv4Addr::LOCALHOST, 0).into())).expect("a port");
@@ -90,7 +90,7 @@ fn full_listener() -> (TcpListener, Address, Vec<OwnedFd>) {
 }
 
 #[test]
-fn an_attempt_ends_at_its_deadline_or_when_the_caller_says_so() {
+fn an_attempt_ends_at_its_deadline_or_on_an_error_of_look() {
     let (_listener, address, _fillers) = full_listener();
     on_worker(async move {
         let plan = ConnectPlan::to(Target::Address(address.clone()));
@@ -211,7 +211,7 @@ fn a_port_that_is_free_is_found() {
 }
 
 #[test]
-fn whoever_holds_a_pair_is_passed_connections() {
+fn passes_connections_to_the_other_end_of_a_pair() {
     let (near, far) = socket::stream_pair().expect("a pair");
     let said = on_worker(async move {
         let mut connecting = ConnectPlan::to(Target::Pair(near.as_raw_fd())).begin().expect("a pair");
@@ -224,7 +224,7 @@ fn whoever_holds_a_pair_is_passed_connections() {
     assert_eq!(said, "hello");
 }
 
-/// A SOCKS4 proxy that sends this answer and then acts as the server: returns the request, and what the client sent after it.
+/// A SOCKS4 proxy that sends this answer and then acts as the server: returns the request, and the client's later data.
 /// The request is known to have sixteen bytes.
 fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>, String)>) {
     let (listener, address) = listen();
@@ -243,7 +243,7 @@ fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>
     (address.inet().expect("an address"), std::thread::spawn(talk))
 }
 
-/// Connects to 192.0.2.1 through a proxy: returns the first bytes of the server, and what the proxy received.
+/// Connects to 192.0.2.1 through a proxy: returns the first bytes of the server, and the bytes that the proxy received.
 fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, String)) {
     let (socks4, proxy) = proxy(answer);
     let outcome = on_worker(async move {
@@ -269,14 +269,14 @@ fn by_proxy(answer: &'static [u8]) -> (Result<Vec<u8>, ConnectError>, (Vec<u8>, 
 const REQUEST: &[u8] = b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\x00";
 
 #[test]
-fn a_proxy_is_asked_before_the_greeting_leaves() {
+fn sends_the_proxy_request_before_the_greeting() {
     let (server, (asked, said)) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00\x00");
     assert_eq!(server, Ok(Vec::new()));
     assert_eq!((&*asked, &*said), (REQUEST, "PROXY UNKNOWN\r\n"));
 }
 
 #[test]
-fn what_the_server_says_first_is_behind_the_proxys_answer() {
+fn reads_the_servers_first_bytes_behind_the_proxys_answer() {
     let (server, (_, said)) = by_proxy(b"\x00\x5aabcdef220 ready\r\n");
     assert_eq!(server, Ok(b"220 ready\r\n".to_vec()));
     assert_eq!(said, "PROXY UNKNOWN\r\n");
@@ -293,9 +293,9 @@ fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
     assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
 }
 
-/// SOCKS4 has IPv4 addresses only. For any other the proxy is not connected to.
+/// SOCKS4 has IPv4 addresses only. For any other target the attempt fails without a connection to the proxy.
 #[test]
-fn a_proxy_is_not_asked_for_what_it_cannot_be_told() {
+fn rejects_targets_that_socks4_cannot_express() {
     let (listener, address) = listen();
     let socks4 = address.inet();
     let v6 = Address::Inet("[2001:db8::1]:80".parse().expect("an address"));

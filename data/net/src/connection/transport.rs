@@ -28,7 +28,7 @@ pub(super) struct Transport {
     session: Session,
     /// Received bytes that were not decrypted yet. The memory is freed when it is empty.
     wire: Vec<u8>,
-    /// Session tickets that were not sent yet: they leave with what is sent next, in one packet.
+    /// Session tickets that were not sent yet: they leave with the next data, in one packet.
     tickets: Vec<u8>,
     /// Whether anything was received.
     heard: bool,
@@ -60,9 +60,9 @@ impl Transport {
         self.session.is_holding() || announced(&self.wire).is_some_and(|length| self.wire.len() >= length)
     }
 
-    /// Whether what the session says at the end of its handshake may wait for the response, which is only so of tickets, and only
-    /// if [the request is here](Self::has_request): a client with Nagle's algorithm keeps its request back until the end of its
-    /// handshake is acknowledged, so without a request they leave at once.
+    /// Whether the session's last message of the handshake may wait for the response. Only tickets may, and only if
+    /// [the request is here](Self::has_request): a client with Nagle's algorithm keeps its request back until the end
+    /// of its handshake is acknowledged, so without a request they leave at once.
     fn is_tickets(&self, answer: &[u8]) -> bool {
         !answer.is_empty() && answer.len() <= MOST_TICKETS && self.session.says_tickets_only()
     }
@@ -71,7 +71,7 @@ impl Transport {
         !self.wire.is_empty() || self.session.is_holding()
     }
 
-    /// Drops the first `used` bytes of what was received.
+    /// Drops the first `used` received bytes.
     fn forget(&mut self, used: usize) {
         if used == self.wire.len() {
             self.wire = Vec::new();
@@ -147,7 +147,7 @@ impl Connection {
 
     fn give_up_tls(&mut self, failure: Failure) -> Failure {
         self.end_tls();
-        // What the socket said is nearer to the cause.
+        // The socket's error is nearer to the cause.
         self.broken.get_or_insert(Fault::Tls(failure));
         failure
     }
@@ -209,8 +209,8 @@ impl Connection {
         }
     }
 
-    /// Keeps tickets for the response if the request is here. Clients send it right behind the end of their handshake, and what was
-    /// computed meanwhile takes as long: so the socket is asked, too, before the poller tells of it.
+    /// Keeps tickets for the response if the request is here. Clients send it right behind the end of their handshake,
+    /// and the computation meanwhile takes as long: so this reads the socket, too, before the poller reports it.
     fn keep_tickets(&mut self, tickets: &mut Vec<u8>) {
         let is_here = |connection: &Connection| {
             connection
@@ -235,7 +235,7 @@ impl Connection {
         if answer.is_empty() || self.keep_pending(answer).is_err() {
             return;
         }
-        // What does not fit is sent later, and the next send or receive finds a failure.
+        // The rest is sent later, and the next send or receive finds a failure.
         let _ = self.flush(more);
     }
 
@@ -355,7 +355,7 @@ impl Connection {
         })
     }
 
-    /// Encrypts the rest of a head, of which `done` bytes were sent, and keeps it.
+    /// Encrypts the rest of a head after its first `done` bytes were sent, and keeps it.
     #[cold]
     pub(super) fn seal_behind(&mut self, rest: &[u8], done: usize) -> Sent {
         let mut taken = 0;
@@ -383,7 +383,7 @@ impl Connection {
         if let Some(transport) = self.beside.as_mut().and_then(|beside| beside.tls.as_mut()) {
             transport.session.close(&mut answer);
         }
-        // The end of the connection follows at once, and takes it along: one packet, with what the response left there.
+        // The end of the connection follows at once, and takes it along: one packet, with the rest of the response.
         self.send_answer(&answer, true);
     }
 
@@ -451,8 +451,8 @@ impl Transport {
         opened
     }
 
-    /// Decrypts kept bytes and new ones. Of the new ones, only the end of a record whose beginning was kept is copied, and what
-    /// cannot be used yet.
+    /// Decrypts kept bytes and new ones. Of the new ones, it only copies the end of a record with a kept beginning, and
+    /// bytes that cannot be used yet.
     fn open_fresh(&mut self, fresh: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         let fresh = self.complete_record(fresh);
         let mut opened = Opened::default();
@@ -470,9 +470,9 @@ impl Transport {
         opened
     }
 
-    /// Moves the missing part of the record whose beginning was kept out of `fresh`; returns the rest.
+    /// Moves the missing part of the partly kept record out of `fresh`; returns the rest.
     fn complete_record<'f>(&mut self, mut fresh: &'f [u8]) -> &'f [u8] {
-        // The header first, because it says how long the record is.
+        // The header first, because it holds the length of the record.
         for _ in 0..2 {
             if self.wire.is_empty() {
                 break;
@@ -486,7 +486,7 @@ impl Transport {
     }
 }
 
-/// The result for the reader; none if there is none yet.
+/// The result for the reader; `None` if it has to wait.
 fn outcome(opened: Opened) -> Option<Received> {
     if opened.filled > 0 {
         return Some(Received::Bytes(opened.filled));
