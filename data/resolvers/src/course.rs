@@ -13,10 +13,10 @@
 
 use weir_dns::Kind;
 
-/// Why a name has no answer.
+/// Why a resolution failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// There is no such name.
+    /// The name does not exist.
     NoSuchName,
     /// Every server refused to answer.
     Refused,
@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     Timeout,
     /// Any other error code.
     Other,
-    /// No question could be sent, for a local reason: it says nothing about the name.
+    /// The query could not be sent, for a local reason: this does not concern the name.
     NotAsked,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// A resolution that asks for `preferred`, then for `other`, in up to `rounds` rounds.
+    /// A resolution that queries `preferred`, then `other`, in up to `rounds` rounds.
     pub(crate) fn new(preferred: Kind, other: Option<Kind>, rounds: u32) -> Self {
         Course { preferred, other, asks_other: false, rounds_left: rounds.max(1) }
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_other_kind_of_services() {
+    fn queries_services_in_one_kind_only() {
         let mut course = Course::new(Kind::Srv, None, 1);
         assert_eq!(course.failed(Failure::Other), Next::Fail(Failure::Other));
     }

@@ -119,7 +119,8 @@ struct Query<'q> {
 }
 
 impl Query<'_> {
-    /// Asks over datagrams, unless the server is configured for connections; a truncated answer is asked for again over a connection.
+    /// Queries over datagrams, unless the server is configured for connections; repeats the query over a connection if
+    /// the answer is truncated.
     async fn put(&self, payload_size: u16) -> Result<Answer, Failure> {
         let mut message = Vec::new();
         self.question.write(self.identifier, payload_size, &mut message);
@@ -243,7 +244,7 @@ impl Query<'_> {
         read
     }
 
-    /// The question could not be sent. It is asked again in the next round, not at once.
+    /// The query could not be sent. The next round repeats it, not this one.
     async fn unsent(&self, failure: Failure) -> Failure {
         self.count(Figure::SendErrors);
         weir_sched::sleep_until(self.deadline).await;

@@ -15,7 +15,7 @@ pub enum Figure {
     Updates,
     /// Answers with aliases but without an address.
     Aliases,
-    /// Answers whose aliases cannot be followed, such as loops.
+    /// Answers with aliases that cannot be followed, such as loops.
     AliasErrors,
     /// Answers without records.
     Empty,

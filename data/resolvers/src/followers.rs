@@ -1,6 +1,7 @@
-//! Servers that follow names: which address each gets, and what happens to those that get none.
+//! Servers that follow names: the address that each gets, and the state of those without one.
 //!
-//! Nothing here waits or asks: the knowledge is an argument, and servers change through [`Backend::change_for`].
+//! Nothing here waits or sends queries: the knowledge is an argument, and servers change through
+//! [`Backend::change_for`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ pub struct Follower {
     pub backend: Arc<Backend>,
     /// The server.
     pub server: ServerKey,
-    /// Its host name; none while its service has no host for it.
+    /// Its host name; `None` while its service does not have a host for it.
     pub name: Option<Name>,
     /// Its service (SRV), if it follows one: it gets one of the hosts and ports.
     pub service: Option<Name>,
     /// The port of its record of the service; 0 without one. The port that connections go to is the server's.
     pub service_port: u16,
-    /// Whether IPv4 addresses are asked for first.
+    /// Whether IPv4 addresses are queried first.
     pub prefers_ipv4: bool,
     /// Addresses in these networks are preferred.
     pub networks: Arc<[IpNetwork]>,
@@ -37,7 +38,7 @@ pub struct Follower {
     pub allows_duplicates: bool,
     /// Whether weights of SRV records are ignored.
     pub ignores_weight: bool,
-    /// Whether its host's addresses came with the SRV answer: then they are not asked for.
+    /// Whether its host's addresses came with the SRV answer: then they are not queried.
     pub is_given: bool,
 }
 
@@ -249,10 +250,10 @@ fn contains(network: &IpNetwork, address: IpAddr) -> bool {
 
 /// The log text for a server without an address.
 const NO_ADDRESS: &str = "No IP for server ";
-/// The log text for a server whose SRV record is gone.
+/// The log text for a server without an SRV record.
 const REMOVED: &str = "entry removed from SRV record";
 
-/// The log text for a server whose name could not be resolved.
+/// The log text for a server with a name that could not be resolved.
 fn failed(failure: Option<Failure>) -> &'static str {
     match failure {
         Some(Failure::NoSuchName) => "DNS NX status",

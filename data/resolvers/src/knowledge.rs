@@ -1,4 +1,4 @@
-//! What is known of a name: the contents of answers, for as long as they hold.
+//! The answers for a name, for as long as they hold.
 
 use std::net::IpAddr;
 
@@ -122,7 +122,7 @@ impl Knowledge {
         matches!(self.belief, Belief::Valid { .. })
     }
 
-    /// Whether there was no answer and no hold time is over: servers keep their initial addresses.
+    /// Whether no answer came yet and no hold time is over: servers keep their initial addresses.
     pub(crate) fn is_untold(&self) -> bool {
         matches!(self.belief, Belief::Untold { .. })
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_not_ask_knows_what_he_knew() {
+    fn keeps_its_answers_when_a_query_could_not_be_sent() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1]), &HOLD, 0);
         knowledge.fail(Failure::NotAsked, &HOLD, 1_000_000);

@@ -20,7 +20,7 @@ pub struct Resolvers {
 }
 
 impl Resolvers {
-    /// Sections that are not started yet. `tell` is called with the changes of servers.
+    /// Sections that are not started yet. `tell` receives the changes of servers.
     #[must_use]
     pub fn new(sections: Vec<Section>, tell: Box<dyn Fn(News) + Send + Sync>) -> Self {
         Resolvers { sections: sections.into_iter().map(Arc::new).collect(), tell }
@@ -59,7 +59,8 @@ impl Resolvers {
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
             (self.tell)(news);
         }
-        // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is asked.
+        // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is
+        // queried.
         let home = index % weir_sched::worker_count().max(1);
         let resolvers = Arc::clone(self);
         let _ = weir_sched::send_to(home, move || {
@@ -106,7 +107,7 @@ impl Resolvers {
         }
     }
 
-    /// Starts tasks for the names that servers of a section follow and that have none.
+    /// Starts tasks for names that servers of a section follow and that are without one.
     fn keep_all(self: &Arc<Self>, section: &Arc<Section>) {
         for lookup in section.unkept() {
             weir_sched::spawn(&NAME, Class::Normal, Arc::clone(self).keep(Arc::clone(section), lookup));
@@ -145,7 +146,7 @@ pub enum Reply {
     },
 }
 
-/// How long a question may wait before name servers are asked, in milliseconds.
+/// How long a query may wait before it is sent to name servers, in milliseconds.
 const QUEUE_MS: u64 = 5_000;
 
 impl std::fmt::Debug for Resolvers {
@@ -156,7 +157,7 @@ impl std::fmt::Debug for Resolvers {
 
 /// Resolves a name when its turn comes.
 async fn in_turn(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usize), Failure> {
-    // This always returns a turn, because there is no deadline.
+    // This always returns a turn, because it waits without a deadline.
     let _turn = section.turns.turn(Tick::NEVER).await;
     resolve(section, lookup).await
 }
@@ -184,7 +185,7 @@ async fn resolve(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usi
     }
 }
 
-/// The kind to ask for first, and then the other one, as far as the families are wanted.
+/// The kind to query first, and then the other one, as far as the families are wanted.
 fn kinds(first: Kind, families: Families, routes_ipv6: impl Fn() -> bool) -> (Kind, Option<Kind>) {
     let other = match first {
         Kind::A => Kind::Aaaa,

@@ -24,7 +24,7 @@ pub struct SectionSettings {
     pub name: Arc<str>,
     /// The largest answer in one datagram, in bytes.
     pub payload_size: u16,
-    /// How often a question is asked before it fails.
+    /// The number of attempts before a resolution fails.
     pub retries: u32,
     /// The time between two resolutions of a name, in milliseconds.
     pub resolve_ms: u64,
@@ -34,7 +34,7 @@ pub struct SectionSettings {
     pub hold: HoldTimes,
 }
 
-/// The address families to ask for.
+/// The address families to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Families {
     /// IPv4.
@@ -52,7 +52,7 @@ pub struct NameServer {
     pub name: Box<str>,
     /// Its address.
     pub address: SocketAddr,
-    /// Whether it is asked over TCP.
+    /// Whether it is queried over TCP.
     pub over_tcp: bool,
     /// How connections to it are opened.
     pub(crate) link: Link,
@@ -60,7 +60,7 @@ pub struct NameServer {
     pub(crate) connections: Option<Turns>,
     /// Its counters.
     pub figures: NameServerFigures,
-    /// Until when it is asked in lower case, because it does not preserve the case.
+    /// Until when it gets queries in lower case, because it does not preserve the case.
     small_letters_until_ms: AtomicU64,
 }
 
@@ -95,14 +95,14 @@ impl NameServer {
     }
 }
 
-/// How long a name server that does not preserve case is asked in lower case.
+/// How long a name server that does not preserve case gets queries in lower case.
 const SMALL_LETTERS_MS: u64 = 600_000;
 
 /// A section.
 pub struct Section {
     /// Its settings.
     pub settings: SectionSettings,
-    /// The name servers, which are all asked at once.
+    /// The name servers, which are all queried at once.
     pub name_servers: Vec<NameServer>,
     pub(crate) families: Families,
     /// Limits the concurrent resolutions.
@@ -210,7 +210,7 @@ impl Section {
         Some(Ok(follower.name.replace(name.clone())))
     }
 
-    /// The names that servers follow and that have no task yet; the caller must start their tasks.
+    /// Followed names without a task; the caller must start their tasks.
     pub(crate) fn unkept(&self) -> Vec<Lookup> {
         let mut state = self.state.lock();
         let SectionState { names, followers, .. } = &mut *state;

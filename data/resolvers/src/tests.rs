@@ -1,5 +1,5 @@
-//! Sections against faulty name servers, without sockets: time is a number, and each resolution is a course whose questions
-//! are answered here.
+//! Sections against faulty name servers, without sockets: time is a number, and each resolution is a course with
+//! queries that are answered here.
 
 use weir_model::ServerPort;
 mod simulated;
@@ -154,7 +154,7 @@ fn places(backend: &Backend) -> Vec<String> {
 }
 
 #[test]
-fn a_server_follows_its_name_and_the_logs_say_so() {
+fn a_server_follows_its_name_and_logs_each_change() {
     let be = backend(0, &["s", "t"]);
     let mut world = World::new(vec![follower(&be, 0, "a.test")]);
     world.addresses("a.test", &[1], 1000);
@@ -339,7 +339,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
     assert_eq!(former, Some(Ok(Some(name("a.test")))));
     assert!(!world.section.is_kept(&Lookup { name: name("a.test"), first: Kind::A }));
     world.section.unkept();
-    // Answers for the former name have no effect.
+    // Answers for the former name are ignored.
     world.addresses("a.test", &[5], 1);
     world.addresses("b.test", &[2], 2);
     assert_eq!(places(&be), ["192.0.2.2:80"]);
@@ -347,7 +347,7 @@ fn a_server_that_gets_another_name_is_not_kept_out_r164() {
 }
 
 #[test]
-fn nobody_is_asked_for_servers_that_were_removed() {
+fn ends_the_resolution_of_a_name_when_its_last_server_is_removed() {
     let be = backend(0, &["s", "t"]);
     let world = World::new(vec![follower(&be, 0, "a.test"), follower(&be, 1, "a.test")]);
     let lookup = Lookup { name: name("a.test"), first: Kind::A };
