@@ -9,7 +9,7 @@ use weir_model::ServerPort;
 pub enum ServerAddress {
     /// An IP address and a port.
     Inet {
-        /// The address; none while the server's name is not resolved.
+        /// The address; `None` while the server's name is not resolved.
         ip: Option<IpAddr>,
         /// The port. It outlives the address: name servers give a host another address without changing it.
         port: ServerPort,

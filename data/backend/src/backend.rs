@@ -233,7 +233,7 @@ impl Backend {
         }
     }
 
-    /// Chooses by the worker's own view of the farm; none when that is not possible: servers have limits, all workers
+    /// Chooses by the worker's own view of the farm; `None` when that is not possible: servers have limits, all workers
     /// share the order, or the farm keeps changing.
     fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
         let mut turns_over = false;

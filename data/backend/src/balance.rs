@@ -326,7 +326,7 @@ mod tests {
 
     /// Counting in one place costs, so only the algorithms that compare loads do it.
     #[test]
-    fn loads_are_compared_where_the_choice_needs_them() {
+    fn only_algorithms_that_use_loads_compare_them() {
         #[track_caller]
         fn check(algorithm: Algorithm, hash_balance_factor: u32, expected: bool) {
             let settings = BackendSettings { algorithm, hash_balance_factor, ..Default::default() };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_is_of_one_row() {
+    fn algorithm_names_are_unique() {
         let mut all: Vec<_> = words().map(|(word, _)| word).collect();
         let count = all.len();
         all.sort_unstable();

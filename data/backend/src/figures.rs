@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn records_and_every_so_manieth_entry_are_worth_a_look() {
+    fn checks_the_maximum_at_records_and_every_nth_entry() {
         let figures = BackendFigures::new(2);
         assert!(figures.enter(0) && figures.enter(0) && figures.enter(1));
         assert_eq!(figures.inside(), 3);

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_says_how_many_are_needed() {
+    fn the_initial_state_decides_how_many_results_change_it() {
         levels(&check(2, 3, InitialState::FullyUp), "--~-", &[3, 2, 2, 0]);
         levels(&check(2, 3, InitialState::Down), "-+", &[0, 1]);
         levels(&check(3, 1, InitialState::Down), "+-", &[3, 0]);

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_say_who_may_take_what() {
+    fn reuse_modes_limit_which_connections_a_request_may_take() {
         let expected = [
             (Reuse::Never, None, None),
             (Reuse::Safe, None, Some(ReuseScope::Any)),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_richest_lends_and_never_to_itself() {
+    fn borrows_from_the_worker_with_the_most_idle_connections() {
         let pools = IdlePools::new(3);
         let settings = PoolSettings::default();
         assert_eq!(pools.lender(0, &settings), None);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn sharing_has_its_limits() {
+    fn does_not_share_below_pool_low_conn_or_when_disabled() {
         let pools = IdlePools::new(2);
         pools.note(1, 1, 0);
         assert_eq!(pools.lender(0, &PoolSettings { shared: false, ..Default::default() }), None);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_worth_keeping_than_were_used_at_once() {
+    fn keeps_at_most_as_many_connections_as_were_used_at_once() {
         let pools = IdlePools::new(2);
         let settings = PoolSettings::default();
         assert!(!pools.needs_more(0, &settings));
@@ -351,7 +351,7 @@ mod tests {
 
     /// `strict-maxconn`.
     #[test]
-    fn a_bound_of_open_connections_is_never_exceeded() {
+    fn never_exceeds_the_limit_of_open_connections() {
         let pools = Arc::new(IdlePools::new(2));
         let mut open: Vec<_> = (0..3).map_while(|_| Open::one_of(&pools, 2)).collect();
         assert_eq!(open.len(), 2);

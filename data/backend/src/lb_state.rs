@@ -321,8 +321,8 @@ impl LbState {
         }
     }
 
-    /// When the members have to be computed, said once for each batch of changes, and only if somebody watches: no request may come that
-    /// would compute them.
+    /// When the members have to be computed: returned once for each batch of changes, and only with a watcher, because a
+    /// request that would compute them may never come.
     pub(crate) fn take_batch_end_ms(&mut self) -> Option<u64> {
         let is_news = self.stale && self.watcher.is_some() && !self.batch_end_is_known;
         self.batch_end_is_known |= is_news;
@@ -745,7 +745,7 @@ impl LbState {
         }
     }
 
-    /// Gives the free slots of one server to those who wait for it or for any server.
+    /// Gives the free slots of one server to its waiters or to those of the backend.
     pub(crate) fn hand_out(&mut self, key: ServerKey, woken: &mut Vec<Arc<Waiter>>) {
         let Some(server) = self.server(key).cloned() else { return };
         let is_member = self.takes_visitors(&server);
@@ -769,7 +769,7 @@ impl LbState {
         }
     }
 
-    /// Gives the free slots of all members to those who wait for any server.
+    /// Gives the free slots of all members to the backend's waiters.
     fn hand_out_members(&mut self, woken: &mut Vec<Arc<Waiter>>) {
         // Only a hand-out under this very lock changes the queue.
         let servers = self.servers.servers().clone();

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_may_leave_and_the_last_may_not() {
+    fn allows_at_least_one_ejection_but_never_of_the_last_server() {
         let rules = OutlierRules { at_most_percent: 30, ..RULES };
         let allowed = |total: u32| (0..total).take_while(|out| rules.allows_one_more(total, *out)).count();
         assert_eq!([0, 1, 2, 3, 6, 7, 10, 20].map(allowed), [0, 0, 1, 1, 1, 2, 3, 6]);

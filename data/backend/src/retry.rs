@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_or_forced_server_is_insisted_on() {
+    fn retries_a_lone_or_forced_server() {
         let backend =
             BackendSettings { redispatch: 1, algorithm: Algorithm::new("roundrobin"), ..Default::default() };
         let failure = Failure {

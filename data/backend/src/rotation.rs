@@ -24,7 +24,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// The index of a turn, counted from 0; none after the end.
+    /// The index of a turn, counted from 0; `None` after the end.
     pub(crate) fn index(&self, turn: u32) -> Option<usize> {
         let index = self.first as u64 + u64::from(turn);
         if let Some(index) = usize::try_from(index).ok().filter(|index| *index < self.members.len()) {
@@ -43,7 +43,7 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// The member of a ticket; none when the ticket is of another rotation, or this one is at its end.
+    /// The member of a ticket; `None` when the ticket is of another rotation, or this one is at its end.
     #[inline]
     pub(crate) fn member(&self, ticket: Ticket) -> Option<usize> {
         if ticket.rotation != self.number {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_runs_over_begins_a_new_rotation() {
+    fn a_counter_overflow_begins_a_new_rotation() {
         let counter = TurnCounter::new();
         let rotation = counter.begin(sequence(&[1, 2], 0, Some(0)));
         counter.0.fetch_add(u64::from(u32::MAX), Ordering::Relaxed);

@@ -49,21 +49,21 @@ pub enum Change {
     },
     /// `set server addr`, and the port of a service (SRV).
     Address {
-        /// The new address; none keeps the current one.
+        /// The new address; `None` keeps the current one.
         ip: Option<IpAddr>,
-        /// The new port; none keeps the current one.
+        /// The new port; `None` keeps the current one.
         port: Option<ServerPort>,
     },
     /// Name servers gave an address.
     Resolved {
         /// The address.
         ip: IpAddr,
-        /// The port, if the answer has one; none keeps the current one.
+        /// The port, if the answer has one; `None` keeps the current one.
         port: Option<ServerPort>,
     },
     /// Name servers gave no address, or did not answer for too long.
     Unresolved {
-        /// The port from now on; none keeps the current one.
+        /// The port from now on; `None` keeps the current one.
         port: Option<ServerPort>,
     },
     /// `set maxconn server`; 0 is unlimited.
@@ -307,7 +307,7 @@ impl Server {
         self.traffic().is_some_and(Traffic::is_ejected)
     }
 
-    /// How often it was ejected; none where servers are not ejected.
+    /// How often it was ejected; `None` where servers are not ejected.
     #[must_use]
     pub fn ejections(&self) -> Option<u64> {
         self.home.shared.settings.outliers?;
@@ -318,7 +318,7 @@ impl Server {
         self.traffic.as_deref()
     }
 
-    /// The average time of its answers to that worker, in 1/1024 ms; none while unknown.
+    /// The average time of its answers to that worker, in 1/1024 ms; `None` while unknown.
     pub(crate) fn pace(&self, worker: usize, now_ms: u64) -> Option<u64> {
         self.traffic()?.pace(worker, now_ms)
     }

@@ -97,7 +97,7 @@ impl Traffic {
         window
     }
 
-    /// The average time of answers to that worker, in 1/1024 ms; none while unknown.
+    /// The average time of answers to that worker, in 1/1024 ms; `None` while unknown.
     pub(crate) fn pace(&self, worker: usize, now_ms: u64) -> Option<u64> {
         self.tallies.0.existing(worker)?.pace(now_ms)
     }

@@ -119,7 +119,7 @@ impl std::fmt::Debug for Waiting {
 
 /// The part of the backend that a waiter calls.
 pub(crate) trait Queues: Send + Sync {
-    /// The granted slot of that server; none when the server does not exist any more.
+    /// The granted slot of that server; `None` when the server does not exist any more.
     fn leased(&self, key: ServerKey) -> Option<Lease>;
 
     /// A waiter gives up: it leaves its queue, or a slot that it was just granted goes to the next waiter.

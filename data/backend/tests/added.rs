@@ -59,7 +59,7 @@ fn the_key_of_a_removed_server_finds_no_server() {
 
 /// However often a place is reused, a former server's key never finds the current one.
 #[test]
-fn each_server_of_a_place_has_a_key_of_its_own() {
+fn servers_in_a_reused_place_have_different_keys() {
     let backend = backend(Algorithm::new("roundrobin"), vec![server("a"), server("b")]);
     let a = key(&backend, "a");
     set(&backend, a, RequestedState::Maintenance);
@@ -159,7 +159,7 @@ fn a_new_server_gets_the_lowest_free_identifier() {
 }
 
 #[test]
-fn a_ring_moves_few_keys_when_a_server_comes_and_none_when_it_has_gone() {
+fn a_ring_moves_few_keys_when_a_server_is_added_and_restores_them_when_it_is_removed() {
     let settings = BackendSettings {
         algorithm: Algorithm::new("source"),
         hash_type: HashType::consistent(),

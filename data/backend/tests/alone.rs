@@ -36,7 +36,7 @@ fn locks_of(work: impl FnOnce()) -> u64 {
 
 /// All steps of a request: entering, choosing or taking, leaving. Only algorithms over the load of all workers need the lock.
 #[test]
-fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
+fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     const REQUESTS: u32 = 1_000;
     let cases = [
         (Algorithm::new("roundrobin"), 0, false),
@@ -74,7 +74,7 @@ fn requests_take_no_lock_unless_the_algorithm_means_all_workers() {
 
 /// A reference that every request counts would be written to by all workers.
 #[test]
-fn a_lease_counts_no_reference_that_all_workers_count() {
+fn a_lease_does_not_touch_the_shared_reference_count() {
     let backend = shared_by(2, Algorithm::new("roundrobin"), vec![server("a")]);
     let a = key(&backend, "a");
     drop(choose_on(&backend, 1));
@@ -94,7 +94,7 @@ fn a_lease_counts_no_reference_that_all_workers_count() {
 
 /// A change is seen at the next choice, at the cost of one lock per worker.
 #[test]
-fn a_change_costs_each_worker_one_look() {
+fn a_change_costs_each_worker_one_lock() {
     let backend = shared_by(4, Algorithm::new("random").with(Some(1)), weighted(&[1, 1]));
     (0..4).for_each(|worker| drop(choose_on(&backend, worker)));
     let second = key(&backend, "1");
@@ -316,7 +316,7 @@ fn readers_add_up_what_workers_count() {
 
 /// A server that was away comes back as a newcomer, even if no request came meanwhile.
 #[test]
-fn a_server_that_was_away_for_a_moment_keeps_no_place() {
+fn a_server_that_was_away_for_a_moment_returns_as_a_new_one() {
     let sequence_after = |between: u64| {
         let backend = shared_by(1, Algorithm::new("roundrobin"), weighted(&[1, 1, 1]));
         assert_eq!(sequence(&backend, 4), "0120");

@@ -190,7 +190,7 @@ fn changes_of_weight_take_effect_at_once_where_the_algorithm_is_dynamic() {
 }
 
 #[test]
-fn static_algorithms_know_only_all_or_nothing() {
+fn static_algorithms_accept_only_full_and_zero_weight() {
     for algorithm in [Algorithm::new("static-rr"), Algorithm::new("source")] {
         let backend = backend(algorithm, vec![weighted("a", 10), weighted("b", 4)]);
         let b = key(&backend, "b");
@@ -366,7 +366,7 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever is changed in between, an algorithm never chooses a server that should get nothing.
+    /// An algorithm never chooses a server of weight 0, whatever changes in between.
     #[test]
     fn never_chooses_a_server_with_weight_zero(
         steps in prop::collection::vec((0usize..4, 0u32..4, any::<u32>()), 1..60),

@@ -31,7 +31,7 @@ fn state(backend: &Backend) -> OperationalState {
 }
 
 #[test]
-fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
+fn logs_a_server_going_down_and_coming_up() {
     let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let health = |status| report(&backend, CheckKind::Health, status);
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_server_goes_down_and_comes_up_and_the_logs_hear_it() {
 /// A server that leaves a state logs that; going down for maintenance is not an alert; the loss of the last server is
 /// logged once.
 #[test]
-fn each_order_of_an_operator_has_its_line() {
+fn logs_a_line_for_each_command_of_an_operator() {
     use RequestedState::{Drain, Maintenance, Ready};
     let backend = backend("be", vec![checked("s", InitialState::Up)]);
     let nobody_left = "backend be has no server available!";
@@ -134,7 +134,7 @@ fn an_inconclusive_check_changes_nothing() {
 }
 
 #[test]
-fn leaving_maintenance_begins_as_the_start_does() {
+fn a_server_leaves_maintenance_in_its_initial_state() {
     let check = |start, expected| {
         let backend = backend("be", vec![checked("s", start)]);
         let ask = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");

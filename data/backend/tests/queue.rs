@@ -75,7 +75,7 @@ fn affinity_gives_way_where_the_configuration_allows_it() {
 }
 
 #[test]
-fn a_full_queue_sends_elsewhere() {
+fn a_full_server_queue_rejects_the_request() {
     let backend =
         backend(Algorithm::new("roundrobin"), vec![ServerSettings { maximum_queue: 1, ..limited("a", 1) }]);
     let a = key(&backend, "a");
@@ -96,7 +96,7 @@ fn least_loaded_servers_accept_waiters_up_to_their_queues_limit() {
 }
 
 #[test]
-fn priority_goes_by_class_then_by_time_with_its_offset() {
+fn orders_waiters_by_class_then_by_time_with_offset() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let mut held = Some(lease(choose(&backend)));
     let join = |class, offset, now_ms| {
@@ -302,7 +302,7 @@ fn the_last_server_to_go_takes_the_backends_queue_along_r169() {
 }
 
 #[test]
-fn a_server_that_comes_up_serves_those_who_wait_r169() {
+fn a_server_that_comes_up_serves_waiters_r169() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 2)]);
     let b = key(&backend, "b");
     backend.change(b, Change::State(RequestedState::Maintenance), 0).unwrap();
@@ -315,7 +315,7 @@ fn a_server_that_comes_up_serves_those_who_wait_r169() {
 }
 
 #[test]
-fn a_raised_limit_serves_those_who_wait() {
+fn a_raised_limit_serves_waiters_of_the_backend() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
     let a = key(&backend, "a");
     let _held = lease(choose(&backend));
@@ -329,7 +329,7 @@ fn a_raised_limit_serves_those_who_wait() {
 
 /// Requests that wait for a server get its new slots, even if no request waits for any server.
 #[test]
-fn a_raised_limit_serves_those_who_wait_for_that_server() {
+fn a_raised_limit_serves_waiters_of_that_server() {
     let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1), limited("b", 1)]);
     let a = key(&backend, "a");
     let take = || backend.take(a, false, &at(0), || Bell::default().wake());

@@ -56,7 +56,7 @@ fn a_slow_start_moves_in_steps() {
 
 /// Usable servers are shown in the configuration's order, and with `balance sticky` in the order of its line: the server in use first.
 #[test]
-fn the_order_of_a_farm_is_the_one_in_which_it_is_used() {
+fn a_watcher_sees_servers_in_the_order_of_use() {
     #[track_caller]
     fn check(algorithm: Algorithm, expected: [&str; 3]) {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);

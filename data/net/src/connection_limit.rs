@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_count_and_the_most_of_them_is_remembered() {
+    fn counts_connections_and_their_maximum() {
         let gate = Arc::new(ConnectionLimit::new());
         let first = Permit::enter(Arc::clone(&gate), 2).expect("room");
         let second = Permit::enter(&*gate, 2).expect("room");

@@ -77,7 +77,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Takes the placement of a UNIX socket; none when the socket has its path.
+    /// Takes the placement of a UNIX socket; `None` when the socket has its path.
     pub fn take_placement(&mut self) -> Option<Placement> {
         self.placement.take()
     }
@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inherited_socket_is_of_the_kind_that_is_wanted() {
+    fn rejects_inherited_sockets_of_the_wrong_type() {
         let datagrams = SocketOptions { datagrams: true, ..options() };
         let (stream, socket) =
             (open((Ipv4Addr::LOCALHOST, 0).into(), &options()), std::net::UdpSocket::bind("127.0.0.1:0"));

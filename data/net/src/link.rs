@@ -24,7 +24,7 @@ pub struct Link {
     pub options: ConnectOptions,
     /// A PROXY header; empty for none.
     pub header: Box<[u8]>,
-    /// TLS settings; none for connections without TLS.
+    /// TLS settings; `None` for connections without TLS.
     pub tls: Option<LinkTls>,
 }
 

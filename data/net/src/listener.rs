@@ -30,7 +30,7 @@ pub trait Acceptor: 'static {
     /// Whether connections are accepted at all.
     fn state(&self) -> AcceptorState;
 
-    /// Until when no more may be accepted, because a rate limit is reached; none if it is not.
+    /// Until when no more may be accepted, because a rate limit is reached; `None` if it is not.
     fn too_fast(&self) -> Option<Tick>;
 
     /// A permit for one connection, or the limit that is reached.
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_acceptor_keeps_them_waiting_and_a_stopped_one_ends() {
+    fn a_paused_acceptor_keeps_clients_waiting_and_a_stopped_one_ends() {
         weir_sched::run(async {
             let (port, task) = start();
             STATE.set(AcceptorState::Paused);

@@ -61,7 +61,7 @@ fn in_words(error: ProxyError) -> &'static str {
     }
 }
 
-/// The client of a header; none for the proxy's own connections.
+/// The client of a header; `None` for the proxy's own connections.
 pub fn client(header: &Header<'_>) -> Option<Address> {
     match header.addresses {
         Addresses::Inet { source, .. } if header.command == Command::Proxy => Some(source.into()),

@@ -87,7 +87,7 @@ impl Turn {
         self.0.is_some()
     }
 
-    /// The buffer that was handed to it; none while it still waits: then the current task is woken when there is one.
+    /// The buffer that was handed to it; `None` while it still waits: then the current task is woken when there is one.
     #[cold]
     pub(crate) fn wait_on(&mut self, right: Right) -> Option<Buffer> {
         let Some(number) = self.0 else {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_turns_ascend_while_anybody_waits_and_begin_again_then() {
+    fn tickets_ascend_while_tasks_wait_and_then_restart() {
         let mut waiting = Waiting::new();
         let enter = |waiting: &mut Waiting| waiting.enter(Right::Common, TaskKey::NONE).get();
         assert_eq!([enter(&mut waiting), enter(&mut waiting)], [1, 2]);
@@ -333,7 +333,7 @@ mod tests {
 
     /// A waiter keeps its turn when the keeper finds nothing, and a newcomer does not overtake it.
     #[test]
-    fn a_turn_is_kept_while_there_is_nothing() {
+    fn a_waiter_keeps_its_turn_while_the_pool_is_empty() {
         static SERVED: AtomicUsize = AtomicUsize::new(0);
         const COUNT: usize = IN_A_PERIOD + 8;
         let _alone = alone();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_is_heard_when_all_buffers_are_held() {
+    fn serves_an_operator_while_clients_hold_all_buffers() {
         let _alone = alone();
         let all = weir_sched::run(async {
             let held = all_held(2);

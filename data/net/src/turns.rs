@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_do_it_than_may() {
+    fn runs_at_most_the_allowed_number_of_tasks() {
         let turns: &'static Turns = Box::leak(Box::new(Turns::new(2)));
         let outcome = simulate::run(1, async move {
             let soon = now().after(100);

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_followed_by_the_other_kind_and_then_by_another_round() {
+    fn queries_the_other_kind_after_an_error_and_then_another_round() {
         let mut course = Course::new(Kind::Aaaa, Some(Kind::A), 2);
         assert_eq!(course.first(), Kind::Aaaa);
         assert_eq!(course.failed(Failure::NoSuchName), Next::Ask(Kind::A));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_followed_by_the_same_kind() {
+    fn repeats_the_same_kind_after_a_timeout() {
         let mut course = Course::new(Kind::A, Some(Kind::Aaaa), 3);
         assert_eq!(course.failed(Failure::Timeout), Next::AskLater(Kind::A));
         assert_eq!(course.failed(Failure::Timeout), Next::AskLater(Kind::A));

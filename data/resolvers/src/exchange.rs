@@ -206,7 +206,7 @@ impl Query<'_> {
         self.read(&answer).map_err(|_| Failure::Other)
     }
 
-    /// The message on a connection; none when it does not arrive in time.
+    /// The message on a connection; `None` when it does not arrive in time.
     async fn receive_message(&self, connection: &mut Connection) -> Option<Vec<u8>> {
         let mut message: Vec<u8> = Vec::new();
         loop {

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_do_not_repeat_is_kept_for_a_while() {
+    fn keeps_missing_addresses_until_hold_obsolete_is_over() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1, 2]), &HOLD, 0);
         knowledge.learn(answer(&[2]), &HOLD, 60);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_began_with_holds_from_the_first_failure_on() {
+    fn initial_addresses_hold_from_the_first_failure_on() {
         let mut never = Knowledge::default();
         for (now_ms, is_untold) in [(500, true), (3500, true), (3501, false), (9000, false)] {
             never.fail(Failure::Timeout, &HOLD, now_ms);

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_that_are_not_wanted_are_not_asked_for() {
+    fn does_not_query_disabled_families() {
         let families = |ipv4, ipv6, ipv6_if_routed| Families { ipv4, ipv6, ipv6_if_routed };
         let of = |first, families, routed: bool| kinds(first, families, || routed);
         assert_eq!(of(Kind::A, families(true, true, false), false), (Kind::A, Some(Kind::Aaaa)));

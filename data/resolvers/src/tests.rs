@@ -184,7 +184,7 @@ fn a_server_follows_its_name_and_logs_each_change() {
 }
 
 #[test]
-fn each_failure_has_its_words() {
+fn logs_name_each_failure() {
     for (failure, words) in [
         (Failure::NoSuchName, "DNS NX status"),
         (Failure::Refused, "DNS refused status"),
@@ -201,7 +201,7 @@ fn each_failure_has_its_words() {
 }
 
 #[test]
-fn servers_of_a_backend_share_no_address_unless_they_may() {
+fn servers_of_a_backend_share_an_address_only_if_allowed() {
     let (be, other) = (backend(0, &["s", "t", "u"]), backend(1, &["v"]));
     let mut followers: Vec<_> = (0..3).map(|rank| follower(&be, rank, "a.test")).collect();
     followers.push(follower(&other, 0, "a.test"));
@@ -253,7 +253,7 @@ fn ports_of_one_host_are_two_addresses() {
 }
 
 #[test]
-fn a_removed_record_takes_its_port_along() {
+fn a_removed_record_clears_the_port() {
     let be = backend(0, &["s"]);
     let mut world = World::new(vec![follower(&be, 0, "_h._tcp.test")]);
     let port = || be.servers()[0].address().port();
@@ -323,7 +323,7 @@ fn servers_take_the_hosts_of_their_service() {
 }
 
 #[test]
-fn weights_of_services_may_mean_nothing() {
+fn ignores_weights_of_services_if_configured() {
     let be = backend(0, &["s"]);
     let mut world = World::new(vec![Follower { ignores_weight: true, ..follower(&be, 0, "_h._tcp.test") }]);
     world.services("_h._tcp.test", &[service("a.test", 81, 65535, &[1])], 0);
@@ -478,7 +478,7 @@ impl Tasks {
 
 /// Servers that follow names have the right addresses within the hold times after the last fault, whatever was answered before.
 #[test]
-fn it_cannot_stick() {
+fn servers_recover_their_addresses_after_any_faults() {
     for seed in 0..seeds(SEEDS) {
         let mut dice = Dice(seed);
         // A server cannot take an address that another server of the same name in its backend has: services have a backend of their own.

@@ -83,7 +83,7 @@ mod tests {
     const GPC0: DataType = DataType::Gpc0;
 
     #[test]
-    fn counters_grow_in_entries_that_are_made_for_them() {
+    fn incrementing_a_counter_creates_the_entry() {
         let table = Table::new(declaration(10, 1000));
         let key = Key::of(Value::Int(1), KeyType::Ipv4).expect("a key");
         let ask = |question, now| table.ask(&key, question, now);

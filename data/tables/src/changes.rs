@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn room_goes_when_slots_are_gone() {
+    fn frees_room_when_slots_are_gone() {
         let mut changes = changes(1);
         for slot in [5, 700] {
             changes.mark(slot);

@@ -40,7 +40,7 @@ impl Link {
         Link { entry: slot + 1, hash: hash & !LEADS_ON | leads_on }
     }
 
-    /// The entry's slot; none at the end.
+    /// The entry's slot; `None` at the end.
     #[inline]
     pub fn slot(self) -> Option<u32> {
         self.entry.checked_sub(1)

@@ -25,7 +25,7 @@ enum Words {
 const SHORT: usize = 9;
 
 impl Key {
-    /// The key of a sample in a table of that type; none if the sample cannot be converted.
+    /// The key of a sample in a table of that type; `None` if the sample cannot be converted.
     pub fn of(value: Value<'_>, kind: KeyType) -> Option<Key> {
         match (value.cast(kind.sample_type())?, kind) {
             (Value::Ipv4(address), _) => Some(Key::short(&[u32::from(address)])),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_back_as_they_went_in() {
+    fn keys_convert_back_to_their_values() {
         check(Value::Ipv4(Ipv4Addr::LOCALHOST), KeyType::Ipv4, Some(Value::Ipv4(Ipv4Addr::LOCALHOST)));
         let address = "2001:db8::1:2".parse().expect("an address");
         check(Value::Ipv6(address), KeyType::Ipv6, Some(Value::Ipv6(address)));

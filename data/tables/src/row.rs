@@ -45,7 +45,7 @@ impl Row<'_> {
         if left as i32 > 0 { left } else { 0 }
     }
 
-    /// The current value: a count, a tag, or the events in the period that ends now. None if it is not stored.
+    /// The current value: a count, a tag, or the events in the period that ends now. `None` if it is not stored.
     pub fn get(&self, data: DataType, element: u16) -> Option<u64> {
         let (at, period_ms) = self.layout.slot(data, element)?;
         let value = self.read(data, at, period_ms);
@@ -124,7 +124,7 @@ impl Row<'_> {
         }
     }
 
-    /// A rate's parts; none if it is not stored. Those of a sum are of all shares together.
+    /// A rate's parts; `None` if it is not stored. Those of a sum are of all shares together.
     pub fn rate(&self, data: DataType, element: u16) -> Option<RateParts> {
         let (at, period_ms) = self.layout.slot(data, element)?;
         if self.is_sum(data) {

@@ -62,7 +62,7 @@ impl Shard {
         Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::new(due) }
     }
 
-    /// In how many milliseconds the oldest entry that is not tracked expires; none without one.
+    /// In how many milliseconds the oldest entry that is not tracked expires; `None` without one.
     pub fn expires_in(&self, now: u32, rules: Rules<'_>) -> Option<u32> {
         let words = self.slots.get(self.ages.oldest()?, rules.layout.stride);
         Some((words[header::EXPIRES].wrapping_sub(now) as i32).max(0) as u32)

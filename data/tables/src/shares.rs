@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_may_be_set_whatever_others_counted() {
+    fn sets_a_sum_whatever_the_shares_of_others() {
         with_row(|row| {
             row.add(COUNT, 0, 5);
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(10));

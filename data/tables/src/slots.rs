@@ -105,7 +105,7 @@ const MOST_SLOTS: usize = 1 << 26;
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Slots {
-    /// Takes a slot for an entry of `stride` words; it holds zeros. None without memory for one.
+    /// Takes a slot for an entry of `stride` words; it holds zeros. `None` without memory for one.
     pub fn take(&mut self, stride: usize) -> Option<u32> {
         if self.blocks.is_empty() {
             self.bits = (BLOCK_WORDS / stride).max(1).ilog2();
@@ -268,7 +268,7 @@ mod tests {
     const STRIDE: usize = 16;
 
     #[test]
-    fn slots_end_where_their_numbers_do() {
+    fn refuses_slots_beyond_the_largest_number() {
         let mut slots = Slots::default();
         let first = slots.take(STRIDE).expect("memory");
         // All other numbers belong to blocks that are full.
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_gone_leave_nothing_behind() {
+    fn frees_all_memory_of_empty_blocks() {
         let mut slots = Slots::default();
         let taken: Vec<u32> = (0..50_000).filter_map(|_| slots.take(STRIDE)).collect();
         assert!(taken.len() == 50_000 && slots.blocks.len() > 40);

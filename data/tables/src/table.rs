@@ -216,7 +216,7 @@ impl Table {
         });
     }
 
-    /// Calls `then` with a tracked entry; none if it does not exist.
+    /// Calls `then` with a tracked entry; `None` if it does not exist.
     #[inline]
     pub fn at<R>(&self, entry: EntryKey, now_ms: u64, then: impl FnOnce(&mut Row<'_>) -> R) -> Option<R> {
         self.with_tracked(entry, |table, shard, slot, rules| table.show(shard, slot, now_ms, rules, then))
@@ -282,7 +282,7 @@ impl Table {
         self.due.on_earlier(wake);
     }
 
-    /// Looks at all shards: when something expires next, at the earliest. None if the budget was not enough.
+    /// Looks at all shards: when something expires next, at the earliest. `None` if the budget was not enough.
     fn sweep(&self, now_ms: u64, budget: &mut u32) -> Option<u64> {
         let mut blocks = GIVEN_AT_ONCE;
         loop {
@@ -314,7 +314,7 @@ impl Table {
         }
     }
 
-    /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. None at the end, else the new cursor.
+    /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. `None` at the end, else the new cursor.
     /// Entries that are added or removed meanwhile may be included or not.
     pub fn walk(
         &self,

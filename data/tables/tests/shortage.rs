@@ -60,7 +60,7 @@ fn a_limit_holds_for_tables_and_leaves_the_rest_to_others() {
     assert!((LIMIT / 2..=LIMIT / 4 * 3 + (32 << 10)).contains(&first.used), "{first:?}");
     assert!(first.failures > 0 && first.emergency == 0 && !is_short(), "{first:?}");
 
-    // Who refuses has nothing to give.
+    // A table with `nopurge` cannot make room for new entries.
     let other = Table::new(declaration(true));
     let stored = (0..1000).filter(|number| add(&other, *number)).count();
     assert_eq!((stored as u32, other.refused(), other.evicted()), (other.used(), 1000 - stored as u64, 0));

@@ -39,7 +39,7 @@ pub struct Certificate {
     issuer: Vec<CertificateDer<'static>>,
     /// The file of its chain, if that is not its own file (`issuers-chain-path`).
     chain_path: Option<Box<str>>,
-    /// The files that it was read from; none if it came by the runtime API.
+    /// The files that it was read from; `None` if it came by the runtime API.
     files: Option<Arc<CertificatePaths>>,
     /// Its OCSP identifier, if its issuer is known.
     id: Option<CertId>,
@@ -68,7 +68,7 @@ impl Certificate {
         self.chain_path.as_deref()
     }
 
-    /// Its OCSP identifier; none if its issuer is unknown.
+    /// Its OCSP identifier; `None` if its issuer is unknown.
     pub fn id(&self) -> Option<&CertId> {
         self.id.as_ref()
     }
@@ -78,7 +78,7 @@ impl Certificate {
         self.response.as_ref()
     }
 
-    /// Who issued it, where that is known.
+    /// The certificate of its issuer, where that is known.
     pub fn issuer(&self) -> Option<&CertificateDer<'static>> {
         let id = self.id.as_ref()?;
         let mut above = self.certified.cert[1..].iter().chain(&self.issuer);

@@ -25,7 +25,7 @@ pub enum Party {
 }
 
 impl<'c> Inspected<'c> {
-    /// Parses a certificate; none if it is damaged.
+    /// Parses a certificate; `None` if it is damaged.
     pub fn of(certificate: &'c CertificateDer<'_>) -> Option<Inspected<'c>> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         Some(Inspected { parsed })
@@ -53,7 +53,7 @@ impl<'c> Inspected<'c> {
         self.parsed.public_key().parsed().ok()
     }
 
-    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative; none for 0.
+    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative; `None` for 0.
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
         let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()
@@ -102,7 +102,7 @@ impl<'c> Inspected<'c> {
         named(&oid, KEYS)
     }
 
-    /// Its key type and size, as `RSA2048` or `EC256`; none for other types.
+    /// Its key type and size, as `RSA2048` or `EC256`; `None` for other types.
     pub fn key_in_short(&self) -> Option<String> {
         match self.parsed.public_key().parsed().ok()? {
             PublicKey::RSA(key) => Some(format!("RSA{}", key.key_size())),

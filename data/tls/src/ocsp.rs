@@ -33,7 +33,7 @@ pub struct CertId {
 }
 
 impl CertId {
-    /// The identifier of a certificate; none if either is damaged.
+    /// The identifier of a certificate; `None` if either is damaged.
     pub fn of(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> Option<CertId> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let (_, issuer) = X509Certificate::from_der(issuer).ok()?;

@@ -37,7 +37,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     text + "-----END " + label + "-----\n"
 }
 
-/// Decodes base64, ignoring white space; none if it is invalid.
+/// Decodes base64, ignoring white space; `None` if it is invalid.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let letters: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     STANDARD.decode(letters).ok()

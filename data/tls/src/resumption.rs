@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_end() {
+    fn cached_sessions_expire() {
         let clock = Arc::new(Set::default());
         let all = Arc::new(SessionCache::new(9, 5, Arc::clone(&clock) as _));
         let cache = all.of_listener();

@@ -34,7 +34,7 @@ pub struct Settings {
     pub groups: Vec<&'static dyn SupportedKxGroup>,
     /// Application protocols, the preferred first.
     pub protocols: Vec<Vec<u8>>,
-    /// The signature schemes of our key, the preferred first; none for all that it supports.
+    /// The signature schemes of our key, the preferred first; `None` for all that it supports.
     pub signatures: Option<Arc<[SignatureScheme]>>,
     /// The verifier of the peer's certificate.
     pub verifier: Option<Arc<Verifier>>,

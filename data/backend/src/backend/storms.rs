@@ -85,7 +85,7 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
 
 /// None of a thousand requests is sent to a server that is down, and members are computed every few milliseconds, not for each change.
 #[test]
-fn a_storm_of_changes_is_followed_together() {
+fn a_storm_of_changes_computes_members_in_batches() {
     for algorithm in ALGORITHMS {
         let backend = farm(algorithm, 5_000, 0);
         let rounds = storm(&backend, |choice| assert!(lease(choice).server().is_up(), "{algorithm:?}"));
@@ -102,7 +102,7 @@ const MOST_ROUNDS: u64 = 510;
 
 /// Changes in these backends do not each cost a pass over all servers.
 #[test]
-fn no_backend_looks_at_all_servers_for_each_change() {
+fn single_changes_do_not_scan_all_servers() {
     #[track_caller]
     fn check(what: &str, settings: BackendSettings, change: impl Fn(&mut ServerSettings), most: u64) {
         let mut servers = lines(5_000, 0);
@@ -126,7 +126,7 @@ fn no_backend_looks_at_all_servers_for_each_change() {
 
 /// Servers that come and go one by one are not a reason to look at all others, even if a request arrives after each change.
 #[test]
-fn adding_and_removing_looks_at_no_other_server() {
+fn adding_and_removing_servers_does_not_scan_the_others() {
     let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
     let before = backend.lb_state.lock().visits();
     for number in 0..1_000 {
@@ -173,7 +173,7 @@ fn waiting_requests_do_not_make_changes_expensive() {
 
 /// A watcher is shown what changed at the end of each batch, though nothing asks the farm for a server.
 #[test]
-fn a_watcher_is_shown_a_batch_at_once() {
+fn a_watcher_sees_each_batch_when_it_is_settled() {
     let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
     let shown = Arc::new(std::sync::Mutex::new((0, 0)));
     let told = Arc::clone(&shown);
@@ -215,7 +215,7 @@ fn does_not_choose_a_downed_server_as_the_least_loaded() {
 /// Turns are not given ahead while a large farm keeps changing: the next change would take them back. Thereafter workers choose without
 /// the lock again.
 #[test]
-fn workers_choose_under_the_lock_until_it_is_calm() {
+fn workers_choose_under_the_lock_while_the_farm_keeps_changing() {
     let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
     drop(choose(&backend, 1, 1));
     assert!(backend.version().is_free());

@@ -130,7 +130,7 @@ impl Led {
 
     fn rest(&mut self) -> Option<Arc<()>> {
         if self.left == 0 {
-            // Who held it is done, even if it is not dropped yet.
+            // The former holder is done, even if it did not drop `held` yet.
             self.held = Weak::new();
             return None;
         }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_goes_on() {
+    fn only_one_task_at_a_time_continues_a_pass() {
         let mut led = led(3);
         led.begin();
         drop(led.next());

@@ -196,7 +196,7 @@ impl Turns {
         }
     }
 
-    /// The state that determines all coming turns, whatever the clock; none while there are newcomers.
+    /// The state that determines all coming turns, whatever the clock; `None` while there are newcomers.
     fn standing(&self) -> Option<Vec<(u64, u64, usize)>> {
         let relative = |rank: &Rank| {
             let rest = self.entries[rank.member].due.map_or(0, |(due, _)| due.rest);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_apart() {
+    fn averages_phases_separately() {
         let averages = Averages::default();
         averages.record(Phases([1, 2, 3, 4]));
         let phases = [Phase::Queue, Phase::Connect, Phase::Response, Phase::Total];

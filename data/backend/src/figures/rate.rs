@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_ends_when_another_one_takes_its_place() {
+    fn a_second_ends_when_its_slot_is_reused() {
         let counts = SecondCounts::default();
         assert_eq!(counts.ended_second(10_500), None, "nothing was counted");
         counts.add(10_500);

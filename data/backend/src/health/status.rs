@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_lead_back() {
+    fn numbers_convert_back_to_statuses() {
         for status in CheckStatus::ALL {
             assert_eq!(CheckStatus::from_number(status as u32), Some(status), "{status:?}");
         }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_those_of_their_words() {
+    fn results_match_the_words_of_their_statuses() {
         for status in CheckStatus::ALL {
             let expected = match status.word() {
                 "UNK" | "INI" => CheckResult::Unknown,

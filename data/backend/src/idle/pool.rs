@@ -155,7 +155,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         self.owner.as_ref().map(|(owner, figures)| (*owner, figures))
     }
 
-    /// The connection counts of all workers; none without a server.
+    /// The connection counts of all workers; `None` without a server.
     #[inline]
     #[must_use]
     pub fn figures(&self) -> Option<&LocalArc<IdlePools>> {

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn too_old_and_too_far_ahead_are_out() {
+    fn rejects_dates_too_old_or_too_far_ahead() {
         let now = Date::of(1_000_000);
         for (seconds, out) in
             [(1_000_000, false), (998_200, false), (998_100, true), (1_086_400, false), (1_086_404, true)]

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_leave_without_a_trace() {
+    fn removes_a_cookie_with_its_delimiters_and_attributes() {
         #[track_caller]
         fn check(header: &str, expected: &str) {
             assert_eq!(shown(without(header.as_bytes(), "S")), expected);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_leave_the_values() {
+    fn removes_the_prefix_and_keeps_the_value() {
         #[track_caller]
         fn check(header: &str, expected: &str) {
             assert_eq!(shown(without_prefix(header.as_bytes(), "S", b'~')), expected);

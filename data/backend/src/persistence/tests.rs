@@ -154,7 +154,7 @@ fn dates() {
 }
 
 #[test]
-fn only_posts() {
+fn postonly_sets_cookies_for_posts_only() {
     let settings = CookiePersistence { post_only: true, ..insert() };
     check(&settings, "", "NN");
     check(&settings, "S=A", "VN");
@@ -162,7 +162,7 @@ fn only_posts() {
 }
 
 #[test]
-fn servers_without_a_cookie_void_the_clients() {
+fn a_server_without_a_cookie_deletes_the_clients() {
     let balanced = |cookie| Passage { cookie, balanced_to: None, ..PASSAGE };
     let void = "S=; Expires=Thu, 01-Jan-1970 00:00:01 GMT; path=/";
     assert_eq!(run(&insert(), &balanced("")), format!("NI {void}"));
@@ -213,7 +213,7 @@ fn a_redispatch_makes_the_cookie_down() {
 }
 
 #[test]
-fn requests_lose_what_servers_need_not_see() {
+fn removes_the_persistence_cookie_or_prefix_from_requests() {
     let indirect = CookiePersistence { indirect: true, ..insert() };
     assert_eq!(rules(&indirect).edit_request(b"S=A"), HeaderEdit::Remove);
     assert_eq!(rules(&insert()).edit_request(b"S=A"), HeaderEdit::Keep);

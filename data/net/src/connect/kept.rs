@@ -33,7 +33,7 @@ impl ConnectPlan<'_> {
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
-    /// The family of the sockets that are kept and that its connections may be made over; none where each needs its own.
+    /// The family of the sockets that are kept and that its connections may be made over; `None` where each needs its own.
     pub fn kept_family(&self) -> Option<AddressFamily> {
         self.plain_peer().filter(|_| self.options.keep_alive.is_none()).map(Address::family)
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_kept_is_the_next_connections() {
+    fn reuses_a_kept_socket_for_the_next_connection() {
         let (listener, other) = (listen(), listen());
         weir_sched::run(async move {
             let connection = || {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_socket_asks_again_and_again_and_a_refusal_does_not_spoil_it() {
+    fn reuses_one_socket_for_probes_even_after_a_refusal() {
         let (listener, address) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         let (gone, nowhere) = listen(Ipv4Addr::LOCALHOST.into()).expect("a port");
         drop(gone);

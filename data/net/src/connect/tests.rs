@@ -153,7 +153,7 @@ fn connections_speak_mptcp_where_the_kernel_does() {
 }
 
 #[test]
-fn without_options_the_kernel_keeps_its_own() {
+fn leaves_the_kernels_defaults_without_options() {
     let address = Address::Inet((Ipv4Addr::LOCALHOST, 1).into());
     let socket = &ConnectPlan::to(Target::Address(address.clone())).open(&address).expect("a socket");
     assert_eq!(sockopt::tcp_nodelay(socket), Ok(true));
@@ -197,7 +197,7 @@ fn connections_come_from_the_source() {
 
 /// A port that is in use is skipped; when all are in use, that is a fault.
 #[test]
-fn a_port_that_is_free_is_found() {
+fn finds_a_free_source_port() {
     let ip = IpAddr::from([127, 0, 0, 4]);
     let taken = TcpListener::bind((ip, 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port();

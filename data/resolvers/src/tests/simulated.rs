@@ -285,7 +285,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
 
 /// Servers have the right addresses within the hold times after the last fault, and questions of rules are answered, whatever came before.
 #[test]
-fn tasks_cannot_stick_either() {
+fn tasks_recover_after_any_network_faults() {
     // Each thread has a world of its own.
     std::thread::scope(|scope| {
         for first in 0..2 {

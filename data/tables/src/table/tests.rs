@@ -112,7 +112,7 @@ fn a_clock_may_wrap_and_jump() {
 }
 
 #[test]
-fn a_key_of_an_entry_that_is_gone_finds_nothing() {
+fn the_key_of_a_removed_entry_finds_nothing() {
     let table = Table::new(declaration(10, 1000));
     let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
     table.untrack(entry, 0, |_| ());
@@ -246,7 +246,7 @@ fn servers_are_remembered_by_name() {
 }
 
 #[test]
-fn workers_count_together() {
+fn concurrent_workers_lose_no_counts() {
     let table = Table::new(declaration(10_000, 0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -288,7 +288,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nothing_breaks_the_invariants(deeds in prop::collection::vec(deed(), 0..400)) {
+    fn random_operations_keep_the_invariants(deeds in prop::collection::vec(deed(), 0..400)) {
         let table = Table::new(declaration(20, 1000));
         let (mut now, mut tracked) = (u64::from(u32::MAX) - 2000, Vec::new());
         for deed in deeds {
@@ -404,7 +404,7 @@ fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
 }
 
 #[test]
-fn several_tables_share_what_expires_in_a_turn() {
+fn several_tables_share_an_expiry_budget() {
     let tables: Vec<Table> = (0..3).map(|_| Table::new(declaration(10_000, 1000))).collect();
     for table in &tables {
         (0..100).for_each(|number| _ = add(table, number, 0));

@@ -30,7 +30,7 @@ impl Response {
     }
 }
 
-/// Whether the authority has given somebody the right to sign responses.
+/// Whether the authority allows this certificate to sign responses.
 fn may_sign(
     der: &[u8],
     delegate: &X509Certificate<'_>,

@@ -114,7 +114,7 @@ impl<S: Reusable> SharedConnections<S> {
         Some((was_idle, SharedConnection { id: shared.id, connection, requests: *requests }))
     }
 
-    /// Whether that was its last stream; none when the connection is unknown.
+    /// Whether that was its last stream; `None` when the connection is unknown.
     pub(super) fn end_stream(&mut self, id: SharedId) -> Option<bool> {
         let shared = self.get(id)?;
         debug_assert!(shared.streams > 0, "what ends has begun");

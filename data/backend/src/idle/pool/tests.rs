@@ -57,7 +57,7 @@ fn end(pool: &mut Pool, id: SharedId) -> &'static str {
 }
 
 #[test]
-fn the_youngest_that_fits_is_taken_and_the_oldest_is_lent() {
+fn takes_the_youngest_match_and_lends_the_oldest() {
     let (mut pool, figures) = pool(0);
     for (at, requests) in ["a", "b", "c", "d"].into_iter().zip([2, 1, 2, 1]) {
         pool.put(whole(at, requests));
@@ -74,7 +74,7 @@ fn the_youngest_that_fits_is_taken_and_the_oldest_is_lent() {
 }
 
 #[test]
-fn one_with_streams_is_in_use_once_and_takes_as_many_as_it_may() {
+fn a_shared_connection_counts_once_and_takes_streams_up_to_its_limit() {
     let (mut pool, figures) = pool(0);
     let first = pool.open_shared(0, fake("a"), 0, 3).unwrap();
     let others = [(); 3].map(|()| begin(&mut pool, 0, ReuseScope::Any));
@@ -94,7 +94,7 @@ fn one_with_streams_is_in_use_once_and_takes_as_many_as_it_may() {
 
 /// A stream goes to a connection that has streams already, so that other connections become idle.
 #[test]
-fn the_busiest_with_a_free_stream_is_taken() {
+fn takes_the_busiest_connection_with_a_free_stream() {
     let (mut pool, _) = pool(3);
     let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 3).unwrap());
     let busiest = [(); 4].map(|()| begin(&mut pool, 0, ReuseScope::Any).unwrap().0);
@@ -120,7 +120,7 @@ fn a_connection_without_reuse_is_not_safe() {
 
 /// `max-reuse` counts streams, and a connection that reached it is removed with its last stream.
 #[test]
-fn one_that_served_enough_takes_no_more() {
+fn a_connection_at_max_reuse_takes_no_more_streams() {
     let (mut pool, figures) = pool(2);
     let once = PoolSettings { maximum_reuse: Some(1), ..Default::default() };
     let id = pool.open_shared(0, fake("a"), 0, 9).unwrap();
@@ -133,7 +133,7 @@ fn one_that_served_enough_takes_no_more() {
 
 /// Both kinds count for `pool-max-conn`, `pool-low-conn` and the estimated need.
 #[test]
-fn kinds_share_the_room() {
+fn both_kinds_count_towards_the_pool_limits() {
     let full = PoolSettings { maximum: Some(1), ..Default::default() };
     let (mut full_pool, _) = pool(4);
     full_pool.put(whole("a", 2));
@@ -174,7 +174,7 @@ fn streams_keep_a_connection() {
 
 /// After GOAWAY no stream begins, those alive end, and then the connection is removed.
 #[test]
-fn one_that_retires_goes_with_its_last_stream() {
+fn removes_a_retired_connection_with_its_last_stream() {
     let (mut pool, figures) = pool(2);
     let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
     assert_eq!(name(pool.retire(a)), "none");
@@ -188,7 +188,7 @@ fn one_that_retires_goes_with_its_last_stream() {
 
 /// A connection that its server closed is not offered, nor kept after its last stream.
 #[test]
-fn a_closed_one_is_not_offered() {
+fn does_not_offer_closed_connections() {
     let (mut pool, figures) = pool(2);
     let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
     assert_eq!(end(&mut pool, b), "none");
@@ -203,7 +203,7 @@ fn a_closed_one_is_not_offered() {
 
 /// A place belongs to its latest server.
 #[test]
-fn a_server_that_came_later_has_the_place() {
+fn a_newer_server_takes_over_the_pool_of_its_place() {
     let (mut pool, figures) = pool(0);
     pool.put(whole("a", 1));
     assert!(pool.claim(ServerKey::added(0, 1), &figures));
