@@ -86,7 +86,7 @@ pub struct Finding {
     pub duration_ms: u64,
     /// Whether the server refused the connection.
     pub is_refused: bool,
-    /// Whether the check could not be made, so that the finding says nothing about the server.
+    /// Whether the check could not be made, so that the finding does not concern the server.
     pub inconclusive: bool,
     /// Whether the details are for log lines alone: the statistics leave them out.
     pub detail_is_for_logs: bool,
@@ -191,7 +191,7 @@ pub(crate) struct Step {
     pub(crate) is_news: bool,
     /// Whether the level went from up to down, or is 0.
     pub(crate) is_down: bool,
-    /// Whether the level says up.
+    /// Whether the level means up.
     pub(crate) is_up: bool,
     /// Whether it counts as a failure of a server that was up.
     pub(crate) failed_while_up: bool,
@@ -227,7 +227,7 @@ impl Check {
         self.record.lock()
     }
 
-    /// Whether the level says up.
+    /// Whether the level means up.
     #[must_use]
     pub fn says_up(&self) -> bool {
         self.record().level >= self.rules.rise

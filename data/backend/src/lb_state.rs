@@ -47,7 +47,7 @@ pub(crate) struct LbState {
     ramped_at_ms: u64,
     /// Whether servers changed since then ([`LbState::follow`]).
     stale: bool,
-    /// Whether [`LbState::take_batch_end_ms`] said when these changes have to be followed.
+    /// Whether [`LbState::take_batch_end_ms`] returned when these changes have to be followed.
     batch_end_is_known: bool,
     /// Until when the turns of a large farm are not given ahead, because it keeps changing.
     restless_until_ms: u64,
@@ -321,8 +321,8 @@ impl LbState {
         }
     }
 
-    /// When the members have to be computed: returned once for each batch of changes, and only with a watcher, because a
-    /// request that would compute them may never come.
+    /// When the members have to be computed: returned once for each batch of changes, and only with a watcher, because
+    /// a request that would compute them may never come.
     pub(crate) fn take_batch_end_ms(&mut self) -> Option<u64> {
         let is_news = self.stale && self.watcher.is_some() && !self.batch_end_is_known;
         self.batch_end_is_known |= is_news;

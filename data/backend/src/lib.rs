@@ -1,8 +1,8 @@
 //! Servers, balancing, queues and idle connections.
 //!
 //! A [`Backend`] is the live object behind a `backend` or `listen` section: all workers share it.
-//! A stream asks it [`Backend::choose`] and gets a [`Choice`]: a [`Lease`] on a server's slot, a
-//! [`Waiting`] place in a queue, or the news that no server can serve. Everything that changes a
+//! A stream calls [`Backend::choose`] and gets a [`Choice`]: a [`Lease`] on a server's slot, a
+//! [`Waiting`] place in a queue, or the result that no server can serve. Everything that changes a
 //! server (runtime API, checks, DNS, agents, the state file) goes through one method,
 //! [`Backend::change`].
 //!

@@ -12,8 +12,9 @@
 //! The order is that of the manual: source address, interface, mark, TCP options, SOCKS4, PROXY header (the greeting, which the
 //! caller provides), TLS.
 //!
-//! The module refuses to know why the connection is wanted: it knows no proxies, rules, retries or counters. At each wake-up it
-//! asks the caller whether to go on ([`Connecting::stand`]), so that a client that leaves or an operator ends the attempt.
+//! The module refuses to know why the connection is wanted: it does not know proxies, rules, retries or counters. At
+//! each wake-up it calls the caller's check ([`Connecting::stand`]), so that a client that leaves or an operator ends the
+//! attempt.
 
 mod kept;
 mod options;

@@ -72,7 +72,7 @@ pub enum AcceptorState {
 pub enum DescriptorRoom {
     /// One was freed.
     Made,
-    /// Other workers were asked to free one, which takes them about so long.
+    /// Other workers were asked to free one, which takes them about this long.
     Requested(Duration),
     /// The process holds no descriptor to free.
     Missing,

@@ -1,7 +1,8 @@
-//! One question to all name servers at once: the first valid answer is taken.
+//! Sends a query to all name servers at once, and takes the first valid answer.
 //!
-//! Each server is a task of its own, which ends at its deadline. Only answers of the asked server are received: the sockets are
-//! connected, each has a port of its own, and an answer must have the identifier and the letter case of the question.
+//! Each server has a task of its own, which ends at its deadline. Only answers of the queried server are received: the
+//! sockets are connected, each has a port of its own, and an answer must have the identifier and the letter case of the
+//! query.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -222,7 +223,7 @@ impl Query<'_> {
             }
             match received {
                 Received::End | Received::Failed(_) => {
-                    // A server that closes too early is not asked again before the next round.
+                    // A server that closes too early gets no further query before the next round.
                     weir_sched::sleep_until(self.deadline).await;
                     return None;
                 }

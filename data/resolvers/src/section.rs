@@ -176,7 +176,7 @@ pub enum RenameError {
 }
 
 impl Section {
-    /// A section that has not asked anything yet.
+    /// A section that has not sent a query yet.
     #[must_use]
     pub fn new(
         settings: SectionSettings,

@@ -31,7 +31,7 @@ pub(crate) struct Link {
 const LEADS_ON: u32 = 1 << 31;
 
 impl Link {
-    /// The bits of a hash that a link says: no shard has more buckets.
+    /// The bits of a hash in a link: a shard never has more buckets.
     pub const HASH: u32 = !LEADS_ON;
 
     /// To an entry in front of what `next` leads to.

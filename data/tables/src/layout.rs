@@ -158,7 +158,8 @@ impl Layout {
         DataType::ALL.into_iter().filter(|data| self.stores(*data))
     }
 
-    /// The offset of one element, and the period of a rate; `None` if it is not stored. An array is used in place of the older single types.
+    /// The offset of one element, and the period of a rate; `None` if it is not stored. An array is used in place of
+    /// the older single types.
     #[inline]
     pub(crate) fn slot(&self, data: DataType, element: u16) -> Option<(usize, u32)> {
         let slot = &self.slots[data as usize];

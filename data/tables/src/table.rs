@@ -314,7 +314,8 @@ impl Table {
         }
     }
 
-    /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. `None` at the end, else the new cursor.
+    /// Calls `then` with the entries from `cursor` on, visiting at most `budget` slots. `None` at the end, else the new
+    /// cursor.
     /// Entries that are added or removed meanwhile may be included or not.
     pub fn walk(
         &self,

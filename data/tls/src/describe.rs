@@ -49,7 +49,8 @@ pub fn ends(der: &CertificateDer<'_>) -> Option<i64> {
     Some(Inspected::of(der)?.validity().not_after.timestamp())
 }
 
-/// Why a certificate is not valid at a time in seconds since 1970: `expired on Nov 23 04:34:37 2026 GMT`. `None` if it is valid.
+/// Why a certificate is not valid at a time in seconds since 1970: `expired on Nov 23 04:34:37 2026 GMT`. `None` if it
+/// is valid.
 pub fn out_of_validity(der: &CertificateDer<'_>, now: i64) -> Option<String> {
     let inspected = Inspected::of(der)?;
     let validity = inspected.validity();

@@ -53,7 +53,8 @@ impl<'c> Inspected<'c> {
         self.parsed.public_key().parsed().ok()
     }
 
-    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative; `None` for 0.
+    /// The value of one attribute of a name: the `occurrence`th from the front, or from the back if negative; `None`
+    /// for 0.
     pub fn attribute(&self, party: Party, key: &str, occurrence: i64) -> Option<String> {
         let mut values: Vec<String> = attributes(self.name(party))
             .into_iter()

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn ciphers_of_tls13_count_where_it_is_offered() {
+    fn ciphers_of_tls13_count_only_if_tls13_is_offered() {
         let (rsa, ecdsa_too, any) = ([0xc0, 0x2f], [0xc0, 0x2b], [0x13, 1]);
         assert_eq!(ecdsa(&[rsa, any], false), (false, false));
         assert_eq!(ecdsa(&[rsa, any], true), (false, true));

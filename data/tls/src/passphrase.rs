@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_named_and_long_computations_not_begun() {
+    fn refuses_unsupported_schemes_and_long_derivations() {
         for pem in [file!("v1"), file!("md5des"), file!("traditional-camellia128")] {
             let why = why(key_of(pem).open(b"secret"));
             assert!(why.contains("not supported") && why.contains(ENCRYPT), "{why}");

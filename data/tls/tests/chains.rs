@@ -176,7 +176,7 @@ fn accepts_good_chains() {
 }
 
 #[test]
-fn a_chain_without_a_trusted_end_says_where_it_ends() {
+fn reports_where_an_untrusted_chain_ends() {
     let chain = Chain::good();
     let other = root(authority_params("other"));
     let (peer, middle) = (chain.peer.pem(), chain.middle.pem());
@@ -200,7 +200,7 @@ fn a_chain_without_a_trusted_end_says_where_it_ends() {
 }
 
 #[test]
-fn loops_end() {
+fn a_loop_of_issuers_ends() {
     let mut of_one = authority_params("one");
     let mut of_two = authority_params("two");
     of_one.use_authority_key_identifier_extension = false;
@@ -219,7 +219,7 @@ fn loops_end() {
 }
 
 #[test]
-fn times_are_looked_at_from_the_root_down() {
+fn checks_validity_times_from_the_root_down() {
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2025, 1, 1);
     let early = |params: &mut CertificateParams| params.not_before = date_time_ymd(2800, 1, 1);
     Chain::new(|_| {}, |_| {}, expired).check("the peer's expired", &[(10, 0)]);
@@ -280,7 +280,7 @@ fn critical_extensions_must_be_known() {
 }
 
 #[test]
-fn names_are_those_that_the_authority_may_certify() {
+fn enforces_the_name_constraints_of_authorities() {
     let dns = |name: &str| GeneralSubtree::DnsName(name.to_owned());
     let under = |permitted: Vec<GeneralSubtree>, excluded: Vec<GeneralSubtree>, names: &[&str]| {
         let names: Vec<SanType> = names
@@ -458,7 +458,7 @@ fn reports_weak_keys_and_old_versions_as_openssl_does() {
 
 /// A list of `openssl ca`, signed with SHA-1.
 #[test]
-fn the_strength_of_a_list_does_not_matter() {
+fn accepts_revocation_lists_signed_with_sha1() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = root(authority_params("root"));
     let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
@@ -497,7 +497,7 @@ fn folded_pem(der: &[u8]) -> String {
 }
 
 #[test]
-fn a_fault_that_is_borne_hides_no_other() {
+fn a_tolerated_fault_does_not_hide_others() {
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2025, 1, 1);
     let chain = Chain::new(|_| {}, |_| {}, expired);
     let certificates = pem::certificates(root(authority_params("other")).pem().as_bytes());

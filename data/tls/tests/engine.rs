@@ -174,7 +174,7 @@ fn holds_an_end_that_arrives_with_the_last_content() {
 }
 
 #[test]
-fn an_earlier_session_goes_on() {
+fn resumes_earlier_sessions() {
     for (tls12, tls13, version) in versions() {
         let mut world = World::new();
         (world.settings.tls12, world.settings.tls13) = (tls12, tls13);
@@ -333,7 +333,7 @@ fn early_data_that_come_with_the_end_of_the_handshake_were_early() {
 }
 
 #[test]
-fn refused_early_data_are_neither_kept_nor_endless() {
+fn discards_refused_early_data_up_to_a_limit() {
     let (_, config) = early_world(4000);
     let (_, wire) = early_client(&config, b"");
     let hello = weir_tls::announced(&wire).expect("a record");
@@ -557,7 +557,7 @@ fn a_client_sends_early_data_once_whether_they_are_accepted_or_not() {
 }
 
 #[test]
-fn a_session_that_was_sent_early_data_goes_on_in_both_directions() {
+fn carries_data_both_ways_after_early_data() {
     let (listener, config) = early_world(4000);
     let (mut client, wire) = early_session(&config, b"early");
     let mut server = Session::server(listener);
@@ -601,7 +601,7 @@ fn identifies_a_session_while_its_data_are_early() {
 
 /// Servers written in Go send tickets with their first flight, before the client's Finished.
 #[test]
-fn a_ticket_that_comes_with_the_end_of_the_handshake_is_known() {
+fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     weir_tls::keep_identities();
     let world = World::new();
     let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
@@ -632,7 +632,7 @@ fn a_ticket_that_comes_with_the_end_of_the_handshake_is_known() {
 }
 
 #[test]
-fn a_handshake_that_fails_behind_early_data_leaves_them_early() {
+fn data_stay_early_when_the_handshake_behind_them_fails() {
     let (_, config) = early_world(4000);
     let (mut client, _) = early_session(&config, b"early");
     let refusal = [21, 3, 3, 0, 2, 2, 40];
@@ -670,7 +670,7 @@ fn connected(tls13: bool) -> (ClientConnection, Session) {
 }
 
 #[test]
-fn keys_change_beside_data_as_often_as_the_peer_likes() {
+fn accepts_any_number_of_key_updates_between_data() {
     let (mut client, mut server) = updating_client();
     let mut sealed = vec![0; 1000];
     for number in 0..500u32 {
@@ -764,7 +764,7 @@ fn a_storm_of_key_updates_without_data_ends_the_session() {
 
 /// RFC 8446, 5.1: the records of a handshake message follow each other.
 #[test]
-fn no_other_record_comes_within_a_message() {
+fn refuses_other_records_within_a_handshake_message() {
     let (alert, message, data) = (21, 22, 23);
     let key_update = [24, 0, 0, 1, 0];
     let check = |records: &[(u8, &[u8])], read: &[u8], expected: Option<(Why, Alert)>| {

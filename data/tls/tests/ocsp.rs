@@ -69,7 +69,7 @@ fn in_days(days: u64) -> UnixTime {
 }
 
 #[test]
-fn a_response_says_about_which_certificate_until_when_and_what() {
+fn a_response_holds_the_certificate_the_validity_and_the_status() {
     let folder = prepared();
     let at = folder.path();
     let response = Response::parse(&answer(at, GOOD, " -ndays 2")).expect("a good response");
@@ -106,7 +106,7 @@ fn a_response_in_words_is_what_openssl_prints() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused() {
+fn refuses_responses_that_cannot_be_stapled() {
     let folder = prepared();
     let good = answer(folder.path(), GOOD, " -ndays 2");
     let endless = answer(folder.path(), GOOD, "");
@@ -223,7 +223,7 @@ fn reads_the_responder_from_the_certificate() {
 }
 
 #[test]
-fn a_response_is_believed_when_the_authority_answers_for_it() {
+fn accepts_responses_signed_by_the_authority_or_its_delegate() {
     let folder = prepared();
     let at = folder.path();
     let authority = pem::certificates(&fs::read(at.join("ca.pem")).expect("a file")).remove(0);

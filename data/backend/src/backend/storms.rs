@@ -83,7 +83,8 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
     (backend.lb_state.lock().visits() - before) / 5_000
 }
 
-/// None of a thousand requests is sent to a server that is down, and members are computed every few milliseconds, not for each change.
+/// A thousand requests never reach a server that is down, and members are computed every few milliseconds, not for each
+/// change.
 #[test]
 fn a_storm_of_changes_computes_members_in_batches() {
     for algorithm in ALGORITHMS {
@@ -171,7 +172,7 @@ fn waiting_requests_do_not_make_changes_expensive() {
     }
 }
 
-/// A watcher is shown what changed at the end of each batch, though nothing asks the farm for a server.
+/// A watcher sees the changes at the end of each batch, even without requests.
 #[test]
 fn a_watcher_sees_each_batch_when_it_is_settled() {
     let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);

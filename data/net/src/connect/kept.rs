@@ -33,7 +33,8 @@ impl ConnectPlan<'_> {
         Ok(Connecting { connection: Connection::privileged(descriptor), awaits })
     }
 
-    /// The family of the sockets that are kept and that its connections may be made over; `None` where each needs its own.
+    /// The family of the sockets that are kept and that its connections may be made over; `None` where each needs its
+    /// own.
     pub fn kept_family(&self) -> Option<AddressFamily> {
         self.plain_peer().filter(|_| self.options.keep_alive.is_none()).map(Address::family)
     }

@@ -56,7 +56,7 @@ fn may_sign(
 }
 
 impl Read<'_> {
-    /// Whether the responder says that it is the owner of this certificate.
+    /// Whether the response names this certificate as its signer.
     fn is_by(&self, certificate: &X509Certificate<'_>) -> bool {
         if self.responder_is_key {
             let digest = sha1(&certificate.public_key().subject_public_key.data);
