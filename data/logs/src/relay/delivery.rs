@@ -52,7 +52,7 @@ impl Relay {
             let Some(Desk { logger, host }) = desk else { return };
             let relayed = relayed(&message, self.host, sender.0, host);
             for sink in &self.sinks {
-                // The target counts what it could not send.
+                // The target counts messages that it could not send.
                 logger.relay(sink, time, &relayed);
             }
         });
