@@ -293,7 +293,8 @@ fn no_connection(fault: Fault) -> Finding {
 }
 
 /// The finding of the connection that a check makes without a rule; with `tcp-check` its text names that step. Without,
-/// the system's error name precedes a refusal, as in 3.5; the packaged suite expects the short text in steps of `tcp-check`.
+/// the system's error name precedes a refusal, as in 3.5; the packaged suite expects the short text in steps of
+/// `tcp-check`.
 pub(crate) fn at_first(finding: Finding, is_tcp_check: bool) -> Finding {
     if !is_tcp_check && finding.is_refused {
         let detail = format!("ECONNREFUSED returned by OS ({})", finding.detail);

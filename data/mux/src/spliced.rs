@@ -47,7 +47,7 @@ impl Spliced {
         }
     }
 
-    /// Moves what can be moved now.
+    /// Moves as many bytes as possible without waiting.
     #[cold]
     pub fn advance(
         &mut self,
@@ -89,7 +89,7 @@ impl Spliced {
     }
 }
 
-/// Sends what is in the source's buffer, and receives nothing; says what stops that, if anything does.
+/// Sends the bytes in the source's buffer without receiving; returns why the flow stops, if it does.
 fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamConnector) -> Option<Flow> {
     if !flow.inspect(source) {
         return Some(Flow::Malformed);
@@ -115,7 +115,7 @@ fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamCon
     }
 }
 
-/// Moves what can be moved through a pipe now.
+/// Moves as many bytes through a pipe as possible without waiting.
 fn advance(pipe: &mut Pipe, flow: &mut BodyFlow, source: &mut Connection, sink: &mut Connection) -> Flow {
     let mut moved = 0;
     for _ in 0..ROUNDS {
