@@ -41,7 +41,7 @@ pub struct Instance {
     pub backends: HashMap<Box<str>, usize>,
     /// The position of proxies with a frontend side, by name.
     pub frontends: HashMap<Box<str>, usize>,
-    /// What each worker counts for the process.
+    /// The process's counters of each worker.
     pub figures: Vec<Arc<weir_sync::CachePadded<ProcessFigures>>>,
     /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
@@ -174,8 +174,8 @@ pub struct Limits {
 
 /// How many descriptors may be in use before idle connections to servers are closed.
 ///
-/// The kernel assigns the lowest free number: so a descriptor's number tells how many were in use when it was opened, at no
-/// cost.
+/// The kernel assigns the lowest free number: so a descriptor's number bounds the number in use when it was opened,
+/// without a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorMarks {
     /// Above this, a connection is not kept idle (`tune.pool-low-fd-ratio`).

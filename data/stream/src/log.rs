@@ -68,7 +68,7 @@ impl StreamLog {
         }
     }
 
-    /// Whether a line is due with what is known now: a normal stream of `option dontlog-normal` may still fail.
+    /// Whether a line is due at this point: with `option dontlog-normal` a normal stream is not, but it may still fail.
     fn has_line(&self) -> bool {
         self.stream.log.is_due()
             && !self.stream.frontend.log_sinks.is_empty()

@@ -89,7 +89,7 @@ impl Session {
         self.rare.borrow().as_ref().is_some_and(|rare| rare.upgraded.is_some())
     }
 
-    /// From now on the connection's bytes are requests, of this version of HTTP if one is said. The first one is still to come.
+    /// Switches the connection to HTTP, of this version if given. The first request is still to come.
     #[cold]
     pub(crate) fn upgrade(&self, protocol: Option<Protocol>) {
         self.rare.borrow_mut().get_or_insert_default().upgraded = Some(protocol);
@@ -102,7 +102,7 @@ impl Session {
         of_rule.or(self.listener().bind.options.protocol)
     }
 
-    /// A session for a connection just accepted from `source`; `destination` is none when it is the listener's address.
+    /// A session for a connection just accepted from `source`; without `destination` it is the listener's address.
     pub(crate) fn new(
         admitted: Admission,
         source: Address,
@@ -263,7 +263,7 @@ impl Session {
         drop(former);
     }
 
-    /// Drops the kept server connection if `is_unwanted` holds for it; false if it does not, or there is none.
+    /// Drops the kept server connection if it exists and `is_unwanted` holds for it; false otherwise.
     pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) -> bool {
         let unwanted = self
             .rare

@@ -84,8 +84,8 @@ impl TcpPhase {
         false
     }
 
-    /// Takes what the client has sent already. Otherwise the kernel resets its connection instead of closing it, and the client reports an
-    /// error of the network.
+    /// Receives the bytes that the client has already sent. Otherwise the kernel resets its connection instead of
+    /// closing it, and the client reports a network error.
     fn spare_reset(&mut self) {
         if !self.stream.client.is_broken() && !self.stream.entry.is_killed() {
             let held = self.stream.client.input().len();

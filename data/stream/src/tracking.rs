@@ -93,7 +93,7 @@ impl StreamTables {
         }
     }
 
-    /// What the stream uses of tables, from now on.
+    /// The stream's use of tables, created on the first call.
     pub(crate) fn use_tables(&mut self) -> &mut TableUse {
         self.stream.tables.get_or_insert_with(|| PoolBox::new(TableUse::default()))
     }

@@ -229,7 +229,7 @@ proptest! {
 
 // Backpressure.
 
-/// Bytes whose values show their position.
+/// Bytes with values derived from their positions.
 fn body(length: usize) -> Vec<u8> {
     (0..length as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }

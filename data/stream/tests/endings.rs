@@ -1,4 +1,4 @@
-//! Abnormal endings: what each side sees, the termination code, the timers, the counters.
+//! Abnormal endings: the view of each side, the termination code, the timers, the counters.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn a_client_that_closes_without_a_word_may_go_unnoticed() {
         run(plain(option), move |world| async move {
             let mut client = world.client();
             client.finish();
-            // One case has no log line, the other no response.
+            // One case lacks the log line, the other the response.
             assert_eq!(client.rest().await.is_empty(), bad == 0);
             world.check_idle().await;
             assert!(world.is_quiet());
@@ -412,7 +412,7 @@ fn an_idle_client_is_closed_in_silence() {
 }
 
 #[test]
-fn a_client_whose_body_does_not_come() {
+fn times_out_when_a_clients_body_does_not_arrive() {
     run(plain("timeout client 3s"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -538,7 +538,7 @@ fn check_leaving(spread: &str, closes: bool) {
 }
 
 #[test]
-fn who_leaves_closes_at_once_or_within_a_time_or_not_at_all() {
+fn a_soft_stop_closes_idle_clients_by_close_spread_time() {
     check_leaving("", true);
     check_leaving("close-spread-time infinite", false);
     check_leaving("close-spread-time 0", true);
@@ -568,7 +568,7 @@ fn a_tunnel_that_is_quiet() {
 }
 
 #[test]
-fn timers_tell_where_the_time_went() {
+fn timers_measure_each_phase() {
     let timers = "log-format %Th/%Ti/%TR/%Tq/%Tw/%Tc/%Tr/%Td/%Ta/%Tt/%Tu";
     run(plain(timers), |world| async move {
         let pause = |ms| weir_sched::sleep_until(weir_sched::now().after(ms));
@@ -635,7 +635,7 @@ fn a_server_that_does_not_read() {
     });
 }
 
-// Nobody is there to ask.
+// Missing backends and servers.
 
 #[test]
 fn a_frontend_without_a_backend() {

@@ -1,7 +1,7 @@
 //! WebSocket between an HTTP/2 client and an HTTP/1 server (RFC 8441, 5).
 //!
-//! The client's extended CONNECT has no key: the proof that an HTTP/1 server understood the upgrade (RFC 6455, 4.1) is between
-//! the server and this proxy.
+//! The client's extended CONNECT does not contain a key: the proof that an HTTP/1 server understood the upgrade (RFC
+//! 6455, 4.1) is between the server and this proxy.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -10,7 +10,7 @@ use crate::ending::{By, During, Ending};
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// What was reported already.
+/// The counts reported so far.
 #[derive(Default)]
 pub(super) struct Oddities {
     glitches: u32,
@@ -19,7 +19,7 @@ pub(super) struct Oddities {
 }
 
 impl Oddities {
-    /// Reports what is new since the last call. Call it before new streams run, because their rules may read the counts.
+    /// Reports new events since the last call. Call it before new streams run, because their rules may read the counts.
     #[inline]
     pub(super) fn tell(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
         if multiplexer.glitches() != self.glitches {

@@ -86,7 +86,7 @@ impl InspectionPhase {
         }
     }
 
-    /// Rules that do not wait evaluate what is available: data that a client sends at once must not pass them unseen.
+    /// Rules that do not wait evaluate the available data: data that a client sends at once must not pass them unseen.
     pub(crate) fn receive_what_came(&mut self) {
         if !self.stream.request.is_known() && self.stream.client.input().is_empty() {
             // The end or a fault of the client is handled where more data is needed.
@@ -249,7 +249,7 @@ impl InspectionPhase {
     }
 
     /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is available. What
-    /// passes a tunnel is no body (RFC 9110, 9.3.6), and its server may say nothing before the client does.
+    /// passes a tunnel is not a body (RFC 9110, 9.3.6), and its server may wait for the client to send first.
     pub(crate) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         if self.stream.response.size == BodySize::Tunnel {
             return Ok(());

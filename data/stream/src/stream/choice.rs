@@ -32,9 +32,9 @@ pub enum Designation {
         /// `force-persist`: never another server.
         forced: bool,
     },
-    /// A `use-server` rule whose server is up.
+    /// A `use-server` rule with a server that is up.
     Rule,
-    /// A `use-server` rule whose server is down and still used: the request stays in its queue.
+    /// A `use-server` rule with a server that is down and still used: the request stays in its queue.
     RuleThoughDown {
         /// `force-persist`: never another server.
         forced: bool,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_last_names_the_way() {
+    fn names_the_method_of_the_last_choice() {
         let mut choice = ServerChoice::default();
         assert_eq!(choice.word("roundrobin"), "roundrobin");
         choice.designation = Designation::Persistence { forced: false };

@@ -115,7 +115,7 @@ impl ResponsePart {
 
     /// The bytes of it that were sent, as the log counts. `head_only` says that the request forbids a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
-        // The log counts one byte for the end of a chunked coding. HTTP/2 has none.
+        // The log counts one byte for the end of a chunked coding, which HTTP/2 lacks.
         let coded = self.body.is_delimited() && self.message.head.version() < Version::HTTP_20;
         let end = coded && !head_only && self.body.is_complete();
         self.logged.total() + self.body.payload() + u64::from(end)
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_is_known() {
+    fn a_response_that_is_being_sent_is_known() {
         let mut response = ResponsePart::new();
         let mut of = |progress| {
             response.progress = progress;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_a_reply_of_ours_count_in_the_log() {
+    fn logs_the_bytes_of_heads_and_local_replies() {
         let mut response = ResponsePart::new();
         assert_eq!(response.logged_bytes(false), 0);
         response.logged.reply = 7;

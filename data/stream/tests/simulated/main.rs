@@ -130,8 +130,8 @@ fn from_environment(name: &str) -> Option<u64> {
 
 /// Ten thousand in optimized builds (the step `optimized`), fewer elsewhere.
 ///
-/// An instance lives as long as its process, and the memory that each seed leaves fragments the heap: so a process runs [`BATCH`] of
-/// them, and this process runs them if there are no more.
+/// An instance lives as long as its process, and the memory that each seed leaves fragments the heap: so each process
+/// runs [`BATCH`] seeds. Up to that number, this process runs them itself.
 #[test]
 fn many_seeds() {
     let default = if cfg!(debug_assertions) { 500 } else { 10_000 };

@@ -417,7 +417,7 @@ impl Served {
     }
 }
 
-/// What servers of HTTP/2 may be asked for.
+/// The behaviours that requests may select of HTTP/2 servers.
 pub const MENU: Menu = Menu {
     hows: &[How::Length, How::Length, How::Chunked, How::Close, How::Last],
     wrong: &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash],

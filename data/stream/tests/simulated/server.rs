@@ -33,7 +33,7 @@ async fn serve_requests(stage: &Stage, peer: &Peer, place: &str) -> Next {
     Next::Close
 }
 
-/// What a server does after a request.
+/// The action of a server after a request.
 enum Next {
     Request,
     Close,

@@ -223,7 +223,7 @@ impl Stage {
         }
     }
 
-    /// Does what a soft stop (or a reload) does on a worker: no connection is accepted any more, and idle connections end.
+    /// Soft-stops the worker, as a reload does: it stops accepting, and idle connections end.
     pub fn stop(&self) {
         if self.stopped.replace(true) {
             return;
@@ -238,7 +238,7 @@ impl Stage {
         }
     }
 
-    /// Whether it was told to leave while scripts ran.
+    /// Whether a soft stop began while scripts ran.
     pub fn left_early(&self) -> bool {
         self.left_early.get()
     }
@@ -329,7 +329,7 @@ impl Drop for Playing {
     }
 }
 
-/// What was logged.
+/// The log lines.
 #[derive(Debug, Default)]
 struct Lines(Mutex<Vec<String>>);
 
