@@ -555,7 +555,7 @@ enum Stop {
     Failed(Finding),
 }
 
-/// The interim status after which the connection is no longer HTTP.
+/// The interim status that ends HTTP on the connection.
 const SWITCHING_PROTOCOLS: u16 = 101;
 /// How many fields a response may have.
 const MOST_FIELDS: u16 = 100;

@@ -25,7 +25,7 @@ impl Answer {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The host name does not resolve, or the client has no [`Naming`](crate::Naming).
+    /// The host name does not resolve, or the client lacks a [`Naming`](crate::Naming).
     UnknownHost,
     /// The connection could not be established.
     NoConnection(Fault),

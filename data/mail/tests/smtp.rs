@@ -59,7 +59,7 @@ async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }
 
-/// What the client sends up to the end of a line, or of the mail.
+/// Receives from the client up to the end of a line, or of the mail.
 async fn hear(peer: &Peer, end: &str) -> String {
     let mut heard = Vec::new();
     while !heard.ends_with(end.as_bytes()) {
@@ -70,7 +70,7 @@ async fn hear(peer: &Peer, end: &str) -> String {
     String::from_utf8(heard).expect("text")
 }
 
-/// Takes one mail; returns what the client sent.
+/// Takes one mail; returns the client's commands and the mail.
 async fn take_mail(service: &Service) -> Vec<String> {
     let peer = service.accept().await;
     let mut heard = Vec::new();

@@ -84,7 +84,8 @@ fn checks_stay_spread_after_an_hour_of_suspend() {
     check("some milliseconds", (USUAL, 7), |network| network.stand_still(7));
 }
 
-/// A suspended machine whose monotonic clock stands still: only the wall clock jumps, and peers had an hour to answer.
+/// If the monotonic clock stops while the machine is suspended, only the wall clock jumps, and peers had an hour to
+/// answer.
 #[test]
 fn detects_a_dead_server_after_a_suspend() {
     let conditions = Conditions { limit_ms: 10 * HOUR_MS, ..Conditions::CALM };
