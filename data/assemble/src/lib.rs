@@ -415,7 +415,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What log lines are tagged with unless `log-tag` says otherwise: what log processors of this language look for.
+/// The default of `log-tag`: log processors for HAProxy look for it.
 pub const DEFAULT_TAG: &str = "haproxy";
 
 #[cfg(test)]

@@ -247,8 +247,8 @@ fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Addre
 }
 
 impl PeersPlan {
-    /// Makes the sections live. `has_predecessor` says whether there may be a former process to learn from; `report` is called with what
-    /// operators should know.
+    /// Makes the sections live. `has_predecessor`: a former process may exist to learn from. `report` is called with
+    /// messages for operators.
     pub fn publish(
         self,
         instance: &Instance,

@@ -353,7 +353,7 @@ fn saved_port(text: &str) -> Option<ServerPort> {
     }
 }
 
-/// Stands for an empty text.
+/// Represents an empty text.
 const NOTHING: &str = "-";
 /// The only supported version.
 const VERSION: &str = "1";

@@ -190,7 +190,7 @@ impl Attempt<'_> {
         due
     }
 
-    /// How a rule connects: as the plan says, unless the rule says otherwise.
+    /// The connection settings of a rule: its own, else those of the plan.
     fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Cow<'_, Dial> {
         let usual = &*self.plan.dial;
         let is_usual = !said.is_written

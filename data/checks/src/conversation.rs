@@ -3,7 +3,7 @@
 //! ```text
 //!   connects ──► sends ──► expects: receives until the rule is met, or cannot be met ──► the next rule
 //!      │           │          │
-//!      └───────────┴──────────┴──► a Finding: what failed, at which step
+//!      └───────────┴──────────┴──► a Finding: the failure and its step
 //! ```
 //!
 //! Received bytes are kept until the next send, so that several rules may examine them.
@@ -426,7 +426,7 @@ impl<'c> Conversation<'c> {
             return "HTTP content check could not find a response body".to_owned();
         }
         match (self.script.style, said.inverted) {
-            // `option ssl-hello-chk`: the status says it all.
+            // `option ssl-hello-chk`: the status is enough.
             (Style::Own, _) => String::new(),
             (Style::Http, true) => "HTTP check matched unwanted content".to_owned(),
             (Style::Http, false) => "HTTP content check did not match".to_owned(),
@@ -457,7 +457,7 @@ impl<'c> Conversation<'c> {
         self.at_step(Finding::new(status), rule, &expected::rule_in_words(&said.what))
     }
 
-    /// A server that closes without a byte gives the status of errors, as the rule says (manual, "error-status").
+    /// A server that closes without sending gets the error status of the rule (manual, "error-status").
     fn empty(&self, rule: &CheckRule) -> Finding {
         let said = match &rule.action {
             CheckAction::Expect(said) => Some(said),

@@ -25,7 +25,7 @@ pub(crate) struct Http2Connection {
 }
 
 impl Http2Connection {
-    /// The current task owns the connection from now on.
+    /// Makes the current task the owner of the connection.
     pub(crate) fn new(connection: Connection, bounds: Http2Bounds) -> Self {
         let identity = Identity { proxy: "<check>".into(), ..Identity::default() };
         let multiplexer = Multiplexer::to_server(connection, bounds.limits, bounds.pace, identity);

@@ -20,7 +20,7 @@ pub struct CheckCounts {
     pub active: AtomicU32,
     /// Checks that run.
     pub running: AtomicU32,
-    /// Checks that came from other workers, since the process started.
+    /// Checks moved here from other workers since the process started.
     pub adopted: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! The expectations of dialogues that options stand for: MySQL, LDAP, SMTP, SPOP.
+//! The expectations of the dialogues of options: MySQL, LDAP, SMTP, SPOP.
 //!
 //! Pure functions of the received bytes. Each returns its conclusion, or none as long as more bytes may come.
 
@@ -208,7 +208,7 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
     match content.len().cmp(&length) {
         Ordering::Less if !complete => None,
         Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
-            // The words of 2.6, which scripts expect; 3.2 says nothing.
+            // The text of 2.6, which scripts expect; that of 3.2 is empty.
             Ok(()) => Conclusion::well(0, "SPOA server is ok"),
             Err(why) => Conclusion::invalid(why),
         }),

@@ -108,7 +108,7 @@ pub struct Dial {
 pub struct CheckTls {
     /// The TLS settings of the server.
     pub upstream: Arc<LiveUpstream>,
-    /// Whether connections use TLS when no rule says otherwise.
+    /// Whether connections use TLS by default, without a rule.
     pub is_usual: bool,
     /// `check-sni`: the SNI of those connections.
     pub server_name: Option<Arc<str>>,

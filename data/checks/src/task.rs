@@ -113,7 +113,7 @@ async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &
     }
 }
 
-/// Records the panic of a check: it says nothing of the server, and the next check decides.
+/// Records the panic of a check, which does not affect the server's state: the next check decides.
 fn note_panic(check: &Check) {
     let mut record = check.record();
     record.running = false;
@@ -124,7 +124,7 @@ fn note_panic(check: &Check) {
     };
 }
 
-/// Has [`Check::hurry`] wake the current task from now on.
+/// Registers the current task to be woken by [`Check::hurry`].
 fn be_woken(plan: &CheckPlan) {
     let task = weir_sched::current();
     if let Some(server) = plan.backend.server(plan.server)

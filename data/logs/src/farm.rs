@@ -115,7 +115,7 @@ impl LogFarm {
         &self.name
     }
 
-    /// Follows its backend from now on. Call it once, before any worker runs.
+    /// Starts to follow its backend. Call it once, before any worker runs.
     ///
     /// # Errors
     /// When datagrams cannot have the source of a server's line: the server's position, and the reason.

@@ -21,7 +21,7 @@ use crate::way::{Tail, Way};
 #[derive(Debug)]
 pub struct BodyFlow {
     pub(crate) framing: Framing,
-    /// What marks the end of the body.
+    /// The mark of the end of the body.
     end: End,
     /// The bytes that may leave.
     pub(crate) ready: ReadyBytes,
@@ -78,7 +78,7 @@ impl Framing {
     }
 }
 
-/// What marks the end of a body.
+/// The mark of the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Its head: the message is without a body.
@@ -226,7 +226,7 @@ impl BodyFlow {
         }
     }
 
-    /// Trailers are not forwarded from now on (`option http-drop-request-trailers`, `http-drop-response-trailers`).
+    /// Stops forwarding trailers (`option http-drop-request-trailers`, `http-drop-response-trailers`).
     pub fn drop_trailers(&mut self) {
         self.ready.drops_trailers = true;
     }
@@ -430,7 +430,7 @@ impl BodyFlow {
         }
     }
 
-    /// The changes since `told`, the totals last traced; empty for a message without a body. `held` bytes left the
+    /// The changes since the last traced totals; empty for a message without a body. `held` bytes left the
     /// source and did not reach the sink yet.
     pub(crate) fn step(&mut self, told: &mut Option<Progress>, held: usize) -> Step {
         let now = self.progress();
@@ -460,7 +460,7 @@ impl BodyFlow {
         self.advance_others(source, sink)
     }
 
-    /// Reads the body and drops it, as far as it can be read now.
+    /// Reads and drops the available part of the body.
     #[cold]
     pub fn discard(&mut self, source: &mut StreamConnector) -> Flow {
         match source {

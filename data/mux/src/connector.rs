@@ -1,4 +1,4 @@
-//! The connector: what carries one side of a stream.
+//! The connector: the transport of one side of a stream.
 //!
 //! A stream never holds a socket. It holds two connectors with the same operations: receive, send, find out the end, count
 //! this stream's bytes. The connector hides how streams share a connection:

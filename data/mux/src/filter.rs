@@ -1,8 +1,8 @@
-//! Filters: they look at messages that pass, and may delay, change or refuse them.
+//! Filters: they inspect passing messages, and may delay, change or refuse them.
 //!
 //! A [`Filter`] is one filter on one direction of one stream. It is pure: bytes and time come in as arguments, and its
-//! decision is the return value. A [`FilterChain`] passes the payload through its filters in their order; each sees what
-//! those before it let through. A filter without interest in payload has its place in the order, too, and costs a call:
+//! decision is the return value. A [`FilterChain`] passes the payload through its filters in their order; each sees the
+//! output of those before it. A filter without interest in payload has its place in the order, too, and costs a call:
 //!
 //! ```text
 //!   payload ─► filter ─► held ─► filter ─► held ─► filter ─► out
@@ -198,7 +198,7 @@ impl FilterChain {
         Ok(resizes)
     }
 
-    /// Offers payload, the last if `last`; returns how much of it was taken. What passed all filters is in `out`.
+    /// Offers payload, the last if `last`; returns how much of it was taken. Appends the filtered bytes to `out`.
     pub fn offer(&mut self, bytes: &[u8], last: bool, now: Tick, out: &mut Vec<u8>) -> Result<usize, Failed> {
         self.resume(now, out)?;
         if bytes.is_empty() || self.is_blocked(0) {
@@ -398,7 +398,7 @@ impl Passed {
     }
 }
 
-/// A worker's spare memory for what filters put out, as many blocks as filters stand one behind another.
+/// A worker's spare memory for the output of filters, one block for each filter of a chain.
 struct OutputBlock(Vec<u8>);
 
 thread_local! {

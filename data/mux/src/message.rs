@@ -237,7 +237,7 @@ impl Message {
     }
 
     /// How many bytes at the front of the input are this head and may be forwarded to `to` unchanged: zero if the head was
-    /// edited, detached, came after empty lines, is written in another case, or goes to a connection of another version.
+    /// edited, detached, preceded by empty lines, changes case, or goes to a connection of another version.
     pub fn verbatim(&mut self, to: &StreamConnector) -> usize {
         let as_it_came =
             matches!(to, StreamConnector::Own(_)) && !self.is_rewritten() && self.head.start() == 0;

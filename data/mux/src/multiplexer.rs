@@ -254,7 +254,7 @@ impl Multiplexer {
         multiplexer
     }
 
-    /// This task owns the connection from now on.
+    /// Makes this task the owner of the connection.
     pub fn own(&self, task: TaskKey) {
         self.owner.set(task);
         self.inner.borrow().connection.descriptor().set_owner(task);

@@ -1,7 +1,7 @@
 //! Framing and persistence of an HTTP/1 message, made consistent before it is sent.
 //!
 //! Rules may have changed the framing fields, but not the bytes after the head. And one peer's `Connection` field
-//! says nothing about the other connection: see [`weir_h1::connection`].
+//! does not concern the other connection: see [`weir_h1::connection`].
 
 use weir_h1::{BodyFraming, connection};
 use weir_http::{BodySize, Flags, NoRoom};

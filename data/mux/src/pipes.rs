@@ -20,7 +20,7 @@ pub struct Pipes {
 }
 
 impl Pipes {
-    /// At most so many pipes of this size (0 for [`PIPE_SIZE`]).
+    /// At most this number of pipes, of this size (0 for [`PIPE_SIZE`]).
     pub const fn new(size: usize, most: usize) -> Pipes {
         Pipes { size, most, open: AtomicUsize::new(0), kept: AtomicUsize::new(0) }
     }

@@ -41,7 +41,7 @@ pub struct LocalService {
     lending: Lending,
     /// Whether the service has produced its last piece.
     is_last: bool,
-    /// When a service that waits goes on.
+    /// When a waiting service continues.
     resumes: Tick,
     produced: u64,
 }
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Takes everything: the sizes of the outputs, and which were the service's own memory. 0 stands for a wait.
+    /// Takes everything: the sizes of the outputs, and which were the service's own memory. 0 means a wait.
     fn outputs(parts: &[usize], lends: bool) -> (Vec<usize>, Vec<bool>) {
         let lender = Lender::new(parts, lends);
         let (text, place) = (lender.text.clone(), lender.text.as_ptr_range());

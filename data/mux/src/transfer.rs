@@ -203,7 +203,7 @@ impl Transfer {
         filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
     }
 
-    /// The source, a service, goes on at this time; none if it does not wait.
+    /// Sets when the source, a service, continues; `None` if it does not wait.
     pub fn resume_at(&mut self, at: Option<Tick>) {
         if at.is_some() || self.aside.is_some() {
             self.aside.get_or_insert_default().resumes = at;

@@ -182,7 +182,7 @@ impl ReplyPhase {
         Ok(())
     }
 
-    /// Prepares a redirection; false when `ignore-empty` says to do nothing.
+    /// Prepares a redirection; false if `ignore-empty` suppresses it.
     pub(crate) fn prepare_redirect(&mut self, redirect: &Redirect) -> bool {
         let value = self.stream.format(&redirect.value);
         if redirect.ignore_empty && value.is_empty() {
@@ -320,7 +320,7 @@ impl ReplyPhase {
         let bodiless = self.stream.request.head_only()
             || status::is_bodyless(self.stream.response.message.head.status());
         let size = match &reply.body {
-            // A client that takes this for a tunnel reads until the end, whatever the fields say.
+            // A client that takes this for a tunnel reads until the end and ignores the framing fields.
             _ if self.stream.as_exchange_phase().promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
             Body::Streamed(_) => BodySize::Unknown,

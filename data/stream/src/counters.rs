@@ -269,7 +269,7 @@ impl StreamCounts {
         crate::figures::count_bytes_out(bytes.client.1);
     }
 
-    /// Counts what passed through pipes.
+    /// Counts bytes that passed through pipes.
     #[inline]
     pub(crate) fn count_spliced(&self) {
         let [up, down] = [&self.stream.request.body, &self.stream.response.body].map(|body| body.piped());

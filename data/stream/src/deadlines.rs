@@ -1,8 +1,8 @@
 //! Timeouts: which one runs when, and which side is blamed when it ends. All of them are here.
 //!
-//! The first table is about single events, with a fixed deadline whatever passes meanwhile. A stream waits for them as it does for
-//! flows (below), by one of [`While`]'s functions; only a connection without a stream waits by itself, for a PROXY header and
-//! between two requests:
+//! The first table is about single events, with a fixed deadline even if bytes pass meanwhile. A stream waits for them
+//! as it does for flows (below), by one of [`While`]'s functions; only a connection without a stream waits by itself,
+//! for a PROXY header and between two requests:
 //!
 //! | awaited | timeout | from | else |
 //! |---|---|---|---|
@@ -397,7 +397,7 @@ impl Side {
 }
 
 impl Deadlines {
-    /// Begins now; `progress` is what passed before.
+    /// Begins now; `progress` covers the bytes that passed before.
     pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
         let is_tunnel = during.is_tunnel();
@@ -543,7 +543,7 @@ mod tests {
         }
     }
 
-    /// Parses what moved: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
+    /// Parses moves: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
     fn moved(word: &str) -> Progress {
         let of = |way: &str| u64::from(word.contains(way));
         Progress { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }

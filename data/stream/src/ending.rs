@@ -4,7 +4,7 @@
 //! the phase, decides whether another attempt makes sense, and *is* the termination code of the log line
 //! (manual section 8.5).
 
-/// Who ended the stream: the first letter of the termination code.
+/// The party that ended the stream: the first letter of the termination code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum By {
     /// Nothing unexpected happened (`-`).

@@ -142,7 +142,7 @@ impl StreamEntry {
         Ref::map(self.shown.borrow(), |shown| &shown.request_line)
     }
 
-    /// Replaces the kept line by what `write` appends.
+    /// Replaces the kept line by the output of `write`.
     pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let line = &mut self.shown.borrow_mut().request_line;
         line.clear();

@@ -46,7 +46,7 @@ impl Counted {
         counted
     }
 
-    /// Adds what changed since the last call.
+    /// Adds the changes since the last call.
     pub(crate) fn tell(&mut self, multiplexer: &Multiplexer) {
         let now = counts(multiplexer);
         if now != self.counts {

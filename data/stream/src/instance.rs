@@ -1,6 +1,6 @@
 //! The state shared by all workers: the proxies with their live state, and the global settings.
 //!
-//! Workers refer to it as `references.rs` says.
+//! Workers refer to it by the types of `references.rs`.
 
 pub mod names;
 mod references;
@@ -66,11 +66,11 @@ pub struct Instance {
     pub variable_bytes: Arc<AtomicUsize>,
     /// Refused messages, for `show errors`.
     pub refused: crate::errors::Refused,
-    /// What streams call in crates above.
+    /// Functions of crates above, called by streams.
     pub hooks: Hooks,
 }
 
-/// What streams call in crates above. An instance without them serves all the same.
+/// Functions of crates above, called by streams. An instance works without them, too.
 #[derive(Default)]
 pub struct Hooks {
     /// Serves the statistics page and the Prometheus exporter.

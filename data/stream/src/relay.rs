@@ -85,7 +85,7 @@ impl RelayPhase {
         Ok(false)
     }
 
-    /// Traces what passed since the last call.
+    /// Traces the bytes that passed since the last call.
     #[cold]
     fn emit_relayed(&mut self, layer: &Layer) {
         for direction in [Direction::Request, Direction::Response] {

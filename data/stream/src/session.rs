@@ -60,7 +60,7 @@ struct Rare {
     own_connection: Option<OwnConnection>,
     /// Entries of stick-tables that rules of the connection and of the session track.
     tracked: Tracked,
-    /// Accepted in TCP mode, it goes on in HTTP, of this version if a rule says one.
+    /// Set if it was accepted in TCP mode and continues in HTTP, with the version if a rule sets one.
     upgraded: Option<Option<Protocol>>,
 }
 
@@ -83,7 +83,7 @@ impl Session {
         self.frontend().is_http() || self.is_upgraded()
     }
 
-    /// Whether a connection that was accepted in TCP mode goes on in HTTP.
+    /// Whether a connection that was accepted in TCP mode continues in HTTP.
     #[inline]
     pub(crate) fn is_upgraded(&self) -> bool {
         self.rare.borrow().as_ref().is_some_and(|rare| rare.upgraded.is_some())
@@ -96,7 +96,7 @@ impl Session {
         self.requests.set(0);
     }
 
-    /// The version of HTTP that is spoken with the client from the first byte on, if the listener or a rule of its frontend says one.
+    /// The version of HTTP with the client from the first byte on, if the listener or a rule of its frontend sets one.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         let of_rule = self.rare.borrow().as_ref().and_then(|rare| rare.upgraded.flatten());
         of_rule.or(self.listener().bind.options.protocol)

@@ -108,7 +108,7 @@ pub struct Stream {
 // instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
 const _: () = assert!(size_of::<Stream>() <= 768 || size_of::<weir_sys::Errno>() > 2);
 
-// So does the future of a request, with what `multiplexed.rs` puts around it: 16 bytes.
+// So does the future of a request, with the 16 bytes that `multiplexed.rs` adds around it.
 const _: () = {
     const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {
         size_of::<F>()
@@ -262,7 +262,7 @@ impl Stream {
             )
     }
 
-    /// Adds the response's head to the size for the log, if there is a log. `of_server` says that a server sent it.
+    /// Adds the response's head to the size for the log, if there is a log; `of_server` if a server sent it.
     pub(crate) fn note_head_size(&mut self, of_server: bool) {
         if !self.frontend.log_sinks.is_empty() {
             self.response.logged.add_head(&self.response.message, of_server);

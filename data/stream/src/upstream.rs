@@ -65,7 +65,7 @@ enum VisitProgress {
 }
 
 impl VisitedBackend {
-    /// No backend is chosen: `proxy` stands for it.
+    /// The backend is not chosen yet: `proxy` takes its place.
     #[inline]
     pub fn ahead_of(proxy: ProxyRef) -> Self {
         VisitedBackend { proxy, worker: 0, progress: VisitProgress::Ahead }

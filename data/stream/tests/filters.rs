@@ -335,7 +335,7 @@ fn a_service_may_wait_and_lend() {
             client.send("GET /stats;slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
             client.head().await;
             client.abort();
-            // At once, not when the service goes on.
+            // At once, not when the service continues.
             assert_eq!(world.log().await, "front/<STATS> 0/0/0/0 200 82 LR-- 0 0/0");
         });
     }

@@ -174,9 +174,9 @@ fn a_head_that_outgrows_its_buffer_fails_its_rule() {
     });
 }
 
-/// What HAProxy 2.6 gave for the same messages.
+/// Compares with the results of HAProxy 2.6 for the same messages.
 #[test]
-fn lengths_of_messages() {
+fn req_len_and_res_len_match_the_reference() {
     let rules = "option http-buffer-request\n http-request set-header l %[req.len]\n http-response set-header l %[res.len]";
     run(plain(rules), |world| async move {
         let mut client = world.client();

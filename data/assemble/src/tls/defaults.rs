@@ -14,13 +14,13 @@ use weir_tls::passphrase::Passphrases;
 
 use crate::BuildError;
 
-/// The defaults of the current line: those that stand before it in the configuration.
+/// The defaults of the current line: those before it in the configuration.
 #[derive(Debug)]
 pub(super) struct OrderedDefaults {
     /// The settings of the global section.
     pub global: GlobalTls,
     files: Vec<Arc<str>>,
-    /// How many of the global section's defaults stand before the current line.
+    /// The number of the global section's defaults before the current line.
     count: usize,
 }
 

@@ -12,11 +12,11 @@ use crate::fixture::{Farm, PLACE, count_connections, pass};
 
 const HOUR_MS: u64 = 3_600_000;
 const SERVERS: u32 = 200;
-/// So many begin in a tenth of a second at most when nothing happens: twice their share.
+/// The most checks that begin in a tenth of a second in normal operation: twice their share.
 const USUAL: u32 = SERVERS / 5;
 
-/// Servers that are checked each second, at any moment of it; `jump` happens a few times, at any moment as well. At most so many checks begin in any
-/// tenth of a second thereafter, and none takes longer than the network does and `most_ms`.
+/// Checks servers each second, at random phases; `jump` happens a few times, at random, too. After it, at most
+/// `most_at_once` checks begin in any tenth of a second, and no check takes longer than the network and `most_ms`.
 #[track_caller]
 fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNetwork)) {
     for seed in 0..3 {
@@ -31,7 +31,7 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
                 pass(network.random(1_000)).await;
                 jump(&network);
                 yield_now().await;
-                // What ran then ends; for the rest, each tenth of a second has its share of the checks.
+                // Running checks end; the others are spread over the tenths of a second.
                 let mut most = 0;
                 for _ in 0..30 {
                     let before = count.get();

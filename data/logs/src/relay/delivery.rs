@@ -92,7 +92,7 @@ pub fn relayed<'a>(
     let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
         at: message.host_at,
-        // A dash stands for an unknown host.
+        // A dash means an unknown host.
         length: message.host.map_or(1, <[u8]>::len),
         name,
     });

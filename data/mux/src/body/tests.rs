@@ -139,7 +139,7 @@ fn sends_kept_bodies_in_the_framing_of_their_head() {
     });
 }
 
-/// A filter may change the length of a body that came with one: it leaves in chunks then.
+/// A filter may change the length of a body that was announced with one: the body is then sent in chunks.
 #[test]
 fn sends_a_body_in_another_framing_than_received() {
     run(|network| async move {

@@ -232,7 +232,7 @@ impl SharedStream {
         if self.input().len() >= limit {
             return Received::Full;
         }
-        // Who has nothing in hand takes memory for it only if something came.
+        // A stream without pending input allocates memory for it only if data has arrived.
         let mut first = Vec::new();
         let input = match &mut self.beside {
             Some(beside) => beside.compact(),

@@ -14,7 +14,7 @@ pub(super) struct Slot {
     pub task: TaskKey,
     /// A head that was not taken yet.
     head: Option<Box<ReceivedHead>>,
-    /// What else waits. Boxed, because hundreds of streams of a connection may wait for an answer and have nothing here.
+    /// Other waiting data. Boxed, because hundreds of streams of a connection may wait for a response without any.
     waiting: Option<Box<Waiting>>,
     /// Whether its bytes get little more memory than they need, because the stream is not expected to take them soon.
     is_frugal: bool,
@@ -188,7 +188,7 @@ fn make_room(arrived: &mut Vec<u8>, count: usize, part: usize) {
     }
 }
 
-/// From so many bytes on, payload does not double its memory: only wide windows let so much wait.
+/// From this number of bytes on, payload does not double its memory: only wide windows let that much wait.
 const LARGE: usize = 128 * 1024;
 
 /// The result of taking received bytes.

@@ -10,7 +10,7 @@ use super::*;
 use crate::body::tests::{arrived, pair, run};
 use crate::filter::{FilterOutput, More, Passed};
 
-/// The events in order: which filter, and what.
+/// The events in order, each with its filter.
 type Journal = Rc<RefCell<Vec<String>>>;
 
 /// A filter that passes the output of its function, and records its input.

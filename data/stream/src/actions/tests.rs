@@ -261,7 +261,7 @@ fn a_frontend_may_switch_to_http() {
             "A parsing [t.cfg:8] : error detected in backend 'b' while parsing 'tcp-request content switch-mode' rule : not allowed because backend 'b' has no frontend capability",
         ],
     );
-    // Words of HTTP may stand beside it.
+    // Options of HTTP may follow it.
     for protocol in ["", " proto h1", " proto h2"] {
         let switch = format!("tcp-request content switch-mode http{protocol} if TRUE");
         check(

@@ -1,5 +1,5 @@
-//! The fields that a proxy adds to requests, among them `option forwarded`: the field of RFC 7239, with what servers would know from a
-//! direct connection.
+//! The fields that a proxy adds to requests, among them `option forwarded`: the field of RFC 7239, with the facts that
+//! a direct connection would show to servers.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};

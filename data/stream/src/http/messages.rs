@@ -106,7 +106,7 @@ impl ExchangePhase {
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
             match self.stream.client.receive(limit) {
                 Received::Bytes(_) => {}
-                // An end that came alone.
+                // The end of the body, received without further bytes.
                 Received::End
                     if self.stream.request.body.inspect(&mut self.stream.client)
                         && self.stream.request.body.is_complete() =>
@@ -399,7 +399,7 @@ impl ExchangePhase {
         if let Some(lease) = &self.stream.server.lease {
             lease.server().figures().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
         }
-        // The server has read this request: a failure from now on is not the race with an idle connection's end.
+        // The server has read this request: a later failure is not the race with an idle connection's end.
         self.stream.attempts.on_reused_connection = false;
         // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
         let sent = if self.stream.request.message.head.version() == Version::HTTP_10 {

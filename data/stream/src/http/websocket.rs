@@ -12,7 +12,7 @@ use crate::stream::phases::ExchangePhase;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl ExchangePhase {
-    /// Adds a key to an upgrade request that came without one.
+    /// Adds a key to an upgrade request without one.
     pub(super) fn add_websocket_key(&mut self) -> Phase {
         if self.stream.client.shared().is_none()
             || !self.stream.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)

@@ -118,7 +118,7 @@ fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
     }
 }
 
-/// The client's address and the destination. For a UNIX socket, the listener's number stands for the port.
+/// The client's address and the destination. For a UNIX socket, the listener's number replaces the port.
 fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     let is_client = matches!(alias, Alias::ClientIp | Alias::ClientPort);
     let address = if is_client { stream.source() } else { stream.destination() };

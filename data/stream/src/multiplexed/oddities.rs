@@ -39,7 +39,7 @@ impl Oddities {
         let ends = failed && !self.failed && logged != LoggedErrors::None;
         self.failed = failed;
         for _ in 0..requests + u32::from(ends) {
-            // No stream has this identifier: it stands for the connection.
+            // The identifier 0 means the connection.
             let client = StreamConnector::from(multiplexer.stream(0));
             let mut stream = Stream::new(Rc::clone(session), client, weir_sched::now_us());
             stream.ending = Ending::new(By::Proxy, During::Request);

@@ -326,7 +326,7 @@ impl ServerPhase {
             ServerAddress::Inet { ip, port } => {
                 let ip = (*ip)?;
                 let same_as_client = destination.ip().filter(|_| ip.is_unspecified());
-                // Port 0 stands for the port that the client connected to, like a missing port (manual, 5.2, `server`).
+                // Port 0 means the port that the client connected to, like a missing port (manual, 5.2, `server`).
                 let port = port.for_client(destination.port())?;
                 Address::Inet(SocketAddr::new(same_as_client.unwrap_or(ip), port))
             }
@@ -380,7 +380,7 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
         source,
         destination,
         announced: Some(&header[..]).filter(|header| !header.is_empty()),
-        // The name of `pool-conn-name` stands for the SNI.
+        // The name of `pool-conn-name` replaces the SNI.
         server_name: server_name.as_ref().filter(|_| name.is_none()).map(|name| name.as_slice()),
         name: name.as_ref().map(|name| name.as_slice()),
         marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),

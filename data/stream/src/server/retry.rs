@@ -46,7 +46,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The observation of the server that it stands for, if any.
+    /// The corresponding observation of the server, if any.
     fn observation(self) -> Option<Observation> {
         Some(match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => return None,

@@ -13,7 +13,7 @@ pub struct Attempts {
     allowed: u32,
     /// Whether one of both did.
     is_limited: bool,
-    /// What of this request may be sent again.
+    /// The part of this request that may be sent again.
     pub replay: Replay,
     /// The body for that, if [`Replay::Whole`]. Filters read it while it is sent.
     kept: Option<Rc<KeptBody>>,
@@ -25,7 +25,7 @@ pub struct Attempts {
     pub fresh_connection_only: bool,
     /// Whether the last attempt sent the request as early data.
     pub sent_early: bool,
-    /// A server refused the request because it came early: it is not sent early again.
+    /// A server refused the request as early data: it is not sent early again.
     pub early_refused: bool,
 }
 
@@ -52,7 +52,7 @@ impl Replay {
 }
 
 impl Attempts {
-    /// How many retries are allowed: what `set-retries` said, else `retries`.
+    /// How many retries are allowed, by `set-retries`, else `retries`.
     #[inline]
     pub fn allowed(&self) -> u32 {
         self.allowed

@@ -1,4 +1,4 @@
-//! What few streams keep: for the log their unique identifier, captured headers and cookies; verified passwords.
+//! State of few streams: for the log, their unique identifier, captured headers and cookies; verified passwords.
 
 use weir_expr::context::CaptureSide;
 

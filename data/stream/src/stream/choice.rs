@@ -1,11 +1,11 @@
-//! The choice of a server: what designates it, the result, and its representation in the log.
+//! The choice of a server: its cause, its result, and its representation in the log.
 
 use weir_backend::{Positions, Priority, ServerKey};
 
 /// The choice of a stream's server.
 #[derive(Debug)]
 pub struct ServerChoice {
-    /// What designates the server.
+    /// The cause of the choice.
     pub designation: Designation,
     /// A `use-server` rule took precedence over the cookie, whether or not its server could be used.
     pub overruled: bool,
@@ -21,7 +21,7 @@ pub struct ServerChoice {
     pub last: Option<ServerKey>,
 }
 
-/// What designates the server of a stream.
+/// The cause of the choice of a stream's server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Designation {
     /// Nothing: the balancing algorithm chooses.
@@ -80,7 +80,7 @@ impl Default for ServerChoice {
 }
 
 impl ServerChoice {
-    /// Nothing designates a server from now on.
+    /// Returns to the balancing algorithm.
     #[inline]
     pub fn choose_freely(&mut self) {
         self.designation = Designation::Free;

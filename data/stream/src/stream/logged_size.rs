@@ -17,7 +17,7 @@ pub struct LoggedSize {
 }
 
 impl LoggedSize {
-    /// Adds a head, before fields for the connection are added to it. `of_server` says that a server sent it.
+    /// Adds a head, before fields for the connection are added to it; `of_server` if a server sent it.
     pub fn add_head(&mut self, message: &Message, of_server: bool) {
         let (head, raw) = (&message.head, message.bytes());
         let fields: usize = head.fields(raw).map(|(name, value)| size_of_field(name, value, of_server)).sum();

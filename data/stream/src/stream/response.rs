@@ -25,7 +25,7 @@ pub struct ResponsePart {
     pub server_status: u16,
     /// Rules or filters examined the body before the response was sent.
     pub body_begun: bool,
-    /// The body that came where the client gets none: it is read and dropped, so that the server's connection serves again.
+    /// A body that the client must not get: it is read and dropped, so that the server's connection can be reused.
     pub unwanted: Option<Box<BodyFlow>>,
     /// The response begins a tunnel: bytes flow both ways until a side closes.
     pub is_tunnel: bool,
@@ -113,7 +113,7 @@ impl ResponsePart {
         }
     }
 
-    /// The bytes of it that were sent, as the log counts. `head_only` says that the request forbids a body.
+    /// The bytes of it that were sent, as the log counts; `head_only` if the request forbids a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
         // The log counts one byte for the end of a chunked coding, which HTTP/2 lacks.
         let coded = self.body.is_delimited() && self.message.head.version() < Version::HTTP_20;

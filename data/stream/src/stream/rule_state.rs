@@ -10,7 +10,7 @@ use crate::stream::{ProxySide, Stream};
 pub struct RuleState {
     /// The last rule that decided.
     pub(crate) decided_by: Option<RuleKey>,
-    /// What stopped the stream before its normal end.
+    /// The cause that stopped the stream before its normal end.
     pub stopped_by: StoppedBy,
     /// A rule refused the request before a server was chosen.
     pub denied: bool,
@@ -54,7 +54,7 @@ pub(crate) fn decided_at(stream: &Stream) -> Option<&Location> {
     }
 }
 
-/// What stopped a stream.
+/// The cause that stopped a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoppedBy {
     /// Neither a rule nor an option.

@@ -1,5 +1,5 @@
-//! A whole worker over a simulated network: a seed decides what clients and servers send, when, in which pieces, and what
-//! fails.
+//! A whole worker over a simulated network: a seed decides the bytes, times and pieces that clients and servers send,
+//! and the failures.
 //!
 //! A *scenario* (one file in `scenarios/`, with a list of them there) is a configuration and scripts for clients and servers. A
 //! *course* is a seed's variant of it: every second one is faultless, and there everything must work, however bytes are cut and

@@ -256,7 +256,7 @@ pub fn host(stage: &Rc<Stage>) {
     }
 }
 
-/// Serves a connection until it ends: handles each request as its path says.
+/// Serves a connection until it ends: the path of each request selects its handling.
 pub async fn serve(stage: Rc<Stage>, peer: Peer) {
     let end = serve_streams(&stage, &peer).await;
     stage.server_ends(&peer);

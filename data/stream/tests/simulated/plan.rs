@@ -52,7 +52,7 @@ pub enum How {
     Truncated,
     /// Resets the connection in the middle of its answer.
     Reset,
-    /// Closes before it says anything.
+    /// Closes without sending anything.
     Mute,
     /// Answers with bytes that are not HTTP.
     Garbage,

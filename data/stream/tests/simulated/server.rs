@@ -1,4 +1,4 @@
-//! A scripted HTTP server: handles each request as its path says.
+//! A scripted HTTP server: the path of each request selects its handling.
 
 use std::rc::Rc;
 

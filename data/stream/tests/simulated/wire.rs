@@ -1,4 +1,4 @@
-//! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that reads and writes as the script says.
+//! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that follows the script.
 
 use weir_h2::{Connection, ErrorCode, Event};
 use weir_http::Kind;

@@ -228,7 +228,7 @@ impl Origin {
         self.listener.borrow().as_ref().expect("it listens").accept().expect("it listens").is_none()
     }
 
-    /// Refuses connections from now on.
+    /// Starts to refuse connections.
     pub fn close(&self) {
         self.listener.take();
     }
