@@ -236,9 +236,9 @@ fn an_idle_connection_that_the_server_closed_is_not_used() {
     });
 }
 
-/// A dead connection does not displace a live one, even if it was reused before.
+/// Even if the dead one was reused before.
 #[test]
-fn a_connection_that_the_server_closed_takes_no_place() {
+fn a_dead_connection_does_not_displace_a_live_one() {
     run(plain(""), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
@@ -409,7 +409,7 @@ fn limits_of_the_pool_hold() {
 }
 
 #[test]
-fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
+fn single_requests_leave_at_most_the_peak_number_of_connections() {
     run(plain(""), |world| async move {
         let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut kept: Option<Peer> = None;
@@ -429,7 +429,7 @@ fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
 }
 
 #[test]
-fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either() {
+fn reused_connections_stay_within_the_peak_number_of_connections() {
     run(plain(""), |world| async move {
         let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut regular = world.client();
@@ -563,7 +563,7 @@ fn a_proxy_header_of_version_2_is_sent() {
 }
 
 #[test]
-fn a_proxy_header_is_believed_where_it_is_expected() {
+fn uses_the_addresses_of_an_expected_proxy_header() {
     let text = format!(
         "{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n option forwardfor\n server s1 {{s1}} send-proxy\n"
     );
@@ -638,7 +638,7 @@ fn a_connection_without_the_expected_header_is_closed() {
 
 /// The log of HAProxy 2.6 for a server connection that failed, was closed, or became idle.
 #[test]
-fn the_log_knows_the_server_connection_whatever_became_of_it() {
+fn logs_the_server_connection_even_after_it_failed() {
     let format =
         "%ST %tsc [%bi]:%bp %si:%sp %[bc_src]:%[bc_src_port] %[bc_http_major] %[bc_err] %[bc_reused]";
     let text = format!(

@@ -76,7 +76,7 @@ fn logs_a_stream_with_a_client_that_does_not_read() {
 
 /// R67: the scheduler kills a stream that does not check.
 #[test]
-fn a_stream_that_does_not_look_is_killed() {
+fn kills_a_stream_that_does_not_check_for_its_end() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;

@@ -1,8 +1,8 @@
 //! The origin of a form of the statistics page: the page itself, another site, or a script.
 //!
-//! Browsers add known credentials to forms of any site (CSRF), and send the origin of the form in fields: `Origin` (RFC
-//! 6454, 7), `Referer` (RFC 9110, 10.1.3), `Sec-Fetch-Site` (Fetch Metadata). Each field that is present must name this
-//! site.
+//! Browsers add known credentials to forms of any site (CSRF), and send the origin of the form in fields: `Origin`
+//! (RFC 6454, 7), `Referer` (RFC 9110, 10.1.3), `Sec-Fetch-Site` (Fetch Metadata). Each field that is present must name
+//! this site.
 
 use weir_http::authority::without_implied_port;
 use weir_http::{Head, KnownName, uri};
