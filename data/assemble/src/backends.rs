@@ -237,7 +237,7 @@ pub(super) fn first_address(
     first_of(&subject, ways_of(config), host, saved, resolver, ignore_unknown_names)
 }
 
-/// What the operator is told of a server that starts without an address: nothing where nobody was asked for one.
+/// The notice about a server that starts without an address, if `init-addr` tried to resolve its name.
 pub(super) fn without_address(backend: &str, config: &weir_model::Server, host: &Host) -> Option<String> {
     let Host::Name { name, .. } = host else { return None };
     let mut tried = ways_of(config).iter().take_while(|way| **way != InitialAddress::None);
@@ -253,7 +253,7 @@ pub(super) fn without_address(backend: &str, config: &weir_model::Server, host: 
 fn ways_of(config: &weir_model::Server) -> &[InitialAddress] {
     let ways = &config.settings.initial_address;
     match (ways.is_empty(), config.settings.resolution.section.is_some()) {
-        // Name servers will be asked, so a start does not depend on what the system's resolver says, unless 'init-addr' says so.
+        // Name servers resolve it later, so a start depends on the system's resolver only with 'init-addr'.
         (true, true) => &RESOLVED_WAYS,
         (true, false) => &DEFAULT_WAYS,
         (false, _) => ways,
@@ -301,7 +301,7 @@ pub(super) fn first_of(
 /// The default of `init-addr` (manual).
 const DEFAULT_WAYS: [InitialAddress; 2] = [InitialAddress::Last, InitialAddress::Libc];
 
-/// The default where a `resolvers` section is asked while the process runs: HAProxy 2.6 and 3.2 start, with such a server in maintenance.
+/// The default with a `resolvers` section: HAProxy 2.6 and 3.2 start, with an unresolved server in maintenance.
 const RESOLVED_WAYS: [InitialAddress; 3] = [InitialAddress::Last, InitialAddress::Libc, InitialAddress::None];
 
 /// Resolves the names of `source` lines, once, as those of servers.

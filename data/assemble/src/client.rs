@@ -1,4 +1,4 @@
-//! Requests of the process itself: from what the global section says to who sends them.
+//! The HTTP client of the process itself, from its settings in the global section.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::milliseconds;
 use super::names::socket_address;
 use super::{BuildError, Resolver};
 
-/// What is known of requests of the process before anything serves.
+/// The verified settings of the HTTP client, before the instance is built.
 pub struct ClientPlan {
     said: HttpClient,
     /// How OCSP responses are renewed.
     pub updates: OcspUpdates,
     /// `ocsp-update.httpproxy`.
     pub proxy: Option<SocketAddr>,
-    /// The section of name servers; none where names are not resolved.
+    /// The section of name servers, if names are resolved.
     section: Option<Box<str>>,
     buffer_size: usize,
 }
 
 impl ClientPlan {
-    /// What a configuration says.
+    /// The settings of a configuration.
     ///
     /// # Errors
-    /// Names that nobody knows, delays that exclude each other.
+    /// Names that do not resolve, delays that exclude each other.
     pub fn new(config: &Config, resolver: &dyn Resolver) -> Result<Self, Vec<BuildError>> {
         let mut errors = Vec::new();
         let (said, updates) = (config.global.client.clone(), config.global.ocsp_updates.clone());
@@ -66,7 +66,7 @@ impl ClientPlan {
         if errors.is_empty() { Ok(plan) } else { Err(errors) }
     }
 
-    /// Who sends requests.
+    /// The client for these settings.
     pub fn client(&self, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Client {
         let prefers_ipv4 = self.said.prefers_ipv4;
         Client::new(Settings {
@@ -80,10 +80,10 @@ impl ClientPlan {
     }
 }
 
-/// What is wrong with what a configuration says of the client.
+/// Finds faults in a configuration's settings of the client.
 pub(super) fn verify(config: &Config, resolver: &dyn Resolver, errors: &mut Vec<BuildError>) {
     errors.extend(ClientPlan::new(config, resolver).err().into_iter().flatten());
 }
 
-/// How long an answer may take, in milliseconds: the language has no word for it.
+/// The response timeout in milliseconds. The configuration language cannot change it.
 const ANSWER_MS: u64 = 10_000;

@@ -25,7 +25,7 @@ pub struct Events {
     pub farms: Vec<Arc<LogFarm>>,
     /// The rings of `log` lines with a server that needs connections, or their errors.
     implicit: Vec<(LogAddress, Result<String, String>)>,
-    /// The rings whose sections have no format.
+    /// The rings with sections that do not set a format.
     unformatted: Vec<Arc<str>>,
     /// The files of rings that do not have their paths yet.
     files: RingFiles,

@@ -26,7 +26,7 @@ pub(super) fn add(
     errors: &mut Vec<BuildError>,
 ) {
     for proxy in config.proxies.iter().filter(|proxy| proxy.mode() == Mode::Log) {
-        // A disabled backend has no servers: its lines are dropped.
+        // The servers of a disabled backend do not count: its lines are dropped.
         let servers = if proxy.settings.disabled { &[][..] } else { &proxy.servers };
         let mut transports = Vec::with_capacity(servers.len());
         for server in servers {
@@ -92,7 +92,7 @@ fn policy(settings: &weir_model::Settings) -> Policy {
         (Some(LogBalance::Hash), BalanceArgument::LogMessage(converters)) => {
             Policy::Hash(Arc::clone(converters), settings.hash_type)
         }
-        // There is no load to compare, so one draw is enough (manual, "balance").
+        // Servers of logs do not have a load to compare, so one draw is enough (manual, "balance").
         _ => Policy::Random,
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn either_word_has_payload_copied() {
+    fn either_keyword_makes_payload_copied() {
         for (keyword, argument, copies) in [
             ("tune.h2.zero-copy-fwd-send", "off", true),
             ("tune.h2.zero-copy-fwd-send", "on", false),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_it_is_what_the_manual_says() {
+    fn applies_defaults_of_the_manual() {
         let limits = of(&[]);
         assert_eq!((limits.concurrent_streams, limits.max_payload), (100, 16_384));
         assert_eq!(limits.connection_window, 1_638_400);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(of(&larger).max_payload, 20_000, "less than a buffer");
     }
 
-    /// What is made of both sides with these lines, as text.
+    /// The limits and pace of both sides with these lines, as text.
     fn made(lines: &[(&'static str, &str)]) -> String {
         let global = global(lines);
         let sides = [&global.http2.clients, &global.http2.servers];
@@ -143,7 +143,7 @@ mod tests {
 
     /// The manual's sentences: a value, or that of another word.
     #[test]
-    fn defaults_are_what_the_manual_tells() {
+    fn defaults_match_the_manual() {
         use weir_config::vocabulary::{DefaultValue, WordPlace, words};
         use weir_stream::actions::ACTIONS;
         let mut looked_at = 0;

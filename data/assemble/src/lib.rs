@@ -85,13 +85,13 @@ pub struct Options<'o> {
     pub resolver: &'o dyn Resolver,
     /// The servers' states in a former process.
     pub states: &'o SavedStates,
-    /// `-dr`: servers whose names are unknown start in maintenance.
+    /// `-dr`: servers with unresolved names start in maintenance.
     pub ignore_unknown_names: bool,
     /// Facts about the process.
     pub identity: Identity,
     /// Called with warnings.
     pub warn: &'o dyn Fn(Warning),
-    /// Called with what is worth knowing and may be meant.
+    /// Called with notices: facts that may be intended.
     pub notice: &'o dyn Fn(String),
 }
 
@@ -100,7 +100,7 @@ pub struct Options<'o> {
 pub struct BuildError {
     /// The position of the fault in the configuration.
     pub at: weir_model::Location,
-    /// What is wrong.
+    /// The message for the operator.
     pub message: String,
 }
 
@@ -415,7 +415,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What log lines are tagged with unless `log-tag` says otherwise: what log processors of this language look for.
+/// The default of `log-tag`: log processors for HAProxy look for it.
 pub const DEFAULT_TAG: &str = "haproxy";
 
 #[cfg(test)]

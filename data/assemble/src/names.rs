@@ -6,7 +6,7 @@ use weir_model::{Family, Host};
 
 /// Turns names into addresses.
 pub trait Resolver {
-    /// Every address of a name, the preferred one first; empty when there is none.
+    /// All addresses of a name, the preferred one first; may be empty.
     fn addresses(&self, name: &str) -> Vec<IpAddr>;
 }
 
@@ -27,7 +27,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// A name that has no address, or none of the wanted family.
+/// A name without an address of the wanted family.
 #[derive(Debug)]
 pub struct NameError(pub Box<str>);
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_family_is_looked_at_when_told_so() {
+    fn ipv4_only_ignores_ipv6_addresses() {
         let of = |ipv4_only, name| SystemResolver { ipv4_only }.addresses(name);
         assert_eq!(of(false, "::1"), [IpAddr::V6(1.into())]);
         assert!(of(true, "::1").is_empty());
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_family_decides_among_several_addresses() {
+    fn prefers_the_first_address_of_the_wanted_family() {
         check("both", Family::Any, Some("127.0.0.1:80"));
         check("both", Family::V6, Some("[::1]:80"));
         check("neither", Family::Any, None);

@@ -8,7 +8,7 @@ use weir_stream::actions::ACTIONS;
 use weir_syntax::{ConditionContext, Environment, SourceMap};
 use weir_vocabulary::fetch::FETCHES;
 
-/// A configuration that was read, and what its expressions use.
+/// A parsed configuration, with the registry and the pattern sets of its expressions.
 pub struct Parsed {
     /// The configuration, its environment and its diagnostics.
     pub outcome: Outcome,

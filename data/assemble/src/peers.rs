@@ -158,7 +158,7 @@ pub fn peers(config: &Config, resolver: &dyn Resolver) -> Result<PeersPlan, Vec<
                     let message = format!("'peer {}' : invalid address: '{}'", peer.name, unknown.0);
                     errors.push(BuildError { at: peer.at.clone(), message });
                 }
-                // Only the local peer may have no address.
+                // Only the local peer may lack an address.
                 None => {}
             }
         }
@@ -191,7 +191,7 @@ fn tables(config: &Config, section: &weir_model::Peers) -> Vec<PlannedTable> {
     let own = all.filter(|(_, table)| table.peers.as_deref() == Some(&*section.name));
     own.map(|(position, table)| {
         let whole = &table.declaration.name;
-        // A section's own tables have no proxy's name (manual, 11.2, "table").
+        // The names of a section's own tables do not include a proxy's (manual, 11.2, "table").
         let name = match whole.strip_prefix(&*section.name).filter(|rest| rest.starts_with('/')) {
             Some(rest) => rest.into(),
             None => whole.clone(),
@@ -247,8 +247,8 @@ fn own_address(address: &ListenAddress, resolver: &dyn Resolver) -> Option<Addre
 }
 
 impl PeersPlan {
-    /// Makes the sections live. `has_predecessor` says whether there may be a former process to learn from; `report` is called with what
-    /// operators should know.
+    /// Makes the sections live. `has_predecessor`: a former process may exist to learn from. `report` is called with
+    /// messages for operators.
     pub fn publish(
         self,
         instance: &Instance,
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_is_disabled_shares_nothing() {
+    fn a_disabled_section_shares_no_tables() {
         let config = config(
             "global\n localpeer A\npeers p\n disabled\n peer A 127.0.0.1:1\n peer B 127.0.0.1:2\n table t type ip size 1\n",
         );
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_finds_the_next_one_where_it_listens() {
+    fn the_old_process_reaches_the_new_one_at_the_local_peer() {
         let found = |text: &str| {
             let config =
                 config(&format!("global\n localpeer A\npeers p\n peer A {text}\n peer B 127.0.0.1:2\n"));

@@ -36,7 +36,7 @@ pub fn name_servers(config: &Config, resolver: &dyn Resolver) -> Result<NameServ
     let mut errors = Vec::new();
     let mut plan = |section: &weir_model::Resolvers, server: &weir_model::NameServer| {
         let mut settings = Arc::clone(&server.settings);
-        // Most lines have no words: their default settings are shared.
+        // Most lines lack options: they share the default settings.
         if settings.socks4.is_some() || settings.source.is_some() {
             let resolved = backends::resolve_server(Arc::make_mut(&mut settings), resolver);
             if let Err(message) = resolved {
@@ -164,7 +164,7 @@ struct LiveQuestion {
 
 impl Names for LiveNames {
     fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> Asked {
-        // An invalid name has no address.
+        // An invalid name cannot resolve.
         let Ok(name) = Name::parse(name) else { return Asked::Known(None) };
         match self.0.ask(section, name, prefers_ipv4) {
             Reply::Known(address) => Asked::Known(address),

@@ -99,7 +99,7 @@ fn apply_traces(config: &Config, sinks: &Sinks, errors: &mut Vec<BuildError>) {
         let words: Vec<&str> = line.words.iter().map(|word| &**word).collect();
         let message = match traces::all(sinks).command(&words) {
             Ok(None) => continue,
-            // A line that asks for a list has no effect.
+            // A line that would only list sources or events is an error.
             Ok(Some(_)) => "'trace' expects a source and what to do with it".to_owned(),
             Err(message) => message,
         };
@@ -152,8 +152,8 @@ fn add(
     Ok(())
 }
 
-/// The initial address of a ring's server: `init-addr` says how its name is resolved, and may allow a start without an
-/// address. There is no former state.
+/// The initial address of a ring's server: `init-addr` selects the methods to resolve its name, and may allow a start
+/// without an address. Saved states do not contain such servers.
 fn first_address(
     section: &weir_model::Ring,
     server: &weir_model::RingServer,

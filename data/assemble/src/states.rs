@@ -13,12 +13,12 @@ use weir_dns::Name;
 use weir_model::{Config, Global, Host, ServerStates};
 use weir_syntax::Files;
 
-/// What the files of a configuration say.
+/// The saved states of all files of a configuration.
 #[derive(Debug, Default)]
 pub struct SavedStates {
     /// By the names of backend and server.
     servers: HashMap<(Box<str>, Box<str>), SavedState>,
-    /// What there is nothing of yet: no fault where a process starts for the first time.
+    /// Missing or empty files: normal when a process starts for the first time.
     notices: Vec<String>,
     warnings: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl SavedStates {
                     states.take(&text, proxy);
                 }
             }
-            // The configuration was warned of.
+            // The parser has warned about the missing path.
             _ => {}
         }
         for proxy in config.proxies.iter().filter(wants(ServerStates::Local)) {
@@ -49,13 +49,13 @@ impl SavedStates {
         states
     }
 
-    /// Says which files are missing or empty, and what is wrong with the others.
+    /// Reports missing or empty files as notices, and other faults as warnings.
     pub fn tell(&self, announce: impl Fn(String), warn: impl Fn(String)) {
         self.notices.iter().for_each(|text| announce(with_origin(text)));
         self.warnings.iter().for_each(|text| warn(with_origin(text)));
     }
 
-    /// What is wrong with the files.
+    /// The faults of the files.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.warnings.iter().map(String::as_str)
     }
@@ -116,7 +116,7 @@ impl SavedStates {
         news
     }
 
-    /// The lines of a file; empty when there is none to use.
+    /// The lines of a file; empty if it cannot be used.
     fn load(&mut self, files: &dyn Files, path: &str, whose: &str, what: &str) -> StateFile {
         match files.read(path, MAX_STATES) {
             Err(error) => {
@@ -353,7 +353,7 @@ fn saved_port(text: &str) -> Option<ServerPort> {
     }
 }
 
-/// Stands for an empty text.
+/// Represents an empty text.
 const NOTHING: &str = "-";
 /// The only supported version.
 const VERSION: &str = "1";
@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_that_is_no_state_spoils_its_file() {
+    fn an_invalid_line_invalidates_its_file() {
         let good = "3 be 1 a 10.0.0.1 2 0 5 10 100 1 0 2 0 0 0 0 - 81 - 0 0 - - 0";
         assert_eq!(lines(&format!("1\n# be_id\n\n{good}\nx\n")), Err(4));
         let found = lines(&format!("1\n# be_id\n\n{good}\n")).unwrap();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_were_given_come_back_r165() {
+    fn restores_names_set_at_run_time_r165() {
         let given = |line: &str, admin: &str, name: &str, service: &str| {
             let line_of_file =
                 format!("3 be 1 s 192.0.2.1 2 {admin} 1 1 0 1 0 2 0 0 0 0 {name} 81 {service} 0 0 - - 0");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_mappings_come_back() {
+    fn restores_ports_and_port_mappings() {
         let port = |line: &str, saved: &str| {
             let line_of_file = format!("3 be 1 s 192.0.2.1 2 0 1 1 0 1 0 2 0 0 0 0 - {saved} - 0 0 - - 0");
             let fields: Vec<Box<str>> = line_of_file.split(' ').map(Box::from).collect();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named() {
+    fn names_the_first_invalid_field_and_its_value() {
         let check = |line: &str, expected: &str| {
             let fields: Vec<Box<str>> = line.split(' ').map(Box::from).collect();
             let (name, value) = SavedState::of(&fields).unwrap_err();

@@ -54,7 +54,7 @@ fn first_server_is_unresolved(instance: &Instance) -> bool {
 }
 
 #[test]
-fn ways_to_a_first_address_are_tried_in_their_order() {
+fn tries_methods_of_init_addr_in_order() {
     let known = |instance: &Instance| first_server_is(instance, "192.0.2.1:80");
     let given = |instance: &Instance| first_server_is(instance, "192.0.2.9:80");
     check(" server s known.test:80", false, Ok(known));
@@ -66,7 +66,7 @@ fn ways_to_a_first_address_are_tried_in_their_order() {
     check(" server s other.test:80 init-addr last,libc,none", false, Ok(first_server_waits));
     check(" default-server init-addr 192.0.2.9\n server s other.test:80", false, Ok(given));
     check(" default-server init-addr none\n server s known.test:80 init-addr libc", false, Ok(known));
-    // Name servers are asked later.
+    // Name servers resolve it later.
     let resolved =
         |host: &str| format!(" server s {host}:80 resolvers dns\nresolvers dns\n nameserver n 127.0.0.1:53");
     check(&resolved("known.test"), false, Ok(known));
@@ -76,7 +76,7 @@ fn ways_to_a_first_address_are_tried_in_their_order() {
 }
 
 #[test]
-fn a_server_that_no_way_leads_to_stops_the_start() {
+fn a_server_that_does_not_resolve_prevents_the_start() {
     let unknown = "'server be/s' : could not resolve address 'other.test'.";
     check(" server s other.test:80", false, Err(unknown));
     check(" server s other.test:80 init-addr libc", false, Err(unknown));
@@ -88,7 +88,7 @@ fn a_server_that_no_way_leads_to_stops_the_start() {
 }
 
 #[test]
-fn names_of_sources_are_resolved_at_the_start() {
+fn resolves_names_of_sources_at_the_start() {
     check(
         " source known.test:1000-2000\n server s 192.0.2.3:80",
         false,
@@ -125,7 +125,7 @@ fn names_of_sources_are_resolved_at_the_start() {
 }
 
 #[test]
-fn names_of_socks_proxies_are_resolved_at_the_start() {
+fn resolves_names_of_socks_proxies_at_the_start() {
     let known = |instance: &Instance| {
         let proxy = instance.proxies[0].config.servers[0].settings.socks4.as_deref();
         proxy.is_some_and(|proxy| proxy.host == Host::Ip([192, 0, 2, 1].into()) && proxy.port == 1080)
@@ -149,7 +149,7 @@ fn is_known(source: &weir_model::Source) -> bool {
 }
 
 #[test]
-fn a_check_finds_names_that_nobody_knows() {
+fn verify_finds_unknown_names() {
     let text = "global\n user nobody-has-this-name\n stats socket /x user nobody-has-this-name\n\
         defaults\n timeout connect 1s\n timeout server 1s\n timeout client 1s\n\
         frontend f\n bind known.test:1\n bind other.test:1\n log other.test local0\n default_backend be\n\
@@ -178,9 +178,9 @@ fn a_check_finds_names_that_nobody_knows() {
     assert_eq!(super::verify(&config, &SavedStates::default(), &OneName, false).faults, expected);
 }
 
-/// HAProxy 3.2 tells of such a server in a notice, with `-c` and when it starts.
+/// HAProxy 3.2 prints a notice about such a server, with `-c` and when it starts.
 #[test]
-fn servers_that_start_without_an_address_are_told() {
+fn servers_that_start_without_an_address_cause_a_notice() {
     let notices = |server: &str| {
         let text = format!(
             "defaults\n timeout connect 1s\n timeout server 1s\nresolvers r\n nameserver a 192.0.2.1:53\nbackend be\n server {server}\n"
@@ -192,7 +192,7 @@ fn servers_that_start_without_an_address_are_told() {
     };
     let told = "[t.cfg:7] : 'server be/s' : could not resolve address 'other.test', disabling server.";
     assert_eq!(notices("s other.test:80 init-addr last,libc,none"), [told]);
-    // Nobody was asked, or there is an address.
+    // The name was not looked up, or there is an address.
     for quiet in [
         "s other.test:80 init-addr none",
         "s other.test:80 init-addr none,libc",
@@ -225,7 +225,7 @@ fn targets_of(text: &str) -> Result<Vec<String>, Vec<String>> {
 }
 
 #[test]
-fn messages_of_others_keep_their_format_where_nobody_says_one() {
+fn relayed_messages_keep_their_format_unless_a_line_or_ring_sets_one() {
     let text = "global\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 format raw local0\nring said\n format rfc5424\nring silent\n\
         log-forward f\n bind :1514\n log global\n log ring@said local0\n log ring@silent local0\n log ring@silent format iso local0\n \
         log tcp@127.0.0.1:1 local0\n log tcp@127.0.0.1:1 format short local0\n log tcp@127.0.0.1:2 local0\n";
@@ -243,7 +243,7 @@ fn messages_of_others_keep_their_format_where_nobody_says_one() {
 }
 
 #[test]
-fn lines_that_sample_count_by_themselves() {
+fn each_sampled_line_has_its_own_counter() {
     let text = "log-forward f\n bind :1514\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 local0\n log 127.0.0.1:1 sample 1:2 local0\n \
         log 127.0.0.1:1 sample 1:2 local0\n";
     let expected = ["socket kept 0", "socket kept 0", "socket kept 2", "socket kept 3"];
@@ -251,7 +251,7 @@ fn lines_that_sample_count_by_themselves() {
 }
 
 #[test]
-fn log_servers_that_nobody_knows_stop_the_start() {
+fn unresolved_log_servers_prevent_the_start() {
     let check = |target: &str, expected: &str| {
         let text = format!("log-forward f\n bind :1514\n log {target} local0\n");
         assert_eq!(targets_of(&text), Err(vec![expected.to_owned()]));
@@ -270,14 +270,14 @@ fn log_servers_that_nobody_knows_stop_the_start() {
 }
 
 #[test]
-fn log_servers_are_looked_up_at_the_start() {
+fn resolves_log_servers_at_the_start() {
     assert!(relays("log-forward f\n bind :1514\n log known.test local0\n", &OneName).is_ok());
 }
 
 /// The default of `fullconn` counts frontends with a fixed rule for the backend; a computed name does not count
 /// (manual, "fullconn").
 #[test]
-fn full_load_counts_the_frontends_that_are_known() {
+fn full_load_counts_only_known_frontends() {
     let text = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
                 frontend one\n bind 127.0.0.1:1\n maxconn 200\n use_backend %[path]\n default_backend a\n\
                 frontend two\n bind 127.0.0.1:2\n maxconn 95\n use_backend b if TRUE\n default_backend a\n\

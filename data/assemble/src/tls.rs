@@ -1,7 +1,7 @@
 //! Builds TLS listeners: reads files, looks up OpenSSL's names, and prepares handshakes.
 //!
-//! Parameters that rustls does not support are not an error as long as others are left: one warning per line lists those that
-//! have no effect. Required parameters that do not exist are an error with a suggestion.
+//! Parameters that rustls does not support are not an error as long as others are left: one warning per line lists the
+//! ignored ones. Required parameters that do not exist are an error with a suggestion.
 
 mod authorities;
 mod defaults;
@@ -59,9 +59,9 @@ pub struct TlsBuilder {
     /// Certificate lists by name: list files, and folders.
     lists: BTreeMap<Box<str>, Vec<ListedLine>>,
     sessions: Option<Arc<SessionCache>>,
-    /// Whose OCSP responses are renewed.
+    /// The certificates with OCSP responses to renew.
     renewals: Renewals,
-    /// What requests of the process itself need.
+    /// TLS settings of the process's own HTTP client.
     client: Option<Arc<LiveUpstream>>,
     /// `tune.ssl.cachesize`.
     cache_size: usize,
@@ -101,12 +101,12 @@ fn empty_source(tls: &BindTls) -> Option<&str> {
     })
 }
 
-/// Something that the operator should know of what was built.
+/// A remark for the operator about the built objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// What.
+    /// The message.
     pub text: String,
-    /// Whether the start goes on where warnings end it (`zero-warning`), and this is a notice.
+    /// Whether it is only a notice with `zero-warning`, and does not prevent the start.
     pub is_borne: bool,
 }
 
@@ -220,12 +220,12 @@ impl TlsBuilder {
         builder
     }
 
-    /// Whether somebody speaks TLS, by what was made so far.
+    /// Whether any listener or server built so far uses TLS.
     pub fn speaks(&self) -> bool {
         self.speaks
     }
 
-    /// What the global section says of TLS and never has an effect is warned of once somebody speaks it.
+    /// Notes that something uses TLS. The first time, warns about options of the global section without effect.
     fn note_speaker(&mut self) {
         weir_tls::set_capture(self.captured);
         if std::mem::replace(&mut self.speaks, true) {
@@ -241,8 +241,8 @@ impl TlsBuilder {
         self.errors.push(BuildError { at: at.clone(), message: message.into() });
     }
 
-    /// The listener for a `bind` line with `ssl`; none without, or with a fault, which is recorded. With
-    /// `http`, clients may choose among the versions of HTTP if the line has no `alpn`.
+    /// The listener for a `bind` line with `ssl`; `None` without, or after a fault, which is recorded. With `http`,
+    /// ALPN offers the versions of HTTP unless the line has `alpn`.
     pub fn listener(&mut self, frontend: &str, bind: &Bind, http: bool) -> Option<Arc<LiveListener>> {
         self.authorities.forget_used();
         self.defaults.enter(&bind.at, &mut self.loader);
@@ -328,7 +328,8 @@ impl TlsBuilder {
         self.refuse(&bind.at, text);
     }
 
-    /// Who makes certificates for names that nobody has, if somebody does; the outer none when that cannot be, which is noted.
+    /// The generator of certificates for unknown names, with `generate-certificates`; the outer `None` after a fault,
+    /// which is recorded.
     fn forger(&mut self, bind: &Bind, tls: &BindTls) -> Option<Option<Arc<Forger>>> {
         if !tls.generates {
             return Some(None);
@@ -444,7 +445,7 @@ impl TlsBuilder {
     ) -> Result<Vec<Entry>, Option<String>> {
         let parsed = self.parse_line(list, line, inherited)?;
         let subject = format!("'bind {}'", bind.spelling);
-        // A folder has no lines: what is wrong with its certificates is told with the line that names it.
+        // A folder does not have lines: faults of its certificates are reported at the line that names it.
         let at = match line.is_path {
             true => bind.at.clone(),
             false => Location::new(list.into(), line.number as u32),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_stands_for_lines() {
+    fn options_of_the_command_line_equal_lines() {
         let check = |wanted: &str, expected: &[&str]| {
             let lines = of_command_line(wanted);
             let lines: Vec<_> = lines.iter().map(|line| line.words.join(" ")).collect();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traces_section_speaks_the_commands() {
+    fn a_traces_section_accepts_the_trace_commands() {
         let with = |line: &str| {
             format!(
                 "listen l\n bind 127.0.0.1:1\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n server s 127.0.0.1:2\ntraces\n trace {line}\n"

@@ -6,16 +6,16 @@ use weir_sys::users;
 use super::subjects::unknown_account;
 use super::{BuildError, Resolver, SavedStates, backends, names, rings};
 
-/// What is known of the names in a configuration.
+/// The results of looking up the names in a configuration.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// What prevents the start.
+    /// The faults that prevent the start.
     pub faults: Vec<String>,
     /// The servers that start without an address, since `init-addr` allows it.
     pub notices: Vec<String>,
 }
 
-/// Every name that nobody knows, in the order of the configuration. Nothing is opened or changed.
+/// Looks up all names: accounts and hosts, in the order of the configuration. Opens and changes nothing.
 pub fn verify(
     config: &Config,
     states: &SavedStates,

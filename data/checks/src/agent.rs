@@ -96,7 +96,7 @@ pub(crate) struct Answer {
     pub(crate) maximum_connections: Option<Result<u32, &'static str>>,
     /// `ready`, `drain`, `maint`.
     pub(crate) state: Option<RequestedState>,
-    /// `up`, `down`, `fail`, `stopped`: the word as it was written.
+    /// `up`, `down`, `fail`, `stopped`, in the agent's spelling.
     pub(crate) health: Option<String>,
     /// The text after `#`.
     pub(crate) description: String,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_words_in_any_order() {
+    fn accepts_words_in_any_order() {
         let none = Answer::default;
         check("", none());
         check(
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_unknown_words_and_invalid_weights() {
         assert_eq!(parse(b"down up garbage more").unknown.as_deref(), Some("garbage"));
         assert_eq!(parse(b"fail#broken").unknown.as_deref(), Some("fail#broken"));
         let absolute = "Absolute weight can only be between 0 and 256 inclusive.";
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_somewhere() {
+    fn an_answer_ends_with_its_line() {
         assert_eq!(line(b"up"), Line::Incomplete);
         assert_eq!(line(b"up\r\nmore"), Line::Complete(b"up"));
         assert_eq!(line(b"up\nmo\0re"), Line::Complete(b"up"));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_word_is_not_repeated_as_a_whole() {
+    fn truncates_long_unknown_words() {
         let long = "\u{20ac}".repeat(1_000);
         for line in [long.clone(), format!("down # {long}")] {
             let detail = parse(line.as_bytes()).finding(&[]).detail;

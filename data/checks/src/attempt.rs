@@ -27,48 +27,48 @@ pub(crate) struct Attempt<'a> {
     /// Microseconds of the clock.
     began_us: u64,
     interval_ms: u64,
-    /// When what goes on must be over.
+    /// The deadline of the current step.
     due: Cell<Tick>,
 }
 
-/// A connection that a check asks for.
+/// The connection that a check needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionRequest<'w> {
-    /// What a rule says of it.
+    /// The options of the rule.
     pub(crate) said: &'w CheckConnect,
-    /// The port that the rule says.
+    /// The port of the rule.
     pub(crate) port: Option<u16>,
-    /// The name of what will be asked for: TLS asks for it if nothing else is said.
+    /// The host of the requests to come: the SNI, unless the settings name one.
     pub(crate) host: Option<&'w [u8]>,
-    /// HTTP is spoken over it, in one of two versions.
+    /// It will carry HTTP/1 or HTTP/2.
     pub(crate) is_http: bool,
     /// The check speaks first.
     pub(crate) speaks_first: bool,
 }
 
 impl<'w> ConnectionRequest<'w> {
-    /// One of which nothing is said, to a server that speaks first.
+    /// A connection with only these options, to a server that speaks first.
     pub(crate) fn usual(said: &'w CheckConnect) -> Self {
         ConnectionRequest { said, port: None, host: None, is_http: false, speaks_first: false }
     }
 }
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Debug)]
 pub(crate) struct Established {
     pub(crate) connection: Connection,
-    /// It is one of HTTP/2.
+    /// The limits of HTTP/2, if it carries that.
     pub(crate) http2: Option<Http2Bounds>,
-    /// What its socket is good for when it ends.
+    /// Whether its socket can be reused afterwards.
     pub(crate) socket: Socket,
 }
 
-/// Whether the socket of a connection may be used for another one thereafter: the family of those that are kept.
+/// Whether the socket of a connection can be reused for another one: its address family if so.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Socket(Option<AddressFamily>);
 
 impl Socket {
-    /// The connection is over.
+    /// Ends the connection, and keeps its socket if that can be reused.
     pub(crate) fn end(self, connection: Connection) {
         if let Some(family) = self.0 {
             weir_net::keep(connection, family);
@@ -90,15 +90,15 @@ impl<'a> Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Connects as the plan says, and a rule, within the time that the manual gives ("timeout check").
+    /// Connects by the settings of the plan and the rule, within the time limit of the manual ("timeout check").
     pub(crate) async fn connect(&self, wanted: ConnectionRequest<'_>) -> Result<Established, Finding> {
         let dial = self.dial(wanted.said, wanted.port);
         let deadline = self.connect_deadline();
         let mut plan = self.connect_plan(&dial)?;
         let speaks_first = wanted.speaks_first || dial.greets != Greets::No || dial.tls.is_some();
-        // Who waits for the peer's first word has it know at once that the connection stands.
+        // If the server speaks first, acknowledge at once: it waits for the end of the handshake.
         plan.options.delays_acknowledgement &= speaks_first;
-        // What the server's traffic may have thereafter is made like its connections, and not shut by a reset.
+        // A connection that traffic may take over is opened like those of traffic, and not closed by a reset.
         let family = plan.kept_family().filter(|_| dial.tls.is_none() && self.plan.reuse.is_none());
         let begun = if family.is_some() { plan.begin_kept() } else { plan.begin_now() };
         let mut connection = stand(begun.map_err(not_begun)?, deadline).await?;
@@ -159,18 +159,18 @@ impl Attempt<'_> {
         self.check.record().redirection.is_some()
     }
 
-    /// Whether this process looked much later than it meant to: it was stopped, its machine was, or others had the processor. What it
-    /// then finds is not the server's doing.
+    /// Whether this process woke much later than planned: the process or its machine was suspended, or others had the
+    /// processor. The server is then not at fault.
     pub(crate) fn is_late(&self) -> bool {
         now().since(self.due.get()) > MOST_LATE_MS
     }
 
-    /// What goes on must be over by then.
+    /// Sets the deadline of the current step.
     pub(crate) fn expect_by(&self, due: Tick) {
         self.due.set(due);
     }
 
-    /// When a connection that begins now must stand.
+    /// The connect deadline of a connection that begins now.
     pub(crate) fn connect_deadline(&self) -> Tick {
         let due = match (self.plan.timings.check_ms, self.plan.timings.connect_ms) {
             (Some(_), Some(connect_ms)) => deadline(now_us(), connect_ms.min(self.interval_ms)),
@@ -190,7 +190,7 @@ impl Attempt<'_> {
         due
     }
 
-    /// How a rule connects: as the plan says, unless the rule says otherwise.
+    /// The connection settings of a rule: its own, else those of the plan.
     fn dial(&self, said: &CheckConnect, port: Option<u16>) -> Cow<'_, Dial> {
         let usual = &*self.plan.dial;
         let is_usual = !said.is_written
@@ -292,8 +292,9 @@ fn no_connection(fault: Fault) -> Finding {
     Finding { detail: fault.to_string().into(), is_refused, inconclusive: is_ours, ..Finding::new(status) }
 }
 
-/// The finding of the connection that a check makes without a rule; with `tcp-check` it says so. Without, the name of the
-/// system's error stands before a refusal, as in 3.5; the packaged suite expects the short text in steps of `tcp-check`.
+/// The finding of the connection that a check makes without a rule; with `tcp-check` its text names that step. Without,
+/// the system's error name precedes a refusal, as in 3.5; the packaged suite expects the short text in steps of
+/// `tcp-check`.
 pub(crate) fn at_first(finding: Finding, is_tcp_check: bool) -> Finding {
     if !is_tcp_check && finding.is_refused {
         let detail = format!("ECONNREFUSED returned by OS ({})", finding.detail);
@@ -327,7 +328,7 @@ mod tests {
 
     /// A check that may take a millisecond has it, whenever within a tick it begins.
     #[test]
-    fn a_time_that_is_given_passes() {
+    fn a_timeout_lasts_at_least_its_full_length() {
         let shortest = weir_sched::run(async {
             // A worker with nothing else to do would sleep for a millisecond in any case.
             static OTHER: weir_sched::Kind = weir_sched::Kind::new("other work");

@@ -23,11 +23,11 @@ pub(crate) struct CheckContext<'c> {
     pub(crate) view: &'c dyn ProcessView,
     pub(crate) backend: &'c Backend,
     pub(crate) server: &'c Arc<Server>,
-    /// Variables of the scopes `check` and `sess`: a check has no other session.
+    /// Variables of the scopes `check` and `sess`: the check is its own session.
     variables: VariableStore,
     /// `unique-id`, once it was used.
     unique_id: Option<Vec<u8>>,
-    /// What the check speaks over.
+    /// The connection of the check, or a stream of it.
     pub(crate) connector: StreamConnector,
     /// How many requests its connection served before the check.
     pub(crate) earlier_requests: u32,

@@ -3,7 +3,7 @@
 //! ```text
 //!   connects ──► sends ──► expects: receives until the rule is met, or cannot be met ──► the next rule
 //!      │           │          │
-//!      └───────────┴──────────┴──► a Finding: what failed, at which step
+//!      └───────────┴──────────┴──► a Finding: the failure and its step
 //! ```
 //!
 //! Received bytes are kept until the next send, so that several rules may examine them.
@@ -36,11 +36,11 @@ pub(crate) struct Conversation<'c> {
     attempt: &'c Attempt<'c>,
     script: &'c Script,
     context: CheckContext<'c>,
-    /// The connection of HTTP/2 that the context's connector is a stream of.
+    /// The HTTP/2 connection, if the context's connector is a stream.
     http2: Option<Http2Connection>,
-    /// What the connection's socket is good for when it ends.
+    /// Whether the connection's socket can be reused afterwards.
     socket: Socket,
-    /// When what goes on must be over.
+    /// The deadline of the current step.
     deadline: Tick,
     /// The method of the last request.
     method: Method,
@@ -112,7 +112,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    /// What is connected, if anything, is of no use any more.
+    /// Ends the current connection, if any.
     fn end_connection(&mut self) {
         let socket = std::mem::take(&mut self.socket);
         if let Some(connection) = self.context.connector.take_connection() {
@@ -138,10 +138,10 @@ impl<'c> Conversation<'c> {
                 }
                 CheckAction::Expect(expect) => {
                     let found = self.expect(rule, expect).await?;
-                    // If a later answer has no detail, that of an earlier one is kept.
+                    // A later answer without a detail keeps that of an earlier one.
                     let keeps = found.detail.is_empty() && matches!(expect.what, Expected::Own(_));
                     greeting = if keeps { greeting } else { found.detail.clone() };
-                    // HAProxy tells the version of a MySQL server, and LDAP's success, in its logs and not in its statistics.
+                    // HAProxy shows a MySQL server's version and the success of LDAP in logs, but not in statistics.
                     let detail_is_for_logs = matches!(
                         expect.what,
                         Expected::Own(
@@ -205,7 +205,7 @@ impl<'c> Conversation<'c> {
         Finding { detail: detail.into(), ..finding }
     }
 
-    /// Connects as the server's settings say, or takes an idle connection of its traffic.
+    /// Connects by the server's settings, or takes an idle connection of its traffic.
     async fn begin(&mut self, takes_idle: bool) -> Result<(), Finding> {
         if takes_idle && let Some((lent, connector)) = Lent::take(self.attempt) {
             self.forget();
@@ -326,7 +326,7 @@ impl<'c> Conversation<'c> {
         })
     }
 
-    /// Waits until a rule is met, or cannot be met any more.
+    /// Waits until a rule matches, or cannot match any more.
     async fn expect(&mut self, rule: &CheckRule, said: &Expect) -> Result<Finding, Finding> {
         loop {
             let is_there = match self.script.style {
@@ -359,7 +359,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    /// Examines what was received; none if more has to come.
+    /// Examines the received bytes; `None` if the rule needs more.
     fn conclude(&mut self, rule: &CheckRule, said: &Expect) -> Option<Result<Finding, Finding>> {
         // Only a server that is up can be taken out by it (manual, "http-check disable-on-404").
         let is_down = self.attempt.server.operational_state(now().as_ms()) == OperationalState::Stopped;
@@ -426,7 +426,7 @@ impl<'c> Conversation<'c> {
             return "HTTP content check could not find a response body".to_owned();
         }
         match (self.script.style, said.inverted) {
-            // `option ssl-hello-chk`: the status says it all.
+            // `option ssl-hello-chk`: the status is enough.
             (Style::Own, _) => String::new(),
             (Style::Http, true) => "HTTP check matched unwanted content".to_owned(),
             (Style::Http, false) => "HTTP content check did not match".to_owned(),
@@ -437,7 +437,7 @@ impl<'c> Conversation<'c> {
         }
     }
 
-    /// Whether there is a response, and it has no body.
+    /// Whether the response is complete and its body empty.
     fn has_no_body(&self) -> bool {
         self.script.style == Style::Http && self.complete && self.context.payload().is_empty()
     }
@@ -457,7 +457,7 @@ impl<'c> Conversation<'c> {
         self.at_step(Finding::new(status), rule, &expected::rule_in_words(&said.what))
     }
 
-    /// A server that closes without a byte gives the status of errors, as the rule says (manual, "error-status").
+    /// A server that closes without sending gets the error status of the rule (manual, "error-status").
     fn empty(&self, rule: &CheckRule) -> Finding {
         let said = match &rule.action {
             CheckAction::Expect(said) => Some(said),
@@ -472,7 +472,7 @@ impl<'c> Conversation<'c> {
         Finding { detail: detail.into(), ..Finding::new(status) }
     }
 
-    /// Whether there are bytes, or will be none.
+    /// Whether bytes are available, or will never be.
     fn has_bytes(&self) -> bool {
         !self.context.payload().is_empty() || self.complete
     }
@@ -524,7 +524,7 @@ impl<'c> Conversation<'c> {
                     self.has_answer = true;
                     return Ok(());
                 }
-                // What does not fit the buffer is not examined (manual, "tune.bufsize").
+                // Bytes beyond the buffer are not examined (manual, "tune.bufsize").
                 Received::End | Received::Full if !self.complete => {
                     self.complete = true;
                     return Ok(());
@@ -555,7 +555,7 @@ enum Stop {
     Failed(Finding),
 }
 
-/// After this interim status the connection is no longer HTTP.
+/// The interim status that ends HTTP on the connection.
 const SWITCHING_PROTOCOLS: u16 = 101;
 /// How many fields a response may have.
 const MOST_FIELDS: u16 = 100;
@@ -570,7 +570,7 @@ fn is_silent(rule: &CheckRule) -> bool {
     )
 }
 
-/// What the operator wrote about a rule, after what is wrong with an answer.
+/// The operator's comment on a rule, appended to the fault.
 fn comment_of(rule: &CheckRule) -> String {
     rule.comment.as_ref().map_or_else(String::new, |text| format!(" comment: {text}"))
 }

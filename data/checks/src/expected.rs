@@ -1,4 +1,4 @@
-//! Whether the received data is what a rule expects. Nothing here waits: the caller asks again when more arrives.
+//! Matches received data with the expectation of a rule. Nothing here waits: the caller retries when more arrives.
 
 use weir_http::Head;
 use weir_model::{CheckText, Expect, Expected, HeaderMatch, TextMatch};
@@ -56,7 +56,7 @@ pub(crate) fn look(expect: &Expect, context: &mut CheckContext<'_>, complete: bo
         Expected::HexRegex(regex) => regex.is_match(&to_hex(context.payload())),
         Expected::Own(_) => false,
     };
-    // Without a minimum, what is missing may still arrive (manual, "min-recv").
+    // Without a minimum, the rest may still arrive (manual, "min-recv").
     if !found && !complete && expect.min_receive.is_none() {
         return Look::Later;
     }
@@ -76,7 +76,7 @@ pub(crate) fn in_words(what: &Expected) -> String {
         Expected::HexFormat(_) => "(log-format binary)".to_owned(),
         Expected::Regex(_) => "(regex)".to_owned(),
         Expected::HexRegex(_) => "(binary regex)".to_owned(),
-        // These follow "content" as they are.
+        // These are appended to "content" verbatim.
         Expected::Status(_) => "(status codes)".to_owned(),
         Expected::StatusRegex(_) => " (regex)".to_owned(),
         Expected::Header(_) => " (header pattern)".to_owned(),

@@ -11,7 +11,7 @@ use crate::form::RequestForm;
 /// Limits of checks' connections, the same as those of the server's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Http2Bounds {
-    /// Limits for what the server may send.
+    /// Limits for frames from the server.
     pub limits: weir_mux::Limits,
     /// How much is processed at a time.
     pub pace: Pace,
@@ -25,7 +25,7 @@ pub(crate) struct Http2Connection {
 }
 
 impl Http2Connection {
-    /// The current task owns the connection from now on.
+    /// Makes the current task the owner of the connection.
     pub(crate) fn new(connection: Connection, bounds: Http2Bounds) -> Self {
         let identity = Identity { proxy: "<check>".into(), ..Identity::default() };
         let multiplexer = Multiplexer::to_server(connection, bounds.limits, bounds.pace, identity);
@@ -38,7 +38,7 @@ impl Http2Connection {
         StreamConnector::from(self.connection.0.unopened())
     }
 
-    /// Receives and sends what is possible; true if new frames arrived.
+    /// Receives and sends without blocking; true if new frames arrived.
     pub(crate) async fn turn(&mut self, stream: &mut StreamConnector) -> bool {
         let multiplexer = &self.connection.0;
         while matches!(multiplexer.turn(), Turn::More | Turn::Late) {

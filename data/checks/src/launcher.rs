@@ -44,7 +44,7 @@ impl Launcher {
     /// Starts the thread. Call it before the process changes its root directory: the new one need not have `/dev/null`.
     ///
     /// # Errors
-    /// When the thread cannot be created, or there is no `/dev/null`.
+    /// When the thread cannot be created, or `/dev/null` does not exist.
     pub fn start(environment: Vec<Vec<u8>>) -> io::Result<Launcher> {
         let streams = NullDevice::open()?;
         let (jobs, received) = channel();
@@ -80,7 +80,7 @@ impl Launcher {
 /// The main loop of the thread.
 fn launch_all(jobs: &Receiver<Job>, streams: &NullDevice) {
     for job in jobs {
-        // Nobody waits for it any more.
+        // Its task has given up.
         if Arc::strong_count(&job.launch) == 1 {
             continue;
         }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_as_a_shell_finds_them() {
+    fn finds_programs_like_a_shell() {
         assert_eq!(run("true", "/nonexistent:/etc/passwd:/usr/bin:/bin"), Ok(Exit::Code(0)));
         assert_eq!(run("true", "/nonexistent"), Err(Errno::NOENT));
         assert_eq!(run("/bin/false", ""), Ok(Exit::Code(1)));

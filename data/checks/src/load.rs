@@ -20,7 +20,7 @@ pub struct CheckCounts {
     pub active: AtomicU32,
     /// Checks that run.
     pub running: AtomicU32,
-    /// Checks that came from other workers, since the process started.
+    /// Checks moved here from other workers since the process started.
     pub adopted: AtomicU64,
 }
 
@@ -84,12 +84,12 @@ thread_local! {
     static QUEUE: RefCell<ManuallyDrop<VecDeque<TaskKey>>> = const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
 }
 
-/// What a check does at once, without waiting.
+/// A step of a check that runs without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It connects, and may send.
     Begin,
-    /// It takes what was received.
+    /// It processes received bytes.
     GoOn,
 }
 
@@ -185,14 +185,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn less_than_half_attracts_r88() {
+    fn a_check_moves_to_a_worker_with_less_than_half_r88() {
         let decisions = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1), (3, 2), (u32::MAX, u32::MAX)]
             .map(|(own, other)| attracts(own, other));
         assert_eq!(decisions, [false, true, false, true, false, true, false, false]);
     }
 
     #[test]
-    fn the_other_worker_is_any_but_the_own() {
+    fn chooses_any_worker_but_its_own() {
         let load = CheckLoad::new(4, 0);
         load.workers[2].active.store(3, Relaxed);
         let mut places: Vec<_> = (0..3).filter_map(|random| load.better_place(2, random)).collect();
@@ -204,7 +204,7 @@ mod tests {
 
     /// However checks begin, after a few wake-ups the numbers of checks of any two workers differ by at most one (R90).
     #[test]
-    fn checks_drift_apart_r90() {
+    fn wake_ups_spread_checks_over_workers_r90() {
         for seed in 0..200_u64 {
             let workers = 8;
             let load = CheckLoad::new(workers, 0);

@@ -1,4 +1,4 @@
-//! The expectations of dialogues that options stand for: MySQL, LDAP, SMTP, SPOP.
+//! The expectations of the dialogues of options: MySQL, LDAP, SMTP, SPOP.
 //!
 //! Pure functions of the received bytes. Each returns its conclusion, or none as long as more bytes may come.
 
@@ -98,7 +98,7 @@ fn mysql_error(packet: &[u8]) -> Conclusion {
     Conclusion::refused(code, String::from_utf8_lossy(text))
 }
 
-/// The detail of an answer that is no LDAP, or nothing.
+/// The detail for an answer that is not LDAP, or empty.
 pub(crate) const NOT_LDAP: &str = "Not LDAPv3 protocol";
 
 /// A bind response with the result code 0 (RFC 4511, 4.2.2).
@@ -208,7 +208,7 @@ fn spop_hello(came: &[u8], complete: bool) -> Option<Conclusion> {
     match content.len().cmp(&length) {
         Ordering::Less if !complete => None,
         Ordering::Equal => Some(match spop_agent(&content[SPOP_HEADER - 4..]) {
-            // The words of 2.6, which scripts expect; 3.2 says nothing.
+            // The text of 2.6, which scripts expect; that of 3.2 is empty.
             Ok(()) => Conclusion::well(0, "SPOA server is ok"),
             Err(why) => Conclusion::invalid(why),
         }),
@@ -275,7 +275,7 @@ enum SpopValue<'v> {
 fn spop_value(bytes: &[u8]) -> Option<(SpopValue<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     Some(match kind & 0x0f {
-        // Null, and a boolean, whose value is in the upper half of the byte.
+        // Null, or a boolean with its value in the upper half of the byte.
         0 | 1 => (SpopValue::Other, rest),
         2..=5 => {
             let (number, rest) = spop_number(rest)?;
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn mysql_says_its_version_or_why_not() {
+    fn reports_the_version_or_the_error_of_mysql() {
         use OwnExpected::{MysqlAnswer, MysqlGreeting};
         check_whole(MysqlGreeting, b"\x09\0\0\0\x0a8.0.33\0x", (true, 0, "8.0.33"));
         check_whole(MysqlGreeting, b"\x05\0\0\0\xff\x15\x04no", (false, 1045, "no"));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn postgresql_asks_for_a_password_or_says_why_not() {
+    fn a_postgresql_password_request_is_a_success_and_an_error_is_not() {
         use OwnExpected::{PostgresqlAnswer, RedisPong};
         check_whole(PostgresqlAnswer, b"R\0\0\0\x08\0\0\0\x03", (true, 0, "PostgreSQL server is ok"));
         check(PostgresqlAnswer, b"E\0\0\0\x30SFATAL\0C", false, Some((false, 0, "FATAL")));

@@ -29,7 +29,7 @@ pub struct CheckPlan {
     pub timings: Timings,
     /// How it connects. Servers of one kind share it.
     pub dial: Arc<Dial>,
-    /// `agent-send`: what the agent is told.
+    /// `agent-send`: the bytes sent to the agent first.
     pub agent_send: Option<Arc<[u8]>>,
     /// How it uses the server's idle connections, if it does. Only HTTP checks do.
     pub reuse: Option<ReusePlan>,
@@ -85,7 +85,7 @@ pub struct Dial {
     pub port: Option<u16>,
     /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
-    /// The SOCKS4 proxy of the server's line, for rules that ask for it.
+    /// The SOCKS4 proxy of the server's line, for rules with `via-socks4`.
     pub server_socks4: Option<SocketAddr>,
     /// The source address and interface of connections.
     pub source: OwnedSource,
@@ -108,7 +108,7 @@ pub struct Dial {
 pub struct CheckTls {
     /// The TLS settings of the server.
     pub upstream: Arc<LiveUpstream>,
-    /// Whether connections use TLS when no rule says otherwise.
+    /// Whether connections use TLS by default, without a rule.
     pub is_usual: bool,
     /// `check-sni`: the SNI of those connections.
     pub server_name: Option<Arc<str>>,
@@ -126,7 +126,7 @@ pub enum Greets {
     No,
     /// Version 1, with the connection's own addresses.
     V1,
-    /// Version 2, with the LOCAL command: there is no client.
+    /// Version 2, with the LOCAL command: a check is not a client's connection.
     V2,
 }
 

@@ -1,4 +1,4 @@
-//! What checks need of the process, and what they report to it.
+//! The interface between checks and the process.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub trait ProcessView: Send + Sync {
     /// A check changed a server, or has a log line about it.
     fn news(&self, news: News);
 
-    /// Takes an idle connection to a server from the current worker's pool; none if there is none with this key.
+    /// Takes an idle connection to a server with this key from the current worker's pool.
     fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection>;
 
     /// Returns a connection to the server's traffic.

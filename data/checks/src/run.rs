@@ -11,9 +11,9 @@ use crate::plan::CheckPlan;
 use crate::process_view::ProcessView;
 use crate::program;
 
-/// Checks the server. Whatever happens is a finding; [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) when there was nothing
-/// to check. A failure that is found much later than it should have been is looked at once more: when a machine was stopped for a while, the
-/// deadlines of all checks are over, and what servers said may not have been heard yet.
+/// Checks the server. Every outcome is a finding; [`CheckStatus::Unknown`](weir_backend::CheckStatus::Unknown) if there
+/// was nothing to check. A failure that is found far too late is checked once more: after a machine was suspended, the
+/// deadlines of all checks are over, and responses of servers may still be unread.
 pub(crate) async fn run(
     plan: &CheckPlan,
     server: &Arc<Server>,

@@ -64,15 +64,15 @@ pub(crate) fn is_missed(at: Tick, interval_ms: u64, now: Tick) -> bool {
     now.since(at) > (interval_ms / 2).max(MOST_LATE_MS)
 }
 
-/// The first time after `now` that is a whole number of intervals after `at`. Checks that all missed some stay as far apart as they were.
+/// The first time after `now` that is a whole number of intervals after `at`. Missed checks keep their distances.
 pub(crate) fn in_phase(at: Tick, interval_ms: u64, now: Tick) -> Tick {
     let interval_ms = interval_ms.max(1);
     let passed = now.since(at) / interval_ms;
     at.after(passed.saturating_add(1).saturating_mul(interval_ms))
 }
 
-/// The first tick at which `ms` have passed since `began_us`, a time on the clock of ticks in microseconds. A tick that began already does
-/// not count: a check that may take a millisecond would have none.
+/// The first tick at which `ms` have passed since `began_us`, a time on the clock of ticks in microseconds. The current
+/// tick does not count, because it is partly over: a timeout of a millisecond would expire at once.
 pub(crate) fn deadline(began_us: u64, ms: u64) -> Tick {
     Tick::from_ms(began_us.div_ceil(1000)).after(ms)
 }

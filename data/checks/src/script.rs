@@ -44,14 +44,14 @@ impl Script {
             disable_on_404: said.disable_on_404,
             send_state: said.send_state,
         };
-        // Without rules 'option tcp-check' only connects, and says so where that fails.
+        // Without rules 'option tcp-check' only connects; its findings still name the step.
         (style == Style::Tcp || !rules.is_empty())
             .then(|| Arc::new(Script { rules, style, disable_on_404, send_state }))
     }
 }
 
 impl Script {
-    /// Whether any connection of the server will do: the rules are for HTTP, have no `connect` options of their own, and the
+    /// Whether any connection of the server will do: the rules are for HTTP, do not connect themselves, and their
     /// requests let the connection persist.
     pub fn takes_any_connection(&self) -> bool {
         let binds = |rule: &CheckRule| match &rule.action {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_be_written_is_added() {
+    fn adds_implicit_rules() {
         let option = HttpRequest {
             method: Some((*b"GET").into()),
             uri: Some(CheckText::Fixed((*b"/o").into())),

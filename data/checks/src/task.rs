@@ -86,7 +86,7 @@ async fn run(checks: Arc<Checks>, plan: Arc<CheckPlan>, mut at: Tick, mut adopte
             take_apart(Step::Begin, patience(now(), plan.intervals.usual_ms)).await;
             let turn = checks.load.turn(worker).await;
             check.record().running = true;
-            // What a check needs only while it runs is not part of the sleeping task.
+            // State that a check needs only while it runs is not part of the sleeping task.
             let judged = caught(judge(&checks, &plan, &server, check)).await;
             drop(turn);
             if judged.is_err() {
@@ -113,7 +113,7 @@ async fn judge(checks: &Checks, plan: &CheckPlan, server: &Arc<Server>, check: &
     }
 }
 
-/// Records the panic of a check: it says nothing of the server, and the next check decides.
+/// Records the panic of a check, which does not affect the server's state: the next check decides.
 fn note_panic(check: &Check) {
     let mut record = check.record();
     record.running = false;
@@ -124,7 +124,7 @@ fn note_panic(check: &Check) {
     };
 }
 
-/// Has [`Check::hurry`] wake the current task from now on.
+/// Registers the current task to be woken by [`Check::hurry`].
 fn be_woken(plan: &CheckPlan) {
     let task = weir_sched::current();
     if let Some(server) = plan.backend.server(plan.server)
@@ -176,7 +176,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// There may be thousands of checks, and most sleep: what a running check needs is not kept meanwhile.
+    /// There may be thousands of checks, and most sleep: they do not keep the state of a running check.
     #[test]
     fn a_check_that_sleeps_is_small() {
         let (task, plan) = (size_of_future(run), size_of::<CheckPlan>());

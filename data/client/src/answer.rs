@@ -1,4 +1,4 @@
-//! What comes of a request.
+//! The result of a request: a response or a failure.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use weir_mux::Message;
 use weir_net::Fault;
 use weir_tls::Why;
 
-/// What came.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// The head.
@@ -22,33 +22,33 @@ impl Answer {
     }
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The host has no address, or nobody is asked for it.
+    /// The host name does not resolve, or the client lacks a [`Naming`](crate::Naming).
     UnknownHost,
-    /// No connection came to stand.
+    /// The connection could not be established.
     NoConnection(Fault),
-    /// It took too long.
+    /// The connect timed out.
     NoConnectionInTime,
-    /// TLS cannot be spoken: its authorities could not be loaded.
+    /// TLS is unavailable: its authorities could not be loaded.
     NoTls,
     /// The handshake failed.
     Handshake(Why),
     /// The connection broke.
     Broken(Fault),
-    /// The server closed before its answer was whole.
+    /// The server closed before its response was complete.
     Cut,
-    /// The answer took too long.
+    /// The response timed out.
     NoAnswerInTime,
-    /// The answer breaks the protocol.
+    /// The response breaks the protocol.
     Malformed,
-    /// The answer is too large.
+    /// The response is too large.
     TooLarge,
 }
 
 impl Failure {
-    /// Whether nothing of the request can have reached anybody.
+    /// Whether the request cannot have reached a server, so a retry is safe.
     pub(crate) fn is_before_request(self) -> bool {
         matches!(self, Failure::NoConnection(_) | Failure::NoConnectionInTime)
     }

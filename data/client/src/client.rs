@@ -1,4 +1,4 @@
-//! Who asks: where names are asked for, how long what may take, what is tried again.
+//! The client: its name servers, timeouts and retries.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -24,66 +24,66 @@ pub struct Client {
 /// How requests are sent.
 #[derive(Debug)]
 pub struct Settings {
-    /// How often a request is sent again when nothing came of it.
+    /// The most retries of a request that never reached a server.
     pub retries: u32,
-    /// How long a connection may take to stand, in milliseconds, and its handshake again as long.
+    /// The connect timeout in milliseconds. The TLS handshake has another timeout of the same length.
     pub connect_ms: u64,
-    /// How long an answer may take once the connection stands, in milliseconds.
+    /// The response timeout in milliseconds, from the end of connect and handshake.
     pub answer_ms: u64,
-    /// The most bytes of an answer, those of its head included.
+    /// The largest response, in bytes, including its head.
     pub largest_answer: usize,
-    /// What connections over TLS need; none where that cannot be.
+    /// The TLS settings; without them, requests to `https` URLs fail.
     pub tls: Option<Arc<LiveUpstream>>,
-    /// Whom names are asked of; nobody where they are not resolved.
+    /// The name servers; without them, only URLs with addresses work.
     pub naming: Option<Naming>,
 }
 
-/// Whom names are asked of.
+/// The name servers that resolve hosts.
 #[derive(Debug)]
 pub struct Naming {
-    /// All sections of name servers.
+    /// All `resolvers` sections.
     pub resolvers: Arc<Resolvers>,
-    /// The one that is asked.
+    /// The name of the section to use.
     pub section: Box<str>,
-    /// An IPv4 address is asked for first.
+    /// Query the IPv4 address first.
     pub prefers_ipv4: bool,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
     /// The method.
     pub method: &'r str,
-    /// Of what.
+    /// The URL.
     pub url: &'r Url,
-    /// The proxy that asks for us.
+    /// The HTTP proxy to send the request to.
     pub proxy: Option<SocketAddr>,
-    /// What the body is; without a body nothing is said.
+    /// The value of `Content-Type`, sent only with a body.
     pub content_type: &'r str,
     /// The body.
     pub body: &'r [u8],
 }
 
-/// What came of a request, and what it took.
+/// The result of a request, with its timings.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The answer, or why there is none.
+    /// The response, or the failure of the last attempt.
     pub answer: Result<Answer, Failure>,
-    /// How often it was sent again.
+    /// The number of retries.
     pub retries: u32,
-    /// How long the last connection took, in milliseconds; none where it never stood.
+    /// The connect time of the last established connection, in milliseconds.
     pub connect_ms: Option<u64>,
-    /// How long all of it took, in milliseconds.
+    /// The total time, in milliseconds.
     pub total_ms: u64,
 }
 
 impl Client {
-    /// A client that asks so.
+    /// A client with these settings.
     pub fn new(settings: Settings) -> Self {
         Client { settings }
     }
 
-    /// Asks, and asks again where no connection came to stand.
+    /// Sends a request. Retries if the connection cannot be established.
     pub async fn ask(&self, request: &Request<'_>) -> Outcome {
         let began = now();
         let (mut retries, mut connect_ms) = (0, None);
@@ -158,7 +158,7 @@ impl Client {
     async fn secure(&self, url: &Url, connection: &mut Connection) -> Result<(), Failure> {
         let tls = self.settings.tls.as_ref().ok_or(Failure::NoTls)?;
         let deadline: Tick = now().after(self.settings.connect_ms);
-        // The name that is asked for is the one that is checked: an address, too.
+        // The certificate is verified against the host sent as SNI, even if that is an address.
         let session = tls.session(Some(url.host.as_bytes()), None);
         let session = session.map_err(|failure| Failure::Handshake(failure.why))?;
         let made = connection.shake_hands(session, deadline).await;
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// The request as it is sent.
+/// The serialized request.
 fn written(request: &Request<'_>) -> Vec<u8> {
     let Request { method, url, proxy, content_type, body } = request;
     let target = if proxy.is_some() { url.absolute() } else { url.target.to_string() };
@@ -183,5 +183,5 @@ fn written(request: &Request<'_>) -> Vec<u8> {
     bytes
 }
 
-/// How long nothing is done before a connection is tried again, in milliseconds.
+/// The pause before a retry, in milliseconds.
 const PAUSE_MS: u64 = 1000;

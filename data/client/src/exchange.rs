@@ -1,4 +1,4 @@
-//! One request over one connection, and its answer.
+//! One request and its response over one connection.
 
 use weir_http::{BodySize, Method};
 use weir_mux::{BodyFlow, HeadOptions, Message, ReadHead, StreamConnector};
@@ -7,7 +7,7 @@ use weir_sched::{Tick, now, wait};
 
 use crate::answer::{Answer, Failure};
 
-/// Sends a request, and takes in the answer: at most `limit` bytes of its body.
+/// Sends a request and reads the response, in at most `limit` bytes.
 pub(crate) async fn hold(
     connection: Connection,
     method: Method,
@@ -40,7 +40,7 @@ impl Exchange {
         }
     }
 
-    /// Reads the head of the answer, behind those that only say that one will come.
+    /// Reads the head of the final response; skips interim responses (1xx).
     async fn read_head(&mut self, head: &mut Message) -> Result<(), Failure> {
         for _ in 0..MOST_INTERIM {
             self.read_one_head(head).await?;
@@ -66,7 +66,7 @@ impl Exchange {
         }
     }
 
-    /// Waits until the body is whole. It stays where it is received until then, so that it never holds more than a buffer.
+    /// Waits for the complete body, which stays in the receive buffer: it never takes more memory than that.
     async fn read_body(&mut self, mut body: BodyFlow) -> Result<Vec<u8>, Failure> {
         loop {
             if !body.inspect(&mut self.connector) {
@@ -97,7 +97,7 @@ impl Exchange {
     }
 }
 
-/// An answer may have so many fields.
+/// The most fields of a response.
 const MOST_FIELDS: u16 = 100;
-/// So many heads may stand before that of the answer.
+/// The most heads before the response fails, including that of the final response.
 const MOST_INTERIM: usize = 8;

@@ -1,13 +1,13 @@
-//! Requests of the process itself: an HTTP client, for OCSP and for operators (manual, "HTTPClient tuning").
+//! The HTTP client of the process itself, for OCSP and for operators (manual, "HTTPClient tuning").
 //!
 //! ```text
-//!   Url ──► an address: written there, or asked of name servers ──► connected [TLS] ──► request ──► head, body ──► Answer
-//!                └──────────────────┴─────────────────┴───────────────┴─────────┴──► Failure; tried again where nothing came
+//!   Url ──► address: literal, or by DNS ──► connected [TLS] ──► request ──► head, body ──► Answer
+//!              └──────────────────┴───────────────────────┴────────────────┴─────────┴──► Failure; retried if not sent
 //! ```
-//! Each request has a connection of its own, over HTTP/1. A connection is opened, secured and read where those of traffic are. All
-//! that a server may make of an exchange is bounded: how long it takes, how much is kept of it.
+//! Each request has its own HTTP/1 connection, opened, encrypted and read by the same code as traffic. The time and
+//! the memory that a server can cost are bounded.
 //!
-//! The crate refuses to know what is asked and why, proxies, rules and logs. Begin with [`Client::ask`].
+//! The crate refuses to know the purpose of requests, proxies, rules and logs. Begin with [`Client::ask`].
 
 #![forbid(unsafe_code)]
 

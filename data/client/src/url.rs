@@ -1,27 +1,27 @@
-//! Where a request goes.
+//! URLs of requests.
 
 use std::net::IpAddr;
 
 /// An absolute URL of HTTP or HTTPS, without user and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// It is one of HTTPS.
+    /// The scheme is `https`.
     pub is_secure: bool,
     /// The host: a name, or an address without brackets.
     pub host: Box<str>,
-    /// The port that is written, or that of the scheme.
+    /// The explicit port, or the default of the scheme.
     pub port: u16,
-    /// Host and port as they are written.
+    /// Host and port, verbatim.
     pub authority: Box<str>,
-    /// Path and query; `/` at least.
+    /// Path and query, at least `/`.
     pub target: Box<str>,
 }
 
 impl Url {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message for the operator.
     pub fn parse(text: &str) -> Result<Url, &'static str> {
         if text.len() > LONGEST {
             return Err("the URL is too long");
@@ -42,18 +42,18 @@ impl Url {
         Ok(Url { is_secure, host: host.into(), port, authority: authority.into(), target })
     }
 
-    /// The host's address, where it is written.
+    /// The host, if it is a literal address.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// The whole, as a proxy is told it.
+    /// The absolute form, for requests to a proxy (RFC 9112, 3.2.2).
     pub fn absolute(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority, self.target)
     }
 
-    /// The URL of what is below this one.
+    /// This URL with one more path segment.
     #[must_use]
     pub fn below(&self, last: &str) -> Url {
         let target = format!("{}/{last}", self.target.trim_end_matches('/'));
@@ -87,9 +87,9 @@ fn parts(authority: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// No URL is longer.
+/// The longest URL, in bytes.
 const LONGEST: usize = 8192;
-/// No name of a host is longer (RFC 1035, 2.3.4).
+/// The longest host name, in bytes (RFC 1035, 2.3.4).
 const LONGEST_HOST: usize = 253;
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn splits_urls_into_parts() {
         check("http://a.example", Some((false, "a.example", 80, "/")));
         check("HTTPS://a.example:8443/x?y=/z", Some((true, "a.example", 8443, "/x?y=/z")));
         check("http://[::1]:81?q", Some((false, "::1", 81, "/?q")));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_become_another_request_is_no_url() {
+    fn rejects_urls_that_could_smuggle_a_request() {
         for text in [
             "a.example/x",
             "ftp://a/",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_has_one_slash_before_it() {
+    fn joins_segments_with_one_slash() {
         for text in ["http://a/x", "http://a/x/"] {
             assert_eq!(Url::parse(text).expect("a URL").below("y").absolute(), "http://a/x/y");
         }

@@ -44,7 +44,7 @@ pub enum Policy {
     Turns,
     /// At random.
     Random,
-    /// By the hash of the converters' result for the text; in turn when there is none.
+    /// By the hash of the converters' result for the text; in turn if they fail.
     Hash(Arc<Chain>, HashType),
     /// The first.
     Sticky,
@@ -115,7 +115,7 @@ impl LogFarm {
         &self.name
     }
 
-    /// Follows its backend from now on. Call it once, before any worker runs.
+    /// Starts to follow its backend. Call it once, before any worker runs.
     ///
     /// # Errors
     /// When datagrams cannot have the source of a server's line: the server's position, and the reason.
@@ -187,7 +187,8 @@ impl LogServers for LogFarm {
     }
 }
 
-/// Counts a line as a session, and one that could not be sent as a failed connection, of the backend only if there was no server.
+/// Counts a line as a session, and a line that could not be sent as a failed connection. Without a server, only the
+/// backend counts it.
 fn count(of_backend: &BackendFigures, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
     let now_ms = weir_sched::now().as_ms();
     of_backend.increment(worker, BackendCounter::Sessions);

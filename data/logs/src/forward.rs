@@ -181,7 +181,7 @@ async fn connect(forward: &Forward, to: &Address, moved: &impl Fn() -> bool) -> 
     Some(connection)
 }
 
-/// There is no connection, for any reason: another attempt follows after a pause.
+/// The connection failed, for any reason. The next attempt follows after a pause.
 struct GivenUp;
 
 impl From<ConnectError> for GivenUp {
@@ -351,7 +351,7 @@ static FORWARD: Kind = Kind::new("log forward");
 const BATCH: usize = 16_384;
 /// The pause after a connection ended or failed, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
-/// The limit of connecting and sending if the section has none, in milliseconds: every wait ends.
+/// The timeout of connecting and sending if the section does not set one, in milliseconds: every wait has a deadline.
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 /// The limit of consecutive receives.
 const MOST_READS: usize = 64;

@@ -5,9 +5,10 @@
 //!                         ├──► Message ──► Relayed ──► each target, at once or not at all
 //! datagram ───────────────┘
 //! ```
-//! There is no queue here: a complete message is sent to every target before the next one is examined, and what a target
-//! cannot take is dropped and counted there. So a connection holds at most one buffer, and only while part of a message
-//! is in it; a datagram socket holds none, and no target delays a sender. The tasks are bulk work: traffic goes first.
+//! Relays do not queue: a complete message is sent to every target before the next one is examined. A target drops and
+//! counts messages that it cannot take, so a slow target delays no sender. A connection holds at most one buffer, and
+//! only while it contains part of a message; a datagram socket holds no buffer. The tasks are bulk work: traffic goes
+//! first.
 
 mod datagrams;
 mod delivery;
@@ -36,11 +37,11 @@ pub struct Relay {
     pub sinks: Vec<Arc<LogSink>>,
     /// Messages are not parsed (`option dont-parse-log`).
     pub unparsed: bool,
-    /// Messages on connections are lines, whatever they begin with.
+    /// Messages on connections are lines, even if they begin with an octet count.
     pub lines_only: bool,
     /// How the host of a message is chosen.
     pub host: HostStrategy,
-    /// How long a sender may be silent.
+    /// The idle timeout of connections.
     pub client_timeout: Option<Duration>,
     /// Its current connections.
     pub connections: Arc<ConnectionLimit>,
@@ -79,7 +80,7 @@ pub struct Relays {
 }
 
 impl Relays {
-    /// The shared state for `workers` workers, whose connections count in `connections`.
+    /// The shared state for `workers` workers. `connections` counts their connections.
     pub fn new(
         workers: usize,
         connections: Arc<ConnectionLimit>,
@@ -121,7 +122,7 @@ impl Relays {
         let _ = self.state.compare_exchange(PAUSED, OPEN, SeqCst, SeqCst);
     }
 
-    /// Accepts nothing more; what has already arrived is still delivered. The caller wakes the tasks.
+    /// Stops accepting. Messages that have already arrived are still delivered. The caller wakes the tasks.
     pub fn stop(&self) {
         self.state.store(STOPPED, SeqCst);
     }

@@ -23,7 +23,7 @@ const C: u32 = 2;
 
 const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 0 };
 
-/// A log backend with these lines, whose servers `a`, `b` and `c` get datagrams, and their sockets.
+/// A log backend with these lines, and the sockets that receive the datagrams of its servers `a`, `b` and `c`.
 struct Farm {
     instance: Instance,
     servers: Vec<UdpSocket>,
@@ -103,7 +103,7 @@ fn servers_take_turns_whatever_their_weights() {
 }
 
 #[test]
-fn a_key_has_its_server_and_none_has_a_turn() {
+fn hashes_lines_with_a_key_and_rotates_the_others() {
     with(" balance log-hash 'field(2,/)'", |farm| {
         let heard = farm.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
         let of: Vec<char> = heard.chars().collect();
@@ -115,7 +115,7 @@ fn a_key_has_its_server_and_none_has_a_turn() {
 }
 
 #[test]
-fn a_sticky_server_is_left_when_it_has_to_be() {
+fn leaves_a_sticky_server_only_when_it_is_unavailable() {
     with(" balance sticky", |farm| {
         assert_eq!(farm.hear(&["x"; 2]), "aa");
         farm.change(A, Change::Health(OperationalState::Stopped));
@@ -128,7 +128,7 @@ fn a_sticky_server_is_left_when_it_has_to_be() {
 }
 
 #[test]
-fn chance_reaches_everybody() {
+fn random_balancing_reaches_every_server() {
     with("", |farm| {
         let heard = farm.hear(&["x"; 200]);
         assert!("abc".chars().all(|server| heard.matches(server).count() > 20), "{heard}");
@@ -136,7 +136,7 @@ fn chance_reaches_everybody() {
 }
 
 #[test]
-fn lines_are_counted_where_they_went() {
+fn counts_lines_at_the_server_that_received_them() {
     with(" balance sticky", |farm| {
         farm.hear(&["12345", "12345"]);
         farm.disable(A);

@@ -41,7 +41,7 @@ struct Waiting {
     is_failing: bool,
 }
 
-/// How many mails wait for one mailer at most.
+/// The most mails in the queue of a mailer.
 const MOST_WAITING: usize = 128;
 
 impl std::fmt::Debug for Mailers {
@@ -140,7 +140,7 @@ impl Mailer {
         }
     }
 
-    /// The next mail; none when the queue is empty and the task is to end.
+    /// The next mail. Without one, the task must end: the next [`Mailer::enqueue`] requests a new task.
     fn next(&self) -> Option<Arc<Mail>> {
         let mut waiting = self.waiting();
         let mail = waiting.mails.pop_front();

@@ -1,4 +1,4 @@
-//! One mail, delivered (RFC 5321).
+//! Delivers one mail (RFC 5321).
 //!
 //! ```text
 //!   connected ──220──► HELO ──250──► MAIL ──250──► RCPT ──250──► DATA ──354──► the mail ──250──► QUIT
@@ -33,9 +33,9 @@ pub struct Mail {
 /// Why a mail was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no connection, or it broke.
+    /// The connection could not be established, or it broke.
     Connection(Fault),
-    /// It took too long.
+    /// The delivery timed out.
     TimedOut,
     /// The server closed the connection.
     Ended,
@@ -137,7 +137,8 @@ const LONGEST_REPLY: usize = 4096;
 /// How many bytes of a reply are shown to operators.
 const LONGEST_TOLD: usize = 200;
 
-/// The length of a whole reply, and where its last line begins: the one whose code is not followed by `-` (RFC 5321, 4.2.1).
+/// The length of a complete reply, and the offset of its last line: the first without `-` after its code
+/// (RFC 5321, 4.2.1).
 fn reply(input: &[u8]) -> Option<(usize, usize)> {
     let mut begin = 0;
     loop {
@@ -149,7 +150,7 @@ fn reply(input: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The mail as it is sent after `DATA`, with its end.
+/// The data of the mail, sent after `DATA`, with its terminator.
 fn content(mail: &Mail) -> String {
     let head = [("From", &mail.from), ("To", &mail.to), ("Date", &mail.date), ("Subject", &mail.subject)];
     let mut text: String =
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_ends_with_its_last_line() {
+    fn finds_the_last_line_of_a_reply() {
         assert_eq!(reply(b"250-a\r\n250-b\r\n250 c\r\n220"), Some((21, 14)));
         assert_eq!(reply(b"220 a\n"), Some((6, 0)));
         assert_eq!(reply(b"250-a\r\n250 b"), None);
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_makes_a_line_or_an_end() {
+    fn texts_cannot_inject_header_lines_or_end_the_mail() {
         let mail = Mail {
             from: "a@b".to_owned(),
             to: "c@d\r\nBcc: e@f".to_owned(),

@@ -59,7 +59,7 @@ async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }
 
-/// What the client sends up to the end of a line, or of the mail.
+/// Receives from the client up to the end of a line, or of the mail.
 async fn hear(peer: &Peer, end: &str) -> String {
     let mut heard = Vec::new();
     while !heard.ends_with(end.as_bytes()) {
@@ -70,7 +70,7 @@ async fn hear(peer: &Peer, end: &str) -> String {
     String::from_utf8(heard).expect("text")
 }
 
-/// Takes one mail; returns what the client sent.
+/// Takes one mail; returns the client's commands and the mail.
 async fn take_mail(service: &Service) -> Vec<String> {
     let peer = service.accept().await;
     let mut heard = Vec::new();
@@ -91,7 +91,7 @@ async fn take_mail(service: &Service) -> Vec<String> {
 }
 
 #[test]
-fn a_mail_is_delivered_word_by_word() {
+fn delivers_a_mail_with_the_smtp_dialogue() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("Server b/s is DOWN");
@@ -112,7 +112,7 @@ fn a_mail_is_delivered_word_by_word() {
 }
 
 #[test]
-fn mails_leave_one_by_one_and_one_that_is_refused_is_not_the_end() {
+fn sends_mails_one_by_one_and_continues_after_a_refusal() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("one");
@@ -129,7 +129,7 @@ fn mails_leave_one_by_one_and_one_that_is_refused_is_not_the_end() {
 }
 
 #[test]
-fn a_mailer_that_says_nothing_has_its_time_and_no_more() {
+fn a_silent_mail_server_times_out() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("one");
@@ -154,7 +154,7 @@ fn a_mailer_that_says_nothing_has_its_time_and_no_more() {
 }
 
 #[test]
-fn a_queue_has_an_end() {
+fn drops_mails_when_the_queue_is_full() {
     simulate(|network, desk| async move {
         let service = listen(&network);
         desk.send("first");

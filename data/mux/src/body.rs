@@ -1,8 +1,8 @@
-//! A body on its way from one connection to the other.
+//! Moves a body from one connection to the other.
 //!
-//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are inspected once:
-//! counted, or validated in their framing, or taken out of it ([`weir_h1::ChunkDecoder`]), as the body's [`Way`] has it. After that
-//! they may leave (`ready.rs`).
+//! Bytes stay in the receiver's input buffer until the other side took them: nothing is copied. Received bytes are
+//! inspected once: depending on the body's [`Way`], they are counted, validated in their framing, or taken out of it
+//! ([`weir_h1::ChunkDecoder`]). After that they may leave (`ready.rs`).
 
 use weir_h1::{BodyFraming, ChunkDecoder};
 use weir_http::{BodySize, Head};
@@ -21,7 +21,7 @@ use crate::way::{Tail, Way};
 #[derive(Debug)]
 pub struct BodyFlow {
     pub(crate) framing: Framing,
-    /// What marks the end of the body.
+    /// The mark of the end of the body.
     end: End,
     /// The bytes that may leave.
     pub(crate) ready: ReadyBytes,
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<BodyFlow>() <= 64);
 
 #[derive(Debug)]
 pub(crate) enum Framing {
-    /// That many bytes are still to come.
+    /// The number of bytes still to come.
     Length(u64),
     Chunked(ChunkDecoder),
     /// The source announces the end of the message.
@@ -51,7 +51,7 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// How many bytes may still come that are nothing but payload.
+    /// How many bytes of pure payload may still come.
     pub fn awaited(&self) -> u64 {
         match self {
             Framing::Length(left) => *left,
@@ -78,10 +78,10 @@ impl Framing {
     }
 }
 
-/// What marks the end of a body.
+/// The mark of the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Its head: there is no body.
+    /// Its head: the message is without a body.
     Head,
     /// Its length.
     Length,
@@ -140,7 +140,7 @@ impl KeptBody {
 pub enum Flow {
     /// The whole body was moved.
     Done,
-    /// The source has no bytes now.
+    /// The source lacks bytes now.
     AwaitSource,
     /// The sink accepts no bytes now.
     AwaitSink,
@@ -192,7 +192,7 @@ impl BodyFlow {
         BodyFlow { framing: Framing::UntilEnd, end: End::Message, ..BodyFlow::done() }
     }
 
-    /// A flow of all that comes until the source ends.
+    /// A flow of all bytes until the source ends.
     pub fn tunnel() -> Self {
         BodyFlow::new(BodyFraming::Tunnel)
     }
@@ -226,7 +226,7 @@ impl BodyFlow {
         }
     }
 
-    /// Trailers are not forwarded from now on (`option http-drop-request-trailers`, `http-drop-response-trailers`).
+    /// Stops forwarding trailers (`option http-drop-request-trailers`, `http-drop-response-trailers`).
     pub fn drop_trailers(&mut self) {
         self.ready.drops_trailers = true;
     }
@@ -250,7 +250,7 @@ impl BodyFlow {
         };
     }
 
-    /// Inspects the body anew, on another way, for another attempt: nothing of it has left.
+    /// Inspects the body again for another attempt, maybe with another way: none of its bytes have left.
     pub fn rewind(&mut self) {
         if self.ready.way == Way::Wire {
             let ready = ReadyBytes { drops_trailers: self.ready.drops_trailers, ..ReadyBytes::NONE };
@@ -258,7 +258,7 @@ impl BodyFlow {
         }
     }
 
-    /// The tail of the ready bytes. `whole` says that they hold all payload.
+    /// The tail of the ready bytes; `whole` if they contain all payload.
     #[inline]
     fn tail<S: Source>(&self, source: &S, whole: bool) -> Tail {
         match self.framing {
@@ -286,7 +286,7 @@ impl BodyFlow {
         self.framing.awaited() >= PIPED
     }
 
-    /// That many bytes came, and left the source, past its input.
+    /// Counts bytes that left the source without passing its input.
     pub(crate) fn passed_by(&mut self, count: usize) {
         self.count_seen(count);
         self.ready.left(count);
@@ -430,8 +430,8 @@ impl BodyFlow {
         }
     }
 
-    /// The changes since the totals that traces have shown, `told`. A message without a body has no steps. `held` bytes left the source,
-    /// and did not reach the sink yet.
+    /// The changes since the last traced totals; empty for a message without a body. `held` bytes left the
+    /// source and did not reach the sink yet.
     pub(crate) fn step(&mut self, told: &mut Option<Progress>, held: usize) -> Step {
         let now = self.progress();
         let now = Progress { sent: now.sent.saturating_sub(held as u64), done: now.done && held == 0, ..now };
@@ -447,7 +447,7 @@ impl BodyFlow {
         step
     }
 
-    /// Moves what can be moved now.
+    /// Moves as many bytes as possible without waiting.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         if let (StreamConnector::Own(source), StreamConnector::Own(sink)) = (&mut *source, &mut *sink) {
@@ -460,7 +460,7 @@ impl BodyFlow {
         self.advance_others(source, sink)
     }
 
-    /// Reads the body and drops it, as far as it can be read now.
+    /// Reads and drops the available part of the body.
     #[cold]
     pub fn discard(&mut self, source: &mut StreamConnector) -> Flow {
         match source {
@@ -502,7 +502,7 @@ impl BodyFlow {
                 StreamConnector::Indirect(Indirect::Shared(sink)),
             ) => self.advance_between(source, sink),
             (StreamConnector::Indirect(Indirect::Local(service)), sink) => self.advance_made(service, sink),
-            // A service takes no body, and a closed connector has none.
+            // A service cannot receive a body, and a closed connector cannot send one.
             _ => Flow::Failed(Side::Sink, Fault::Io(Errno::PIPE)),
         }
     }
@@ -586,7 +586,7 @@ impl BodyFlow {
         }
     }
 
-    /// Receives; says what stops the flow, if anything does.
+    /// Receives; returns why the flow stops, if it does.
     #[inline(always)]
     fn receive_more<S: Source>(&mut self, source: &mut S) -> Option<Flow> {
         match self.receive(source) {
@@ -676,7 +676,7 @@ impl BodyFlow {
         }
     }
 
-    /// That many bytes follow the ready ones.
+    /// Counts the body's part of `there` further bytes as ready payload.
     fn count_seen(&mut self, there: usize) {
         let taken = self.framing.take(there);
         self.ready.count += taken as u32;

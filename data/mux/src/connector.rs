@@ -1,7 +1,7 @@
-//! The connector: what carries one side of a stream.
+//! The connector: the transport of one side of a stream.
 //!
 //! A stream never holds a socket. It holds two connectors with the same operations: receive, send, find out the end, count
-//! this stream's bytes. What else the bytes share is the connector's concern:
+//! this stream's bytes. The connector hides how streams share a connection:
 //!
 //! ```text
 //!   Own        a connection that carries one stream at a time: HTTP/1, TCP
@@ -62,7 +62,7 @@ impl StreamConnector {
     /// A connector that carries nothing any more.
     pub const CLOSED: Self = StreamConnector::Indirect(Indirect::Closed);
 
-    /// The connection carries a stream from now on, including the bytes that are in its input.
+    /// A connector for this connection. Its stream includes the bytes already in the input.
     #[inline]
     pub fn own(mut connection: Connection) -> Self {
         connection.count_anew();
@@ -138,7 +138,7 @@ impl StreamConnector {
         }
     }
 
-    /// Sends what is pending.
+    /// Sends the pending bytes.
     #[inline]
     pub fn flush(&mut self, more: bool) -> Sent {
         match self {
@@ -208,7 +208,7 @@ impl StreamConnector {
         }
     }
 
-    /// When a service that had nothing goes on. Never: when it wakes the task, and for all other sources.
+    /// When a waiting service continues; never if it wakes the task itself, and for all other sources.
     pub fn resumes_at(&self) -> Tick {
         match self {
             StreamConnector::Indirect(Indirect::Local(service)) => service.resumes_at(),
@@ -225,7 +225,8 @@ impl StreamConnector {
         }
     }
 
-    /// What broke the connection below, if something did: that a stream of a shared one was reset is no fault of it.
+    /// The fault of the underlying connection, if it broke. The reset of one stream is not a fault of a shared
+    /// connection.
     pub fn fault_of_connection(&self) -> Option<Fault> {
         match self.shared() {
             Some(shared) => shared.multiplexer().fault_of_connection(),
@@ -233,7 +234,7 @@ impl StreamConnector {
         }
     }
 
-    /// Whether the peer certainly sent nothing new: no bytes and no end; for a stream of a shared connection, no head.
+    /// Whether the peer certainly sent nothing new: neither bytes nor an end, nor a head in a shared connection.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         match self {
@@ -319,7 +320,7 @@ impl StreamConnector {
         self.with_descriptor(|descriptor| tcp_info(descriptor).ok())?
     }
 
-    /// Calls `look` with the underlying descriptor, this stream's or its shared connection's; none where there is no socket.
+    /// Calls `look` with the underlying descriptor, this stream's or its shared connection's; `None` without a socket.
     pub fn with_descriptor<R>(&self, look: impl FnOnce(&Descriptor) -> R) -> Option<R> {
         match self {
             StreamConnector::Own(own) => Some(look(own.descriptor())),

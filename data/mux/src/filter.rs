@@ -1,17 +1,17 @@
-//! Filters: they look at messages that pass, and may delay, change or refuse them.
+//! Filters: they inspect passing messages, and may delay, change or refuse them.
 //!
 //! A [`Filter`] is one filter on one direction of one stream. It is pure: bytes and time come in as arguments, and its
-//! decision is the return value. A [`FilterChain`] passes the payload through its filters in their order; each sees what
-//! those before it let through. A filter without interest in payload has its place in the order, too, and costs a call:
+//! decision is the return value. A [`FilterChain`] passes the payload through its filters in their order; each sees the
+//! output of those before it. A filter without interest in payload has its place in the order, too, and costs a call:
 //!
 //! ```text
 //!   payload ─► filter ─► held ─► filter ─► held ─► filter ─► out
-//!              what a filter holds back until a moment stays with whoever offers it: at the source, or
-//!              in the buffer before the filter. What it wants more of is kept for it, up to a limit.
+//!              bytes that a filter holds back until a time stay in front of it: at the source, or in the
+//!              buffer before the filter. If it waits for more bytes, they are kept for it, up to a limit.
 //! ```
 //!
-//! Memory is bounded: a filter puts out a limited number of bytes in a call ([`FilterOutput`]), and the chain takes none while a
-//! filter holds some back.
+//! Memory is bounded: a filter puts out a limited number of bytes in a call ([`FilterOutput`]), and the chain does not
+//! accept more while a filter holds some back.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -30,7 +30,7 @@ pub trait Filter {
         Ok(false)
     }
 
-    /// Payload is to pass. What is put into `out` counts only if the result says so.
+    /// Filters payload. The bytes in `out` replace it only if the result has `replaced` set.
     fn payload(
         &mut self,
         bytes: &[u8],
@@ -41,21 +41,21 @@ pub trait Filter {
         Ok(Passed::all(bytes))
     }
 
-    /// Nothing more is available at this moment. A filter that collects bytes puts them into `out`. False if it has more of them than
-    /// there is room for.
+    /// More payload is not available now. A filter that collects bytes puts them into `out`; false if they did not all
+    /// fit.
     fn idle(&mut self, _now: Tick, _out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
         Ok(true)
     }
 
-    /// The trailers after the payload, empty where there are none.
+    /// Filters the trailers after the payload. They may be empty.
     fn trailers(&mut self, _trailers: &mut Trailers, _now: Tick) {}
 
-    /// All payload has passed. The filter may put its last bytes into `out`. False if it has more of them than there is room for.
+    /// All payload has passed. The filter may put its last bytes into `out`; false if they did not all fit.
     fn end(&mut self, _now: Tick, _out: &mut FilterOutput<'_>) -> Result<bool, Failed> {
         Ok(true)
     }
 
-    /// The same body begins anew behind the same head, for another server. The filter forgets the body.
+    /// Restarts the same body after the same head, for another server. The filter forgets the body.
     fn restart(&mut self) {}
 }
 
@@ -198,7 +198,7 @@ impl FilterChain {
         Ok(resizes)
     }
 
-    /// Offers payload, the last if `last`; returns how much of it was taken. What passed all filters is in `out`.
+    /// Offers payload, the last if `last`; returns how much of it was taken. Appends the filtered bytes to `out`.
     pub fn offer(&mut self, bytes: &[u8], last: bool, now: Tick, out: &mut Vec<u8>) -> Result<usize, Failed> {
         self.resume(now, out)?;
         if bytes.is_empty() || self.is_blocked(0) {
@@ -227,7 +227,7 @@ impl FilterChain {
         Ok(())
     }
 
-    /// After the last payload: passes on what is still held, and signals the end to the filters in their order. False as
+    /// After the last payload: passes the held bytes on, and signals the end to the filters in their order. False as
     /// long as one of them holds bytes back, or has more to put out.
     pub fn end(&mut self, trailers: &mut Trailers, now: Tick, out: &mut Vec<u8>) -> Result<bool, Failed> {
         self.resume(now, out)?;
@@ -293,8 +293,8 @@ impl FilterChain {
         Ok(())
     }
 
-    /// Calls the filter at this place with its held bytes and the new ones, and passes on what it lets through; returns
-    /// how many of the new ones were taken.
+    /// Calls the filter at this position with its held bytes and the new ones, and passes its output on; returns how
+    /// many of the new ones were taken.
     fn show(
         &mut self,
         at: usize,
@@ -350,7 +350,7 @@ impl FilterChain {
         Ok(count)
     }
 
-    /// Passes bytes to the next stage. What that stage does not take waits in front of it.
+    /// Passes bytes to the next stage. The bytes that it does not take wait in front of it.
     fn pass_on(
         &mut self,
         at: usize,
@@ -384,7 +384,7 @@ impl Passed {
         let is_moving = self.count > 0 || (self.replaced && !put_out.is_empty());
         if more != More::Comes && self.until.is_never() && self.count < shown.len() {
             if !is_moving {
-                // What it waits for will not come.
+                // The bytes that it waits for will not come.
                 return Passed::all(shown);
             }
             if more == More::Never {
@@ -398,7 +398,7 @@ impl Passed {
     }
 }
 
-/// A worker's spare memory for what filters put out, as many blocks as filters stand one behind another.
+/// A worker's spare memory for the output of filters, one block for each filter of a chain.
 struct OutputBlock(Vec<u8>);
 
 thread_local! {

@@ -3,10 +3,11 @@
 //! A stream holds two [`StreamConnector`]s: a connection of its own (HTTP/1, TCP), a stream of a connection that carries several
 //! ([`SharedStream`], HTTP/2), or a service of this process. A [`Message`] reads and writes a head through one, and settles the framing of
 //! its body and the persistence of its connection; a [`BodyFlow`] moves a body from one to the other without ever holding more of it than
-//! one buffer, in the framing in which it came or as payload (`way.rs`). They drive the pure engines of `weir-h1` and `weir-h2`, which the crates above do not use; each call does what is possible
-//! now and returns what it waits for: the caller sleeps.
+//! one buffer, in its original framing or as payload (`way.rs`). They drive the pure engines of `weir-h1` and
+//! `weir-h2`, which the crates above do not use. A call never blocks: it returns the reason to wait, and the caller
+//! sleeps.
 //!
-//! A [`Transfer`] is such a flow with the filters or the pipe that it passes.
+//! A [`Transfer`] is such a flow with its filters or its pipe.
 //!
 //! The crate refuses to know proxies, rules, servers and timeouts. Begin with `connector.rs`, then `message.rs` and `body.rs`.
 

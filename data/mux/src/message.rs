@@ -177,7 +177,7 @@ impl Message {
         }
     }
 
-    /// Takes over a head that was decoded before, of a stream of a shared connection. A local service has none.
+    /// Takes over the decoded head of a stream of a shared connection. A local service does not send a head.
     #[cold]
     fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
         let StreamConnector::Indirect(Indirect::Shared(shared)) = from else { return ReadHead::Ended };
@@ -237,7 +237,7 @@ impl Message {
     }
 
     /// How many bytes at the front of the input are this head and may be forwarded to `to` unchanged: zero if the head was
-    /// edited, detached, came after empty lines, is written in another case, or goes to a connection of another version.
+    /// edited, detached, preceded by empty lines, changes case, or goes to a connection of another version.
     pub fn verbatim(&mut self, to: &StreamConnector) -> usize {
         let as_it_came =
             matches!(to, StreamConnector::Own(_)) && !self.is_rewritten() && self.head.start() == 0;
@@ -248,7 +248,7 @@ impl Message {
         self.head.is_edited() || self.case.is_some()
     }
 
-    /// Appends the head to `out`, as it is to be sent.
+    /// Appends the serialized head to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.head.write_adjusted(&self.bytes, self.case.as_deref(), out);
     }
@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_that_waits_moves_to_memory_of_its_size_and_is_the_same() {
+    fn shrink_moves_a_head_unchanged_to_memory_of_its_size() {
         let text = b"GET /a?b HTTP/1.1\r\nHost: x\r\nAccept: y\r\n\r\n";
         let mut message = Message::default();
         message.bytes.reserve(500);

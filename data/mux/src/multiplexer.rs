@@ -1,16 +1,16 @@
 //! A connection that carries several streams: HTTP/2, with a client or with a server.
 //!
-//! One task owns the connection. In its turn it receives, gives the data to the streams, each of which is a task and is woken
-//! once, and sends what all of them produced with one call:
+//! One task owns the connection. In its turn it receives, distributes the data to the streams' tasks, wakes each of
+//! them once, and sends the output of all of them with one call:
 //!
 //! ```text
-//!   receive ──► engine ──► what each stream gets ──► the streams' tasks
+//!   receive ──► engine ──► heads and payload by stream ──► the streams' tasks
 //!                                                          │
-//!   one send ◄── the engine's output ◄── heads, payload ◄──┘ (this task is woken behind them)
+//!   one send ◄── the engine's output ◄── heads, payload ◄──┘ (this task runs after them)
 //! ```
 //!
-//! Streams reach the connection through an `Rc`. The connection knows them only by the numbers of their tasks, so there
-//! is no reference cycle.
+//! Streams refer to the connection by an `Rc`. The connection refers to them only by the numbers of their tasks, which
+//! avoids a reference cycle.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ use trace::{Identity, Passing, Told};
 #[derive(Debug)]
 pub struct Multiplexer {
     inner: RefCell<Inner>,
-    /// What was agreed on over TLS. Boxed, because every connection in clear would hold the place for it.
+    /// The parameters of the TLS session. Boxed, because connections without TLS would hold the place for it, too.
     facts: Option<Box<Facts>>,
     /// The task that owns the connection.
     owner: Cell<TaskKey>,
@@ -61,7 +61,7 @@ struct Inner {
     engine: Engine,
     /// In the order of their stream identifiers.
     slots: VecDeque<Slot>,
-    /// Streams that were opened by the peer and have no task yet.
+    /// Streams opened by the peer that do not have a task yet.
     started: VecDeque<u32>,
     /// The peer will not send any more.
     ended: bool,
@@ -89,18 +89,18 @@ struct Inner {
     /// How much wider its streams' windows are than initially.
     lent: LentWindow,
     identity: Identity,
-    /// How much of the output traces have shown; [`UNKNOWN`] if that is not known.
+    /// How many bytes of the output were traced, or [`UNKNOWN`].
     told: usize,
 }
 
-/// How much one turn of a connection takes in before others have theirs, 0 for no limit of this kind; and how payload leaves.
+/// Limits of one turn of a connection, after which other tasks run, 0 for unlimited; and how payload is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Frames (`tune.h2.fe.max-frames-at-once`).
     pub frames: u32,
     /// RST_STREAM frames (`tune.h2.fe.max-rst-at-once`): after these, all other tasks run first.
     pub resets: u32,
-    /// Payload never leaves from where it came in, but is copied behind the output that waits (`tune.h2.zero-copy-fwd-send off`,
+    /// Payload is not sent from its receive buffer, but copied to the output (`tune.h2.zero-copy-fwd-send off`,
     /// `tune.disable-zero-copy-forwarding`).
     pub copies: bool,
 }
@@ -151,14 +151,14 @@ impl Inner {
         self.engine.output().is_empty()
     }
 
-    /// Whether payload can leave from where it lies: the peer took all that came before, and nobody encrypts it or tells of it.
+    /// Whether payload can be sent from its buffer: without earlier output, TLS or traces.
     fn sends_at_once(&self) -> bool {
         let is_free = !self.stuck && !self.connection.has_pending();
         is_free && !self.pace.copies && self.connection.is_plain() && !self.is_traced()
     }
 
-    /// Sends payload from where it lies, behind the output that waits; how much that was. What the peer does not take is output
-    /// that waits.
+    /// Sends the pending output, then payload from its buffer; returns the count. The bytes that the peer does not
+    /// take become output.
     fn send_through(&mut self, id: u32, payload: &[u8], ends: bool) -> usize {
         let Inner { engine, connection, .. } = self;
         let mut fault = None;
@@ -211,7 +211,7 @@ impl Multiplexer {
         Multiplexer::over(connection, Engine::server(limits), pace, (false, identity), owner)
     }
 
-    /// Takes over a connection to a server. It has no owner before [`Multiplexer::own`].
+    /// Takes over a connection to a server. [`Multiplexer::own`] sets its owner.
     pub fn to_server(connection: Connection, limits: Limits, pace: Pace, identity: Identity) -> Rc<Self> {
         Multiplexer::over(connection, Engine::client(limits), pace, (true, identity), TaskKey::NONE)
     }
@@ -254,7 +254,7 @@ impl Multiplexer {
         multiplexer
     }
 
-    /// This task owns the connection from now on.
+    /// Makes this task the owner of the connection.
     pub fn own(&self, task: TaskKey) {
         self.owner.set(task);
         self.inner.borrow().connection.descriptor().set_owner(task);
@@ -268,7 +268,7 @@ impl Multiplexer {
         if inner.has_window_for_others() {
             inner.wake_admitted();
         }
-        // The streams may need what the peer sends, so output that blocks receiving leaves first.
+        // Streams may need data from the peer, so output that blocks receiving leaves first.
         if inner.engine.output().len() > MAX_OUTPUT {
             inner.flush();
         }
@@ -352,7 +352,7 @@ impl Multiplexer {
         self.inner.borrow().connection.descriptor().as_fd().as_raw_fd()
     }
 
-    /// The stream that this task runs, in `name=value` pairs, for `show sess all`; none if it has none here now.
+    /// The stream of this task, in `name=value` pairs, for `show sess all`, if it is on this connection now.
     pub fn summary_of(&self, task: TaskKey) -> Option<String> {
         let inner = self.inner.borrow();
         let slot = inner.slots.iter().find(|slot| slot.task == task)?;
@@ -381,7 +381,7 @@ impl Multiplexer {
         (*engine.tally(), engine.opened())
     }
 
-    /// How often the peer did what no well-behaved peer does.
+    /// Glitches so far: events that a well-behaved peer never causes.
     pub fn glitches(&self) -> u32 {
         self.inner.borrow().engine.glitches()
     }
@@ -396,7 +396,7 @@ impl Multiplexer {
         self.inner.borrow().engine.failure()
     }
 
-    /// What broke the connection itself, if something did: no stream's matter.
+    /// The fault of the connection itself, if it broke.
     pub fn fault_of_connection(&self) -> Option<Fault> {
         self.inner.borrow().fault
     }
@@ -420,13 +420,13 @@ impl Multiplexer {
         self.inner.borrow().engine.is_leaving()
     }
 
-    /// Whether there is no stream, or output waits for the peer.
+    /// Whether the connection is without streams, or output waits for the peer.
     pub fn is_idle_or_has_output(&self) -> bool {
         let inner = self.inner.borrow();
         inner.slots.is_empty() || !inner.engine.output().is_empty()
     }
 
-    /// Shrinks the memory to what a quiet connection needs for the streams that it has.
+    /// Shrinks the memory of a quiet connection to the size that its streams need.
     pub fn shrink(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.slots.shrink_to_fit();
@@ -444,8 +444,8 @@ impl Multiplexer {
         inner.fail(Fault::Io(Errno::CONNRESET));
     }
 
-    /// Receives and drops what still comes, so that the peer reads the last output, and takes it off `most`; over when nothing more will
-    /// come, or nothing is left of that.
+    /// Receives and drops bytes, so that the peer can read the last output, and subtracts them from `most`. Over at the
+    /// end of input, or when `most` is used up.
     pub fn drain(&self, most: &mut usize) -> Turn {
         let mut inner = self.inner.borrow_mut();
         for _ in 0..ROUNDS {
@@ -457,7 +457,7 @@ impl Multiplexer {
                 _ => return Turn::Over,
             }
         }
-        // There may be more, of which no event tells.
+        // More bytes may have arrived without a further event.
         Turn::More
     }
 
@@ -488,12 +488,12 @@ impl Multiplexer {
         self.inner.borrow_mut().slot(id).is_some_and(|slot| slot.has_head())
     }
 
-    /// Appends what was received for a stream to `into`.
+    /// Appends the received bytes of a stream to `into`.
     pub(crate) fn take_arrived(&self, id: u32, into: &mut Vec<u8>) -> Arrived {
         self.inner.borrow_mut().slot(id).map_or(Arrived::default(), |slot| slot.take_arrived(into))
     }
 
-    /// Shrinks the memory of what was received for a stream and not taken; returns how much was freed.
+    /// Shrinks the memory of a stream's received bytes that were not taken; returns how much was freed.
     pub(crate) fn shrink_arrived(&self, id: u32) -> usize {
         self.inner.borrow_mut().slot(id).map_or(0, Slot::shrink)
     }
@@ -553,8 +553,8 @@ impl Multiplexer {
         SharedStream::unopened(Rc::clone(self))
     }
 
-    /// Whether streams that are not read have held most of the connection's window for a while: what a new stream received would wait
-    /// for them.
+    /// Whether unread streams have held most of the connection's window for a while: the data of a new stream would
+    /// wait for them.
     pub fn is_clogged(&self) -> bool {
         let inner = self.inner.borrow();
         let since_ms = inner.clogged_since_ms;
@@ -595,7 +595,7 @@ impl Multiplexer {
         Rc::strong_count(self) > 1
     }
 
-    /// Tells the owner that a reference to the connection was given up.
+    /// Notifies the owner that a reference to the connection was dropped.
     pub fn give_up(&self) {
         self.touch();
     }
@@ -618,7 +618,7 @@ impl Multiplexer {
         self.inner.borrow_mut().slot(id)?.abort
     }
 
-    /// Sends a head; returns its size in bytes, none if the stream does not exist any more.
+    /// Sends a head; returns its size in bytes, or `None` if the stream does not exist any more.
     pub(crate) fn send_head(&self, id: u32, head: &Head, raw: &[u8], end: bool) -> Option<usize> {
         let mut inner = self.inner.borrow_mut();
         let before = inner.engine.output().len();
@@ -637,7 +637,7 @@ impl Multiplexer {
         self.touch();
     }
 
-    /// How many bytes of payload a stream may send now; none if it does not exist any more.
+    /// How many bytes of payload a stream may send now, or `None` if it does not exist any more.
     pub(crate) fn room(&self, id: u32) -> Option<usize> {
         let inner = self.inner.borrow();
         if inner.fault.is_some() {
@@ -647,7 +647,7 @@ impl Multiplexer {
         Some(open.min(inner.output_room()))
     }
 
-    /// Whether a live stream can send nothing, or no payload. It is woken when it can.
+    /// Whether a live stream cannot send now, or not send payload. It is woken when it can.
     pub(crate) fn is_full(&self, id: u32, payload: bool) -> bool {
         let full = {
             let inner = self.inner.borrow();
@@ -669,7 +669,7 @@ impl Multiplexer {
         inner.stuck || inner.engine.sendable(id).is_none_or(|open| open == 0)
     }
 
-    /// Sends payload as far as there is room; returns how much.
+    /// Sends as much payload as the windows and the output limit allow; returns the count.
     pub(crate) fn send_data(&self, id: u32, payload: &[u8], ends: bool) -> usize {
         let Some(room) = self.room(id) else { return 0 };
         let fits = payload.len().min(room);
@@ -690,7 +690,7 @@ impl Multiplexer {
         count
     }
 
-    /// Has the stream woken when it may send more.
+    /// Registers the stream to be woken when it may send more.
     pub(crate) fn await_room(&self, id: u32) {
         let mut inner = self.inner.borrow_mut();
         inner.crowded |= inner.engine.output().len() >= max_output() / 2;
@@ -701,7 +701,7 @@ impl Multiplexer {
         }
     }
 
-    /// The stream's task is done with it.
+    /// Removes a stream after its task is done with it.
     pub(crate) fn leave_stream(&self, id: u32, unreturned: u32, code: ErrorCode) {
         let mut inner = self.inner.borrow_mut();
         let Ok(at) = inner.slots.binary_search_by_key(&id, |slot| slot.id) else {
@@ -744,9 +744,10 @@ impl Drop for Closing {
     }
 }
 
-/// Stands for output that no trace has walked over.
+/// Marks output that tracing has not parsed.
 const UNKNOWN: usize = usize::MAX;
-/// How long streams hold most of the connection's window before new ones go elsewhere: what just came is read within that time.
+/// How long streams hold most of the connection's window before new ones go elsewhere: fresh data is read within that
+/// time.
 const CLOGGED_MS: u64 = 100;
 /// How often one turn receives at most, before it sends and other tasks run (R181).
 const ROUNDS: usize = 12;
@@ -756,9 +757,9 @@ const MAX_OUTPUT: usize = 128 * 1024;
 const LEAST_OUTPUT: usize = 4 * 1024;
 /// How much streams may add at a time beyond the limit.
 const PIECE: usize = 32 * 1024;
-/// Less payload than this is copied and leaves with what others send: a call costs more.
+/// Smaller payload is copied and leaves with the output of other streams: a system call costs more.
 const WORTH_A_CALL: usize = 16 * 1024;
-/// What is said to a server where a request of HTTP/1 says nothing: as the reference program does.
+/// The scheme sent to a server for a request without one, as HTTP/1 has: the same as in the reference program.
 const DEFAULT_SCHEME: &[u8] = b"https";
 
 // An idle connection's share, in the smallest class of blocks that it fits, with the counts of its `Rc`. A build that counts instructions

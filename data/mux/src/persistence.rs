@@ -1,7 +1,7 @@
 //! Framing and persistence of an HTTP/1 message, made consistent before it is sent.
 //!
 //! Rules may have changed the framing fields, but not the bytes after the head. And one peer's `Connection` field
-//! says nothing about the other connection: see [`weir_h1::connection`].
+//! does not concern the other connection: see [`weir_h1::connection`].
 
 use weir_h1::{BodyFraming, connection};
 use weir_http::{BodySize, Flags, NoRoom};
@@ -16,7 +16,7 @@ impl Message {
     /// request.
     ///
     /// # Errors
-    /// When the head has no room for the fields.
+    /// When the head lacks room for the fields.
     pub fn settle_request(&mut self, mode: ConnectionMode, pretends: bool) -> Result<bool, NoRoom> {
         let size = BodySize::of_request(&self.head);
         self.restate(size)?;
@@ -49,7 +49,7 @@ impl Message {
     /// Sets the framing fields of an edited head: see [`weir_h1::restate`].
     ///
     /// # Errors
-    /// When the head has no room for it.
+    /// When the head lacks room for it.
     pub fn restate(&mut self, size: BodySize) -> Result<(), NoRoom> {
         let framing = BodyFraming::of(size, &self.head);
         let (head, raw) = self.edit();
@@ -59,7 +59,7 @@ impl Message {
     /// Sets chunked framing, whatever the head had before.
     ///
     /// # Errors
-    /// When the head has no room for it.
+    /// When the head lacks room for it.
     pub fn chunk(&mut self) -> Result<(), NoRoom> {
         self.head.touch();
         self.head.note(Flags::CHUNKED);
@@ -70,7 +70,7 @@ impl Message {
     /// Makes the body of a response end with the connection.
     ///
     /// # Errors
-    /// When the head has no room for it.
+    /// When the head lacks room for it.
     pub fn unframe(&mut self) -> Result<(), NoRoom> {
         self.head.touch();
         self.head.unnote(Flags::CHUNKED);
@@ -85,7 +85,7 @@ impl Message {
     /// Whether the client's connection may carry another request after `request` and this response, with a body of this
     /// size.
     pub fn client_persists(&self, request: &Message, size: BodySize, mode: ConnectionMode) -> bool {
-        // A response whose end is ambiguous may have been understood differently by others.
+        // Other parties may have understood a response with an ambiguous end differently.
         let doubtful = self.head.flags().intersects(Flags::DOUBTFUL);
         !doubtful
             && !connection::asks_to_close(&self.head, self.bytes())
@@ -95,7 +95,7 @@ impl Message {
     /// Sets the `Connection` field of the final response to `request`: whether the connection stays open.
     ///
     /// # Errors
-    /// When the head has no room for it.
+    /// When the head lacks room for it.
     pub fn announce_to_client(&mut self, request: &Message, persists: bool) -> Result<(), NoRoom> {
         self.announce(connection::announcement_to_client(&request.head, &self.head, persists))
     }
@@ -103,7 +103,7 @@ impl Message {
     /// Removes a peer's options for its own connection, because a tunnel follows (RFC 9110, 7.6.1).
     ///
     /// # Errors
-    /// When the head has no room for the field's other options.
+    /// When the head lacks room for the field's other options.
     pub fn announce_tunnel(&mut self) -> Result<(), NoRoom> {
         self.announce(connection::Announce::Nothing)
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_says_another_framing() {
+    fn replaces_the_framing_of_a_head() {
         let (length, chunked) = ("Content-Length: 5\r\n", "transfer-encoding: chunked\r\n");
         for came in [length, chunked, ""] {
             check(came, Message::chunk, chunked);

@@ -20,7 +20,7 @@ pub struct Pipes {
 }
 
 impl Pipes {
-    /// At most so many pipes of this size (0 for [`PIPE_SIZE`]).
+    /// At most this number of pipes, of this size (0 for [`PIPE_SIZE`]).
     pub const fn new(size: usize, most: usize) -> Pipes {
         Pipes { size, most, open: AtomicUsize::new(0), kept: AtomicUsize::new(0) }
     }
@@ -35,7 +35,7 @@ impl Pipes {
         self.kept.load(Relaxed)
     }
 
-    /// A pipe of this worker or a new one; none if there are too many, or the system has no descriptors for it.
+    /// A pipe of this worker or a new one; `None` if there are too many, or descriptors are exhausted.
     pub(crate) fn take(&self) -> Option<Pipe> {
         if let Some(pipe) = KEPT.with_borrow_mut(|kept| kept.pop()) {
             self.kept.fetch_sub(1, Relaxed);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_are_opened_than_allowed() {
+    fn limits_the_number_of_open_pipes() {
         let pipes = Pipes::new(4096, 2);
         let (one, other) = (pipes.take().expect("the first"), pipes.take().expect("the second"));
         assert!(pipes.take().is_none() && pipes.take().is_none());
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_holds_bytes_is_not_used_again() {
+    fn never_reuses_a_pipe_that_holds_bytes() {
         let pipes = Pipes::new(4096, 1);
         let mut pipe = pipes.take().expect("the first");
         pipe.fill_with(b"of somebody else").expect("room");

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_is_what_happened_since_the_last_look() {
+    fn a_step_covers_the_changes_since_the_last_one() {
         let mut told = Progress::default();
         let first = Progress { received: 10, sent: 4, ..Progress::default() };
         let step = Step::between(&mut told, first);
@@ -73,7 +73,7 @@ mod tests {
         let step = Step::between(&mut told, last);
         assert_eq!((step.received, step.sent, step.trailers_received, step.now), (2, 5, 3, last));
         assert!(step.completed && step.finished);
-        // A body that was shown as complete stays complete, and counters that restart are no negative step.
+        // A body that was traced as complete stays complete, and a restart of its counters is not a negative step.
         let step = Step::between(&mut told, Progress { received: 1, ..Progress::default() });
         assert_eq!((step.received, step.completed, step.finished), (0, false, false));
         assert!(told.complete && told.done && told.received == 1);

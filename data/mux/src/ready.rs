@@ -40,7 +40,7 @@ impl ReadyBytes {
         end_sent: false,
     };
 
-    /// How many bytes leave as they lie: all but trailers that the sink frames or does not get.
+    /// How many bytes leave unchanged: all but trailers that the sink frames or does not get.
     #[inline]
     pub fn leaving(&self) -> usize {
         let is_whole = self.trailers.is_empty() || (self.way == Way::Wire && !self.drops_trailers);
@@ -59,7 +59,7 @@ impl ReadyBytes {
         self.trailers = start..place.end as u32;
     }
 
-    /// That many bytes at the front have left.
+    /// Removes `count` sent bytes at the front.
     #[inline]
     pub fn left(&mut self, count: usize) {
         self.count -= count as u32;

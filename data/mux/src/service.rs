@@ -1,4 +1,4 @@
-//! Services: they answer inside this process, in place of a server.
+//! Services: they respond inside this process, in place of a server.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ pub trait Service {
     /// Appends a piece of about `enough` bytes, or goes to the next one that it lends. The former piece was copied, or has left.
     fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made;
 
-    /// The current piece of a service that has it in memory of its own, and appended nothing. It leaves without a copy if it is large or
-    /// the only one.
+    /// The current piece, if the service holds it in its own memory and appended nothing. It leaves without a copy if
+    /// it is large or the only one.
     fn lent(&self) -> Option<&[u8]> {
         None
     }
@@ -20,11 +20,11 @@ pub trait Service {
 /// The result of a step of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// There is a piece, and more follows.
+    /// A piece, and more follow.
     More,
-    /// There is a piece, and it is the last.
+    /// The last piece.
     Last,
-    /// There is nothing now. The service wakes the stream's task, or goes on at this time.
+    /// The service waits. It wakes the stream's task, or continues at this time.
     Later(Tick),
 }
 
@@ -41,7 +41,7 @@ pub struct LocalService {
     lending: Lending,
     /// Whether the service has produced its last piece.
     is_last: bool,
-    /// When a service that waits goes on.
+    /// When a waiting service continues.
     resumes: Tick,
     produced: u64,
 }
@@ -49,7 +49,7 @@ pub struct LocalService {
 /// The use of the piece that a service lends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lending {
-    /// None is lent, or it was copied.
+    /// The service lends nothing, or the piece was copied.
     No,
     /// It is the output.
     Now,
@@ -58,7 +58,7 @@ enum Lending {
 }
 
 impl LocalService {
-    /// Produces nothing before it is asked.
+    /// Calls the service only when output is requested.
     pub fn new(service: Box<dyn Service>) -> Self {
         LocalService {
             service,
@@ -90,7 +90,7 @@ impl LocalService {
         self.is_last && self.lending != Lending::Next
     }
 
-    /// When it goes on, after it had nothing ([`Received::Nothing`]). Never: when it wakes the task.
+    /// When the service continues after [`Received::Nothing`]; never if it wakes the task itself.
     pub fn resumes_at(&self) -> Tick {
         self.resumes
     }
@@ -126,7 +126,8 @@ impl LocalService {
         }
     }
 
-    /// Has pieces made until there are about [`ENOUGH`] bytes, or a piece that leaves where it lies; true if the service waits.
+    /// Produces pieces until there are about [`ENOUGH`] bytes, or a piece to send without a copy; true if the service
+    /// waits.
     fn gather(&mut self) -> bool {
         self.lending = Lending::No;
         for _ in 0..PIECES {
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Takes everything: the sizes of the outputs, and which were the service's own memory. 0 stands for a wait.
+    /// Takes everything: the sizes of the outputs, and which were the service's own memory. 0 means a wait.
     fn outputs(parts: &[usize], lends: bool) -> (Vec<usize>, Vec<bool>) {
         let lender = Lender::new(parts, lends);
         let (text, place) = (lender.text.clone(), lender.text.as_ptr_range());

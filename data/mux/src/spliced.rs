@@ -15,7 +15,7 @@ use crate::way::Tail;
 pub(crate) struct Spliced {
     pipes: LocalArc<Pipes>,
     way: Way,
-    /// Bytes that came through the pipe.
+    /// Bytes that passed the pipe.
     bytes: u64,
 }
 
@@ -29,12 +29,12 @@ enum Way {
 }
 
 impl Spliced {
-    /// Takes one of these pipes as soon as it pays.
+    /// A body that uses one of these pipes as soon as it pays.
     pub fn new(pipes: LocalArc<Pipes>) -> Self {
         Spliced { pipes, way: Way::Buffer, bytes: 0 }
     }
 
-    /// Bytes that came through the pipe.
+    /// Bytes that passed the pipe.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -47,7 +47,7 @@ impl Spliced {
         }
     }
 
-    /// Moves what can be moved now.
+    /// Moves as many bytes as possible without waiting.
     #[cold]
     pub fn advance(
         &mut self,
@@ -89,7 +89,7 @@ impl Spliced {
     }
 }
 
-/// Sends what is in the source's buffer, and receives nothing; says what stops that, if anything does.
+/// Sends the bytes in the source's buffer without receiving; returns why the flow stops, if it does.
 fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamConnector) -> Option<Flow> {
     if !flow.inspect(source) {
         return Some(Flow::Malformed);
@@ -115,7 +115,7 @@ fn empty(flow: &mut BodyFlow, source: &mut StreamConnector, sink: &mut StreamCon
     }
 }
 
-/// Moves what can be moved through a pipe now.
+/// Moves as many bytes through a pipe as possible without waiting.
 fn advance(pipe: &mut Pipe, flow: &mut BodyFlow, source: &mut Connection, sink: &mut Connection) -> Flow {
     let mut moved = 0;
     for _ in 0..ROUNDS {
@@ -158,7 +158,7 @@ impl Drop for Spliced {
     }
 }
 
-/// How much of a body passes through the buffer before a pipe is used: many are short, whatever their length says.
+/// How much of a body passes through the buffer before a pipe is used: many bodies end early, even with a large length.
 const SEEN: u64 = 16 * 1024;
 /// How many bytes one call moves before other tasks run, or a pipe more: it takes about as long as what
 /// [`BodyFlow`](crate::BodyFlow) moves in a turn.

@@ -15,7 +15,7 @@ impl Trailers {
         self.lines.clear();
     }
 
-    /// Whether there are none.
+    /// Whether the message ends without trailers.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_added_and_removed() {
+    fn reads_adds_and_removes_fields() {
         let mut trailers = Trailers::default();
         trailers.append(b"A: 1\r\nb:");
         trailers.append(b"  2 \r\n");

@@ -1,4 +1,4 @@
-//! A transfer moves one direction of a stream: a flow of bytes, and what it passes on its way.
+//! A transfer moves one direction of a stream: a flow of bytes, with its filters or its pipe.
 //!
 //! ```text
 //!   source ──► buffer ──────────────────────────────► sink     BodyFlow: nothing is copied
@@ -6,7 +6,8 @@
 //!   source ──► pipe ────────────────────────────────► sink     `option splice-*`, inside the kernel
 //! ```
 //!
-//! Only what is passing is held here: bytes that a filter holds back stay at the source, which thus sees backpressure.
+//! Only bytes in transit are kept here: bytes that a filter holds back stay at the source, which thus sees
+//! backpressure.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -36,17 +37,17 @@ pub struct Transfer {
     aside: Option<Box<Aside>>,
 }
 
-/// What few bodies have.
+/// State that only few bodies need.
 #[derive(Debug, Default)]
 struct Aside {
     detour: Option<Detour>,
-    /// When the source goes on, a service that waits.
+    /// When a service that waits, the source, continues.
     resumes: Option<Tick>,
-    /// What traces have shown of the body.
+    /// The progress last traced.
     told: Option<Progress>,
 }
 
-/// What bytes pass, where they do not go straight from the source's buffer to the sink.
+/// The path of bytes that do not go straight from the source's buffer to the sink.
 #[derive(Debug)]
 enum Detour {
     Filters(Filtered),
@@ -109,8 +110,8 @@ impl Transfer {
         matches!(self.detour(), Some(Detour::Filters(_)))
     }
 
-    /// Lets what is still to come of this body pass through one of these pipes, once much of it came, unless filters have to see it.
-    /// Bodies in chunks and short ones always pass through the buffer.
+    /// Lets the rest of this body pass through one of these pipes, once much of it came, unless filters need it.
+    /// Chunked and short bodies always pass through the buffer.
     pub fn allow_pipe(&mut self, pipes: &LocalArc<Pipes>) {
         if self.detour().is_none() && self.flow.is_worth_a_pipe() {
             self.aside.get_or_insert_default().detour = Some(Detour::Pipe(Spliced::new(pipes.clone())));
@@ -136,14 +137,14 @@ impl Transfer {
         let now = weir_sched::now();
         let resizes = filtered.chain.head(head, request, now)?;
         if filtered.ended {
-            // There is no body, and none can be added.
+            // The message ends with its head, and filters cannot add a body.
             let _ = filtered.chain.end(&mut filtered.trailers, now, &mut Vec::new())?;
             return Ok(false);
         }
         Ok(resizes)
     }
 
-    /// Begins a kept body anew, for another server: it passes the filters once more.
+    /// Restarts a kept body for another server: it passes the filters again.
     pub fn repeat(&mut self, body: &Rc<KeptBody>) {
         self.flow = BodyFlow::made();
         let flow = &self.flow;
@@ -161,7 +162,7 @@ impl Transfer {
         self.flow.aim(sink, head, is_filtered);
     }
 
-    /// Takes the flow out, and leaves none.
+    /// Takes the flow out, and leaves an empty one.
     pub fn take_flow(&mut self) -> BodyFlow {
         std::mem::replace(&mut self.flow, BodyFlow::done())
     }
@@ -192,7 +193,7 @@ impl Transfer {
             }
     }
 
-    /// When a filter lets more pass, after [`Flow::Withheld`], or a service goes on; never if nothing but a peer is awaited.
+    /// When a filter lets more pass, after [`Flow::Withheld`], or a service continues; never if only a peer is awaited.
     #[inline]
     pub fn wake_at(&self) -> Tick {
         let filters = match self.detour() {
@@ -202,14 +203,14 @@ impl Transfer {
         filters.min(self.aside.as_ref().and_then(|aside| aside.resumes).unwrap_or(Tick::NEVER))
     }
 
-    /// The source, a service, goes on at this time; none if it does not wait.
+    /// Sets when the source, a service, continues; `None` if it does not wait.
     pub fn resume_at(&mut self, at: Option<Tick>) {
         if at.is_some() || self.aside.is_some() {
             self.aside.get_or_insert_default().resumes = at;
         }
     }
 
-    /// Moves what can be moved now.
+    /// Moves as many bytes as possible without waiting.
     #[inline]
     pub fn advance(&mut self, source: &mut StreamConnector, sink: &mut StreamConnector) -> Flow {
         let detour = self.aside.as_mut().and_then(|aside| aside.detour.as_mut());
@@ -220,7 +221,7 @@ impl Transfer {
         }
     }
 
-    /// The changes since the last call, for traces. A message without a body has no steps.
+    /// The changes since the last call, for traces; empty for a message without a body.
     pub fn step(&mut self) -> Step {
         let held = self.pipe().map_or(0, Spliced::held);
         self.flow.step(&mut self.aside.get_or_insert_default().told, held)
@@ -338,7 +339,7 @@ impl Filtered {
         Flow::Yield
     }
 
-    /// Receives the next bytes of the body: none if some came, or its end.
+    /// Receives the next bytes of the body; `None` after bytes or its end, otherwise the reason to stop.
     fn receive(
         &mut self,
         flow: &mut BodyFlow,
@@ -391,7 +392,7 @@ impl Filtered {
         }
     }
 
-    /// Sends what passed the filters; none if there is room for more.
+    /// Sends the filtered bytes; `None` if there is room for more.
     fn send(&mut self, flow: &mut BodyFlow, sink: &mut StreamConnector) -> Option<Flow> {
         let closes = self.ended && flow.closes_sink();
         if !self.staged.is_empty() {
@@ -489,14 +490,14 @@ impl Filtered {
                 break;
             }
         }
-        // Filters whose time has come resume, even if no bytes come.
+        // Filters resume at their time, even without new bytes.
         if payload.is_empty() {
             chain.offer(b"", last, now, staged)?;
         }
         Ok(at)
     }
 
-    /// Nothing more comes: signals the end to the filters.
+    /// Signals the end of the body to the filters.
     fn finish(&mut self, now: Tick) -> Result<(), Failed> {
         if !self.ended {
             let Filtered { chain, staged, trailers, .. } = self;

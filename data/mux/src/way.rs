@@ -1,4 +1,4 @@
-//! The way of a body: in the framing in which it came, or as payload that the sink frames.
+//! The way of a body: in its original framing, or as payload that the sink frames.
 //!
 //! ```text
 //!   Wire      HTTP/1 on both sides, the same framing, nothing inspected: bytes leave unchanged
@@ -145,7 +145,7 @@ impl Way {
         }
     }
 
-    /// Appends payload as it leaves on this way, whole chunks where there are chunks.
+    /// Appends payload in the framing of this way, in whole chunks if it has chunks.
     pub fn write(&mut self, payload: &[u8], ends: bool, out: &mut Vec<u8>) {
         let Way::Chunks(chunks) = self else { return out.extend_from_slice(payload) };
         if !payload.is_empty() {

@@ -76,8 +76,8 @@ pub(crate) async fn admit(client: Connection, session: Rc<Session>) -> Option<Co
     Some(client)
 }
 
-/// Makes closing reset a connection that sent something other than the header: its sender then knows that nobody read it, and
-/// nothing of the connection remains here.
+/// Makes the close a reset if the connection sent something other than the header: the sender then knows that it was
+/// not read, and this side keeps no state of the connection.
 fn reset_if_it_spoke(client: &Connection) {
     if !client.input().is_empty() {
         let _ = option::set_no_linger(client.descriptor());

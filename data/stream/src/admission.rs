@@ -25,7 +25,7 @@ pub struct Admission {
     progress: Progress,
 }
 
-/// Who counts a connection.
+/// The owner of a connection's counts.
 #[derive(Clone, Copy)]
 enum Progress {
     /// The limits.
@@ -144,7 +144,7 @@ fn end(instance: &Instance, frontend: &Proxy, listener: &Listener, worker: Optio
     if let Some(worker) = worker {
         weir_sched::change_load(usize::from(worker), -1);
     }
-    // Those who wait for the narrowest limit are woken first.
+    // Wake the waiters for the narrowest limit first.
     limits(instance, frontend, listener).into_iter().rev().for_each(ConnectionLimit::leave);
 }
 

@@ -159,7 +159,7 @@ impl ReplyPhase {
         self.start(status, status::reason(status))?;
         self.add_reply_headers(made)?;
         let head = &mut self.stream.response.message.head;
-        // A 204 has no content, not even an empty one (RFC 9110, 8.6).
+        // A 204 must not have content, not even empty content (RFC 9110, 8.6).
         if status != 204 {
             head.add(b"content-length", itoa::Buffer::new().format(body.bytes().len()).as_bytes())?;
         }
@@ -170,7 +170,7 @@ impl ReplyPhase {
         Ok(())
     }
 
-    /// Adds its `hdr` fields first; a message from a file has none (reading the configuration warned about them).
+    /// Adds the `hdr` fields, except to a message from a file (the parser warns about them).
     fn add_reply_headers(&mut self, made: &config::Reply) -> Result<(), NoRoom> {
         for header in &made.headers {
             let value = self.stream.format(&header.value);
@@ -182,7 +182,7 @@ impl ReplyPhase {
         Ok(())
     }
 
-    /// Prepares a redirection; false when `ignore-empty` says to do nothing.
+    /// Prepares a redirection; false if `ignore-empty` suppresses it.
     pub(crate) fn prepare_redirect(&mut self, redirect: &Redirect) -> bool {
         let value = self.stream.format(&redirect.value);
         if redirect.ignore_empty && value.is_empty() {
@@ -258,7 +258,7 @@ impl ReplyPhase {
         Ok(())
     }
 
-    /// Prepares a 401 or 407 response that asks for credentials.
+    /// Prepares a 401 or 407 response, which requests credentials.
     pub(crate) fn prepare_authentication(&mut self, realm: &str) {
         let message = &self.stream.request.message;
         let proxied = is_for_proxy(&self.stream, message.head.uri(message.bytes()));
@@ -320,7 +320,7 @@ impl ReplyPhase {
         let bodiless = self.stream.request.head_only()
             || status::is_bodyless(self.stream.response.message.head.status());
         let size = match &reply.body {
-            // A client that takes this for a tunnel reads until the end, whatever the fields say.
+            // A client that takes this for a tunnel reads until the end and ignores the framing fields.
             _ if self.stream.as_exchange_phase().promises_tunnel() => BodySize::Tunnel,
             _ if bodiless => BodySize::None,
             Body::Streamed(_) => BodySize::Unknown,
@@ -367,7 +367,7 @@ impl ReplyPhase {
                 self.stream.request.body.begin(BodyFlow::done());
             }
         }
-        // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
+        // If a rule changed the status to 1xx, the reply is not the last: the client waits for another one.
         let last = self.stream.response.message.head.status() >= 200;
         self.stream.reusable.client &= last
             && !reply.closes

@@ -1,8 +1,9 @@
-//! What a cache between here and the client may do with a response, for `option checkcache` and the `nocache` of cookies.
+//! Whether caches between here and the client may store a response, for `option checkcache` and the `nocache` of
+//! cookies.
 
 use weir_http::{Head, Method};
 
-/// What the method, the status and the fields of a response say to a cache (RFC 9111, 3).
+/// The permissions of a cache by the method, the status and the fields of a response (RFC 9111, 3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caching {
     /// A cache may store the response: its method and status allow it, or it is public, and no later directive forbids it.
@@ -65,7 +66,7 @@ mod tests {
 
     /// The behaviour of HAProxy 2.6.
     #[test]
-    fn only_what_a_cache_may_keep_is_kept_from_it() {
+    fn a_cache_keeps_cacheable_responses_with_an_age_or_a_validator() {
         #[track_caller]
         fn check(method: Method, status: u16, fields: &[(&str, &str)], expected: bool) {
             assert_eq!(caching(method, status, fields).keeps(), expected, "{method:?} {status} {fields:?}");
@@ -99,7 +100,7 @@ mod tests {
 
     /// The manual's list ("option checkcache"): a cookie may be stored by mistake even without a validator.
     #[test]
-    fn cookies_are_kept_by_whom_nothing_forbids_it() {
+    fn caches_may_keep_cookies_unless_a_directive_forbids_it() {
         #[track_caller]
         fn check(method: Method, status: u16, directives: &str, expected: bool) {
             let caching = caching(method, status, &[("Cache-Control", directives)]);

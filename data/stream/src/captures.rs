@@ -8,7 +8,7 @@ use crate::stream::captures::Captures;
 use crate::stream::phases::StreamLog;
 
 impl StreamLog {
-    /// Captures headers of the request as the frontend configures: as they came, before any rule.
+    /// Captures the frontend's configured headers of the request, before rules change them.
     pub(crate) fn capture_request(&mut self) {
         self.keep_request_line();
         self.stream.trace().trace_request();
@@ -18,7 +18,8 @@ impl StreamLog {
     }
 
     /// Captures the request's cookie (`capture cookie`). As in HAProxy that is later than the headers: in a request that
-    /// passed the rules, or that one denies, as the rules left it. What a rule answers or redirects has none.
+    /// passed the rules, or that a rule denies, after their edits. A request that a rule answers or redirects is not
+    /// captured.
     pub(crate) fn capture_request_cookie(&mut self) {
         let Some(cookie) = &self.stream.frontend.config.captures.cookie else { return };
         let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
@@ -65,7 +66,7 @@ impl StreamLog {
         }
     }
 
-    /// Stores a value in a capture slot; false if there is no such slot.
+    /// Stores a value in a capture slot; false if the slot does not exist.
     pub(crate) fn store_capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
         let declared = &self.stream.frontend.config.captures;
         let declared = match side {

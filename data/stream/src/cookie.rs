@@ -83,7 +83,7 @@ pub(crate) fn wants_servers_that_are_down(stream: &mut Stream) -> bool {
 
 fn note_request(stream: &mut Stream, settings: &CookieRules, presented: &Presented) {
     stream.choice.cookie_letters = letters(settings, presented, None);
-    // If the request has no room for the edit it keeps the cookie: the server then sees it needlessly.
+    // A request without room for the edit keeps the cookie: the server then sees it needlessly.
     let _ = edit_request(stream, settings);
 }
 
@@ -112,7 +112,7 @@ fn set_cookie(stream: &mut Stream, settings: &CookieRules) {
     };
     let plan = settings.plan_response(&presented, &facts);
     stream.choice.cookie_letters = letters(settings, &presented, Some(&plan));
-    // If the response has no room for the edit it is sent without the cookie: the client is balanced again next time.
+    // A response without room for the edit is sent without the cookie: the client is balanced again next time.
     let _ = edit_response(stream, settings, &plan, provided);
 }
 
@@ -193,7 +193,7 @@ fn state_of(letter: u8) -> PresentedState {
     }
 }
 
-/// Removes from the request what the server need not see.
+/// Removes the cookie, or its prefix, from the request: the server need not see it.
 fn edit_request(stream: &mut Stream, settings: &CookieRules) -> Result<(), NoRoom> {
     let edits = settings.mode == CookieMode::Prefix || settings.indirect;
     if !edits {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_comes_back_from_its_letter() {
+    fn converts_letters_back_to_verdicts() {
         use PresentedState::{Down, Expired, Invalid, None, Old, Unused, Valid};
         for state in [None, Invalid, Down, Valid, Expired, Old, Unused] {
             assert_eq!(state_of(state.letter() as u8), state);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_edited_in_place() {
+    fn edits_fields_in_place() {
         let mut head = Head::new();
         head.start_request(b"GET", b"/", weir_http::Version::HTTP_11).expect("room");
         for (name, value) in [("Cookie", "S=A"), ("X", "S=A"), ("cookie", "S=B; x=1"), ("Cookie", "y=2")] {

@@ -149,7 +149,7 @@ impl StreamCounts {
         self.count_without_slot(left, BackendCounter::Redispatches, ServerCounter::Redispatches);
     }
 
-    /// Counts a request that got no slot, for the server whose queue it was in or for the backend.
+    /// Counts a request that did not get a slot, for the server of its queue or for the backend.
     pub(crate) fn count_failed_in_queue(&self) {
         self.count_without_slot(
             self.stream.choice.last,
@@ -174,7 +174,7 @@ impl StreamCounts {
         self.stream.tracking().count_tracked_error();
     }
 
-    /// Counts a request whose head was received, valid or not.
+    /// Counts a request after its head was received, valid or not.
     pub(crate) fn count_request(&self) {
         let worker = weir_sched::worker_index();
         let figures = &self.stream.frontend.frontend_figures;
@@ -269,7 +269,7 @@ impl StreamCounts {
         crate::figures::count_bytes_out(bytes.client.1);
     }
 
-    /// Counts what passed through pipes.
+    /// Counts bytes that passed through pipes.
     #[inline]
     pub(crate) fn count_spliced(&self) {
         let [up, down] = [&self.stream.request.body, &self.stream.response.body].map(|body| body.piped());
@@ -313,10 +313,10 @@ impl StreamCounts {
         }
     }
 
-    /// Records the durations of the phases: averages, and the distributions of what was a request.
+    /// Records the durations of the phases: averages, and distributions of requests only.
     pub(crate) fn count_phases(&self) {
         let worker = weir_sched::worker_index();
-        // A client that leaves between two requests has no request that took any time.
+        // A client that leaves between two requests did not send a request to measure.
         let is_request = !self.stream.speaks_http() || self.stream.timers.first_byte.is_some();
         let of_frontend = &self.stream.frontend.frontend_figures;
         if !self.stream.backend.has_begun() {

@@ -1,8 +1,8 @@
 //! Timeouts: which one runs when, and which side is blamed when it ends. All of them are here.
 //!
-//! The first table is about single events, with a fixed deadline whatever passes meanwhile. A stream waits for them as it does for
-//! flows (below), by one of [`While`]'s functions; only a connection without a stream waits by itself, for a PROXY header and
-//! between two requests:
+//! The first table is about single events, with a fixed deadline even if bytes pass meanwhile. A stream waits for them
+//! as it does for flows (below), by one of [`While`]'s functions; only a connection without a stream waits by itself,
+//! for a PROXY header and between two requests:
 //!
 //! | awaited | timeout | from | else |
 //! |---|---|---|---|
@@ -10,25 +10,25 @@
 //! | a connection's first request | `http-request`, else `client` | the acceptance | 408, `cR` |
 //! | its next one | `http-keep-alive`, else `http-request`, else `client` | the last response's end | closed silently |
 //! | the rest of a head | `http-request`, else `client` | the acceptance, then its first byte | 408, `cR` |
-//! | a body, for rules | what the rule says, else `client` | the rule | 408, `cR` |
-//! | a response's body, for rules | what the rule says | the rule | 504, `sD` |
-//! | more bytes, for rules | `inspect-delay` | the first rule | rules decide with what is there |
+//! | a body, for rules | the time of the rule, else `client` | the rule | 408, `cR` |
+//! | a response's body, for rules | the time of the rule | the rule | 504, `sD` |
+//! | more bytes, for rules | `inspect-delay` | the first rule | rules decide with the bytes received |
 //! | a slot | `queue`, else `connect` | entering the queue | 503, `sQ` |
 //! | a connection | `connect` | the attempt | another attempt, or 503, `sC` |
 //! | another attempt | one second, or less than `connect` | the failure | it is made |
 //! | the end of a tarpit | `tarpit`, else `connect` | the rule | 500, `PT` |
-//! | the end of a pause | what the rule says | the rule | it goes on |
+//! | the end of a pause | the time of the rule | the rule | it continues |
 //! | a client that reads our last bytes | two seconds | the end | closed |
 //!
 //! Flows are awaited on both sides at once ([`Deadlines`]). Each side may be quiet for its timeout while the stream waits
-//! for that side to send or to take; a side that is not waited for is never blamed:
+//! for that side to send or to receive; only a side that the stream waits for can be late:
 //!
 //! | while | client: `client` runs | server: `server` runs | begins anew | when over |
 //! |---|---|---|---|---|
 //! | the response's head is awaited | it sends its body; it takes no interim response | nothing of the request is missing; it takes none | both: the request moved; client: an interim response left | client: 408 or closed, `cH`; server: another attempt, or 504, `sH` |
 //! | bodies flow | it sends its body; it takes no response | it sends no response, and has the request; it takes none of the request | both: anything moved | `cD`, `sD`; `cL` once the server is done |
 //! | a reply of ours leaves | it takes none of it | never | anything left | `cD` |
-//! | bytes flow both ways (TCP, upgraded) | always: `tunnel`, else `client`; once a side has closed `client-fin` | always: `tunnel`, else `server`; then `server-fin` | what moved on either side of it, only what came with `option independent-streams` | `cD`, `sD` |
+//! | bytes flow both ways (TCP, upgraded) | always: `tunnel`, else `client`; once a side has closed `client-fin` | always: `tunnel`, else `server`; then `server-fin` | bytes moved on either side of it, only received bytes with `option independent-streams` | `cD`, `sD` |
 //!
 //! A server that does not have the whole request may wait for it, as we do: its time begins when it has it (manual,
 //! "timeout server"), or when the client waits for the server's consent (`Expect: 100-continue`).
@@ -44,7 +44,7 @@ use crate::ending::By;
 /// A timeout in whole milliseconds, or none.
 ///
 /// A stream has eight, for as long as it lasts: four bytes each, where `Option<Duration>` takes sixteen. The configuration cannot
-/// ask for more than 24 days, and an expression gets 49 at most.
+/// set more than 24 days, and an expression gets 49 at most.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Timeout(u32);
 
@@ -172,7 +172,7 @@ impl Timeouts {
         }
     }
 
-    /// `set-timeout`; zero is none.
+    /// `set-timeout`; zero disables the timeout.
     pub(crate) fn set_by_rule(&mut self, timeout: TimeoutName, value: Duration) {
         let value = Timeout::of(Some(value).filter(|value| !value.is_zero()));
         match timeout {
@@ -213,7 +213,7 @@ fn request_head(configured: &Configured) -> Option<Duration> {
     configured.http_request.or(configured.client)
 }
 
-/// What is awaited.
+/// The phase of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum While {
     /// The response's head is awaited, the request may still be on its way.
@@ -302,16 +302,16 @@ impl While {
     }
 }
 
-/// What a stream waits for, after everything possible was moved.
+/// The events that a stream waits for, after it moved as many bytes as possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// The client is to send.
     pub(crate) client_sends: bool,
-    /// The client is to take what waits for it.
+    /// The client is to receive pending bytes.
     pub(crate) client_takes: bool,
     /// The server is to send.
     pub(crate) server_sends: bool,
-    /// The server is to take what waits for it.
+    /// The server is to receive pending bytes.
     pub(crate) server_takes: bool,
     /// A filter holds bytes back: no side is late as long as it does.
     pub(crate) withheld: bool,
@@ -397,7 +397,7 @@ impl Side {
 }
 
 impl Deadlines {
-    /// Begins now; `progress` is what passed before.
+    /// Begins now; `progress` covers the bytes that passed before.
     pub(crate) fn new(during: While, timeouts: &Timeouts, progress: Progress, now: Tick) -> Self {
         // Once bytes flow both ways, `timeout tunnel` takes over from both sides' (manual, "timeout tunnel").
         let is_tunnel = during.is_tunnel();
@@ -436,7 +436,7 @@ impl Deadlines {
         self.server.begin_anew(now);
     }
 
-    /// Starts the server's time: it has what it needs.
+    /// Starts the server's time: the server has all it needs to respond.
     pub(crate) fn server_begins(&mut self, now: Tick) {
         self.server.begin_anew(now);
     }
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_has_the_last_word_of_tunnels_and_tarpits_and_a_frontend_the_first_of_the_rest() {
+    fn backends_override_tunnel_and_tarpit_timeouts_unless_a_rule_set_them() {
         let backend = Configured { tunnel: ms(7), tarpit: ms(8), server: ms(9), ..Configured::default() };
         let backend = Timeouts::of_proxy(&backend);
         let mut chosen =
@@ -543,7 +543,7 @@ mod tests {
         }
     }
 
-    /// Parses what moved: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
+    /// Parses moves: `c>` from the client, `>c` to it, `s>` and `>s` the same for the server.
     fn moved(word: &str) -> Progress {
         let of = |way: &str| u64::from(word.contains(way));
         Progress { from_client: of("c>"), to_client: of(">c"), from_server: of("s>"), to_server: of(">s") }
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_waited_for_is_late() {
+    fn only_an_awaited_side_can_be_late() {
         let (client, server) = (By::ClientTimeout, By::ServerTimeout);
         for during in [While::Response, While::Bodies, TUNNEL, INDEPENDENT] {
             check(during, &timeouts(), "", "cs", Some((client, 100)));
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_gives_time_to_whom_the_table_says() {
+    fn moved_bytes_restart_the_timeouts_of_the_table() {
         // The client's time, then the server's: 100 and 300, restarted at 40 or not.
         for (during, moves, client, server) in [
             (While::Response, "c>", 140, 340),
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_tunnel_has_the_time_that_fin_says() {
+    fn a_half_closed_tunnel_uses_the_fin_timeouts() {
         let at = |ms: u64| Tick::from_ms(T0 + ms);
         for (client_fin, server_fin, want) in [
             (limit(20), limit(30), (60, 70)),
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_awaited_once_has_the_timeout_of_the_table() {
+    fn single_waits_use_the_timeouts_of_the_table() {
         let all = Configured {
             client: ms(1),
             http_request: ms(2),
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_none_or_so_many_milliseconds() {
+    fn stores_timeouts_in_whole_milliseconds() {
         assert_eq!((Timeout::of(None), Timeout::of(None).duration()), (Timeout::NONE, None));
         for shown in [0, 1, 5000, u64::from(u32::MAX) - 1] {
             assert_eq!(limit(shown).duration(), ms(shown));

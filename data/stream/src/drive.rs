@@ -1,8 +1,8 @@
-//! The one loop in which a stream waits: for a request's head, a slot, a connection, the end of a tarpit, and while something flows:
-//! the response, bodies, a tunnel, a reply.
+//! The only loop in which a stream waits: for a request's head, a slot, a connection, the end of a tarpit, and while a
+//! response, bodies, a tunnel or a reply flow.
 //!
-//! Each step moves what can be moved. Which sides it waits for, for how long, and that an administrator may end it meanwhile
-//! is handled here, in the same way for all of them. Which timeout runs in each case is in [`crate::deadlines`].
+//! Each step moves as many bytes as possible. This module handles waits, timeouts and shutdowns by an administrator in
+//! the same way for all steps. [`crate::deadlines`] lists the timeout of each wait.
 //!
 //! Rare waits are in a box of their own (`PooledFuture`): an async function has space for everything that it may await, and is
 //! moved with that space when it is called.

@@ -1,10 +1,10 @@
-//! How a stream ended: who ended it, during which phase, and what the cookies said.
+//! The end of a stream: its cause, its phase, and the state of its cookies.
 //!
 //! An [`Ending`] is a small `Copy` value created where the reason is known; it is returned as the error of
 //! the phase, decides whether another attempt makes sense, and *is* the termination code of the log line
 //! (manual section 8.5).
 
-/// Who ended the stream: the first letter of the termination code.
+/// The party that ended the stream: the first letter of the termination code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum By {
     /// Nothing unexpected happened (`-`).
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_our_own_are_no_errors() {
+    fn local_responses_are_not_errors() {
         assert!(!Ending::new(By::Local, During::Request).is_error());
         assert!(!Ending::NORMAL.is_error());
         assert!(Ending::new(By::Client, During::Data).is_error());

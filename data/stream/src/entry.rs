@@ -51,7 +51,7 @@ pub struct StreamEntry {
     pub calls: Cell<u32>,
     /// How often another attempt was made.
     pub retries: Cell<u16>,
-    /// What others may look at for a moment.
+    /// State that other tasks may borrow for a moment.
     shown: RefCell<Shown>,
     /// The connections of HTTP/2 that carry it: the client's, the server's.
     carriers: [Cell<Weak<Multiplexer>>; 2],
@@ -59,7 +59,7 @@ pub struct StreamEntry {
     is_carried: Cell<bool>,
 }
 
-/// What is kept of a stream for its log line and its list.
+/// State of a stream for its log line and for lists of streams.
 #[derive(Default)]
 struct Shown {
     /// The request line, kept after its message if a log format uses it. Empty for none.
@@ -127,7 +127,7 @@ impl StreamEntry {
         }
     }
 
-    /// What one side's connection of HTTP/2 says of this stream and of itself; none for another kind of connection.
+    /// The state of one side's HTTP/2 connection and of this stream on it; `None` for other connections.
     pub fn describe(&self, side: Carried) -> Option<String> {
         let carrier = self.carriers[side as usize].take();
         let connection = carrier.upgrade();
@@ -142,7 +142,7 @@ impl StreamEntry {
         Ref::map(self.shown.borrow(), |shown| &shown.request_line)
     }
 
-    /// Replaces the kept line by what `write` appends.
+    /// Replaces the kept line by the output of `write`.
     pub(crate) fn keep_request_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let line = &mut self.shown.borrow_mut().request_line;
         line.clear();
@@ -290,9 +290,9 @@ pub fn streams() -> Vec<Listed> {
 /// Ends the streams in progress on this worker that `which` selects; returns their number (`shutdown
 /// session`, `shutdown sessions server`).
 ///
-/// Each is told first, so that its log line has the reason. One that is still there after [`LAST_WORDS_MS`] is killed: it
-/// ends wherever it waits, whether or not that place checks (R67). Other streams on its connection are not
-/// touched, unless its task is theirs, too.
+/// Streams get a request to end first, so that they log the reason. A stream that still exists after [`LAST_WORDS_MS`]
+/// is killed: it ends wherever it waits, even if that place does not check (R67). Other streams on its connection are
+/// not affected, unless they share its task.
 pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
     let told: Vec<(u64, Weak<StreamEntry>)> = streams()
         .into_iter()
@@ -351,7 +351,7 @@ pub fn trim() {
 }
 
 static ENDING: Kind = Kind::new("streams to end");
-/// How long a stream that was told to end may take to answer its client and write its log line, in milliseconds.
+/// How long a stream may take to answer its client and write its log line before it is killed, in milliseconds.
 const LAST_WORDS_MS: u64 = 100;
 /// How many entries without a stream are kept for reuse.
 const KEPT: usize = 1024;
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_a_usual_request_line_is_used_again() {
+    fn reuses_the_memory_of_a_short_request_line() {
         let entry = StreamEntry::default();
         let keep = |text: &[u8]| {
             entry.keep_request_line(|line| line.extend_from_slice(text));

@@ -106,7 +106,7 @@ fn newest(ring: &Arc<Ring>) -> Option<RefusedMessage> {
     RefusedMessage::decode(&newest)
 }
 
-/// The size limit of a message's head in the ring: numbers, and texts that are cut to what their length field can say.
+/// The size limit of a message's head in the ring: numbers, and texts cut to the range of their length field.
 const LARGEST_HEAD: usize = 8 * NUMBERS + TEXTS * (1 + LONGEST_TEXT) + 16;
 const NUMBERS: usize = 7;
 const TEXTS: usize = 3;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_each_proxy_and_direction_is_kept() {
+    fn keeps_the_last_message_of_each_proxy_and_direction() {
         let refused = Refused::new(3, 1000);
         assert!(kept(&refused).is_empty() && refused.total() == 0);
         refused.keep(1, message(Direction::Request, b"first"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_kept() {
+    fn reads_back_a_kept_message() {
         let refused = Refused::new(2, 1000);
         let sent = message(Direction::Response, b"HTTP/1.1 2\x000 OK\r\n\r\n");
         refused.keep(0, sent.clone());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_any_size_is_kept_as_far_as_it_fits() {
+    fn truncates_large_messages() {
         let refused = Refused::new(1, 1000);
         let mut long = message(Direction::Request, &[b'y'; 10_000]);
         long.source = "s".repeat(400).into();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_message() {
+    fn rejects_truncated_records() {
         let head = message(Direction::Request, b"").head();
         for length in 0..head.len() {
             assert_eq!(RefusedMessage::decode(&head[..length]), None);

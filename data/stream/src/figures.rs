@@ -68,7 +68,7 @@ pub(crate) fn streams_before(serial: u64) -> u64 {
 pub(crate) fn count_request() {
     count(|figures| {
         figures.requests.increment();
-        // A connection that ends between two requests has no stream, although its end is handled like one.
+        // A connection that ends between two requests does not count as a stream, although its end is handled like one.
         figures.streams.increment();
     });
 }

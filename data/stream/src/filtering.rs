@@ -108,7 +108,7 @@ impl Stream {
             Bound::Shared(entry) => {
                 let (Some(said), entry) = (&configured.shared, Rc::clone(entry)) else { return };
                 let position = said.table.target().map(|(table, _)| table).or(proxy.config.table);
-                // Without a key there is no limit.
+                // Without a key the stream is unlimited.
                 let table = position.and_then(|position| self.frontend.instance().table(position));
                 if let Some(table) = table.cloned()
                     && let Ok(key) = self.tracking_mut().table_key(&table, &said.key)

@@ -38,7 +38,7 @@ pub(crate) struct Handle {
 pub(crate) enum Bound {
     /// The stream's own rate.
     Own(Limit),
-    /// The entry of the key whose streams share the limit.
+    /// The entry of the key; all its streams share the limit.
     Shared(Rc<SharedEntry>),
 }
 

@@ -15,7 +15,8 @@ impl Stream {
             self.request.message.detach(&mut self.client);
         }
         self.scratch.reset();
-        // What a stream of HTTP/2 has more than it needs is its head's memory, and queues are often short: it goes after a quiet time.
+        // The excess memory of an HTTP/2 stream is that of its head, and queues are often short: it is freed after a
+        // quiet time.
         if self.client.shared().is_none() {
             self.client.shrink_input();
         }
@@ -26,7 +27,7 @@ impl Stream {
     pub(crate) fn hold_less(&mut self) {
         self.client.shrink_input();
         self.server.shrink_input();
-        // A message that nothing was read into has no memory, and must not borrow any now.
+        // A message without contents does not hold memory, and must not borrow any now.
         if self.request.is_known() {
             self.request.message.shrink();
         }

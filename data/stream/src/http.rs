@@ -24,7 +24,7 @@ use crate::stream::{Phase, ProxySide, Stream, StreamError};
 pub enum Waited {
     /// There are bytes to read, or the end.
     Bytes,
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     TimedOut,
     /// A soft stop ended the connection.
     Stopped,

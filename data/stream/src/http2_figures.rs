@@ -6,7 +6,7 @@ use weir_mux::{FrameKind, Multiplexer};
 
 use crate::instance::ProxyRef;
 
-/// What was counted for a connection. Dropping it ends the count of the connection.
+/// The counts of a connection so far. Dropping it ends the count of the connection.
 pub(crate) struct Counted {
     figures: Figures,
     counts: [u32; ROWS.len()],
@@ -46,7 +46,7 @@ impl Counted {
         counted
     }
 
-    /// Adds what changed since the last call.
+    /// Adds the changes since the last call.
     pub(crate) fn tell(&mut self, multiplexer: &Multiplexer) {
         let now = counts(multiplexer);
         if now != self.counts {

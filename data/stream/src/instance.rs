@@ -1,6 +1,6 @@
 //! The state shared by all workers: the proxies with their live state, and the global settings.
 //!
-//! Workers refer to it as `references.rs` says.
+//! Workers refer to it by the types of `references.rs`.
 
 pub mod names;
 mod references;
@@ -41,7 +41,7 @@ pub struct Instance {
     pub backends: HashMap<Box<str>, usize>,
     /// The position of proxies with a frontend side, by name.
     pub frontends: HashMap<Box<str>, usize>,
-    /// What each worker counts for the process.
+    /// The process's counters of each worker.
     pub figures: Vec<Arc<weir_sync::CachePadded<ProcessFigures>>>,
     /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
@@ -66,11 +66,11 @@ pub struct Instance {
     pub variable_bytes: Arc<AtomicUsize>,
     /// Refused messages, for `show errors`.
     pub refused: crate::errors::Refused,
-    /// What streams call in crates above.
+    /// Functions of crates above, called by streams.
     pub hooks: Hooks,
 }
 
-/// What streams call in crates above. An instance without them serves all the same.
+/// Functions of crates above, called by streams. An instance works without them, too.
 #[derive(Default)]
 pub struct Hooks {
     /// Serves the statistics page and the Prometheus exporter.
@@ -174,8 +174,8 @@ pub struct Limits {
 
 /// How many descriptors may be in use before idle connections to servers are closed.
 ///
-/// The kernel assigns the lowest free number: so a descriptor's number tells how many were in use when it was opened, at no
-/// cost.
+/// The kernel assigns the lowest free number: so a descriptor's number bounds the number in use when it was opened,
+/// without a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorMarks {
     /// Above this, a connection is not kept idle (`tune.pool-low-fd-ratio`).

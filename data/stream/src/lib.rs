@@ -4,13 +4,13 @@
 //! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`stream::Stream`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
 //! Modules import downwards: at the bottom the parts of a stream (`session`, [`entry`], [`upstream`], [`reply`], `filters`, [`deadlines`],
-//! [`ending`], [`instance`]), above them the stream, above it its phases, and at the top the task that runs them (`connection_task`). There
-//! is no import cycle, and tidy checks that.
-//! A stream has a connector on each side (`weir-mux`); all its waits are in one loop (`drive.rs`), with the timeouts of one table
-//! ([`deadlines`]).
+//! [`ending`], [`instance`]), above them the stream, above it its phases, and at the top the task that runs them
+//! (`connection_task`). Imports form no cycle; tidy checks that. A stream has a connector on each side (`weir-mux`);
+//! all its waits are in one loop (`drive.rs`), with the timeouts of one table ([`deadlines`]).
 //!
-//! The crate refuses to know how the configuration is written, what reads the statistics, and how a process starts: it gets an
-//! [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then the phases in `http/`.
+//! The crate refuses to know the syntax of the configuration, the readers of statistics, and the start of the process:
+//! it gets an [`instance::Instance`] and serves it. Begin with `connection_task.rs`, then `http.rs`, `stream.rs`, then
+//! the phases in `http/`.
 
 pub mod accept;
 pub mod actions;

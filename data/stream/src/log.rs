@@ -49,7 +49,7 @@ impl StreamLog {
         }
     }
 
-    /// Whether the line would be the default one of a request that never came.
+    /// Whether the line would be the default one of a request that never arrived.
     fn has_nothing_to_tell(&self) -> bool {
         let logging = &self.stream.frontend.config.settings.logging;
         matches!(logging.line, LogLine::Connect)
@@ -68,7 +68,7 @@ impl StreamLog {
         }
     }
 
-    /// Whether a line is due with what is known now: a normal stream of `option dontlog-normal` may still fail.
+    /// Whether a line is due at this point: with `option dontlog-normal` a normal stream is not, but it may still fail.
     fn has_line(&self) -> bool {
         self.stream.log.is_due()
             && !self.stream.frontend.log_sinks.is_empty()
@@ -102,8 +102,8 @@ impl StreamLog {
         }
     }
 
-    /// Sends the line to the targets that admit it. The first of them has it rendered: a line that sampling or levels keep back
-    /// costs nothing.
+    /// Sends the line to the targets that admit it. It is rendered for the first of them: a line suppressed by sampling
+    /// or levels costs nothing.
     fn write_log_line(&mut self) {
         let Some(level) = self.level() else { return };
         let frontend = self.stream.frontend.clone();

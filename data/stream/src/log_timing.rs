@@ -46,7 +46,7 @@ fn has_effects(format: &LogFormat) -> bool {
     format.expressions().any(|expr| changes_counters(expr.decl().name) || !expr.has_pure_converters())
 }
 
-/// Fetches whose values change until the stream ends.
+/// Fetches with values that change until the stream ends.
 const GROWS: &[&str] = &[
     "bytes_in",
     "bytes_out",

@@ -137,7 +137,7 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
     multiplexer.begin(id, task, serial);
 }
 
-/// Until when a stream may begin while there is none.
+/// The deadline for the next stream on a connection without streams.
 fn idle_deadline(session: &Session) -> Tick {
     let timeouts = &session.frontend().config.settings.timeouts;
     clock::after_some(deadlines::next_request(timeouts, session.requests.get()))

@@ -5,8 +5,8 @@
 //! they may need are verified before them, as [`AskedUserlists`] lists them. The stream keeps
 //! its verdicts, so that it computes each hash once.
 //!
-//! Fetches never compute a hash. Without a verdict they have no value: the client left during the verification, or a rule changed the
-//! credentials after it.
+//! Fetches never compute a hash. Without a verdict they fail: the client left during the verification, or a rule
+//! changed the credentials after it.
 
 use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};

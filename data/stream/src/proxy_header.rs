@@ -1,4 +1,4 @@
-//! The PROXY protocol: what clients told with it (`accept-proxy`), and headers for servers (`send-proxy`).
+//! The PROXY protocol: headers from clients (`accept-proxy`), and for servers (`send-proxy`).
 
 use weir_model::ProxyV2Tls;
 use weir_proxy::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};

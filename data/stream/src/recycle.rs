@@ -1,6 +1,6 @@
 //! Memory that streams borrow from their worker: heads and byte buffers that keep their allocations.
 
-// The boxes are what is recycled: unboxing would move a large head at each loan.
+// The boxes themselves are recycled: unboxing would move a large head at each loan.
 #![allow(clippy::vec_box)]
 
 use std::cell::RefCell;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lent_comes_back_empty_with_its_memory() {
+    fn returned_buffers_are_empty_and_keep_their_memory() {
         let mut first = bytes();
         first.extend_from_slice(b"something");
         let place = first.as_ptr();
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_looked_at_is_not_taken() {
+    fn reading_an_empty_buffer_borrows_no_memory() {
         let (head, text) = (message(), bytes());
         assert!(head.bytes().is_empty() && text.is_empty());
         assert!(head.0.is_none() && text.0.is_none());
     }
 
     #[test]
-    fn a_burst_of_long_ones_leaves_few_behind() {
+    fn keeps_few_long_buffers_after_a_burst() {
         let mut many: Vec<_> = (0..200).map(|_| bytes()).collect();
         many.iter_mut().for_each(|one| one.resize(LARGE + 1, 0));
         drop(many);

@@ -20,14 +20,14 @@ pub(crate) fn keep_response(stream: &Stream, error: HeadError) {
     stream.frontend.instance().refused.keep(stream.backend.index, message);
 }
 
-/// Keeps a request whose head does not fit its buffer.
+/// Keeps a request with a head too large for its buffer.
 #[cold]
 pub(crate) fn keep_long_request(stream: &Stream) {
     let position = stream.client.input().len();
     keep_request(stream, HeadError { kind: HeadErrorKind::TooLong, position });
 }
 
-/// Keeps a response whose head does not fit its buffer.
+/// Keeps a response with a head too large for its buffer.
 #[cold]
 pub(crate) fn keep_long_response(stream: &Stream) {
     let position = stream.server.input().len();

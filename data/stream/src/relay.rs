@@ -33,7 +33,7 @@ impl RelayPhase {
             .await
     }
 
-    /// Lets what is still to come in one direction pass through a pipe, where `option splice-*` says so (manual, 4.2).
+    /// Lets the rest of one direction pass through a pipe, with `option splice-*` (manual, 4.2).
     #[cold]
     pub(crate) fn allow_pipe(&mut self, direction: Direction) {
         let of = |proxy: &Proxy| proxy.config.settings.options.splice;
@@ -47,7 +47,7 @@ impl RelayPhase {
         }
     }
 
-    /// Moves what can be moved now.
+    /// Moves as many bytes as possible without waiting.
     fn relay_both(&mut self, deadlines: &mut Deadlines) -> Phase<Step<()>> {
         let Some(upstream) = &mut self.stream.server.upstream else {
             return Err(StreamError::close(By::Internal, During::Data));
@@ -85,7 +85,7 @@ impl RelayPhase {
         Ok(false)
     }
 
-    /// Traces what passed since the last call.
+    /// Traces the bytes that passed since the last call.
     #[cold]
     fn emit_relayed(&mut self, layer: &Layer) {
         for direction in [Direction::Request, Direction::Response] {
@@ -99,7 +99,7 @@ impl RelayPhase {
         self.stream.response.body.begin(BodyFlow::tunnel());
     }
 
-    /// Forwards the client's bytes while the response is inspected, because a server only answers what it got.
+    /// Forwards the client's bytes while the response is inspected: the server may need them to respond.
     pub(crate) fn relay_upwards(&mut self) -> Phase<Flow> {
         let Some(upstream) = &mut self.stream.server.upstream else { return Ok(Flow::Done) };
         let up = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);

@@ -1,4 +1,4 @@
-//! Reaching a server: the choice, a slot, a connection; and what to do when that fails.
+//! Reaching a server: the choice, a slot, a connection, and retries.
 //!
 //! Shared by HTTP and TCP: [`Stream::reach_server`] returns with a lease and a connection.
 

@@ -60,7 +60,7 @@ struct Rare {
     own_connection: Option<OwnConnection>,
     /// Entries of stick-tables that rules of the connection and of the session track.
     tracked: Tracked,
-    /// Accepted in TCP mode, it goes on in HTTP, of this version if a rule says one.
+    /// Set if it was accepted in TCP mode and continues in HTTP, with the version if a rule sets one.
     upgraded: Option<Option<Protocol>>,
 }
 
@@ -83,26 +83,26 @@ impl Session {
         self.frontend().is_http() || self.is_upgraded()
     }
 
-    /// Whether a connection that was accepted in TCP mode goes on in HTTP.
+    /// Whether a connection that was accepted in TCP mode continues in HTTP.
     #[inline]
     pub(crate) fn is_upgraded(&self) -> bool {
         self.rare.borrow().as_ref().is_some_and(|rare| rare.upgraded.is_some())
     }
 
-    /// From now on the connection's bytes are requests, of this version of HTTP if one is said. The first one is still to come.
+    /// Switches the connection to HTTP, of this version if given. The first request is still to come.
     #[cold]
     pub(crate) fn upgrade(&self, protocol: Option<Protocol>) {
         self.rare.borrow_mut().get_or_insert_default().upgraded = Some(protocol);
         self.requests.set(0);
     }
 
-    /// The version of HTTP that is spoken with the client from the first byte on, if the listener or a rule of its frontend says one.
+    /// The version of HTTP with the client from the first byte on, if the listener or a rule of its frontend sets one.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         let of_rule = self.rare.borrow().as_ref().and_then(|rare| rare.upgraded.flatten());
         of_rule.or(self.listener().bind.options.protocol)
     }
 
-    /// A session for a connection just accepted from `source`; `destination` is none when it is the listener's address.
+    /// A session for a connection just accepted from `source`; without `destination` it is the listener's address.
     pub(crate) fn new(
         admitted: Admission,
         source: Address,
@@ -263,7 +263,7 @@ impl Session {
         drop(former);
     }
 
-    /// Drops the kept server connection if `is_unwanted` holds for it; false if it does not, or there is none.
+    /// Drops the kept server connection if it exists and `is_unwanted` holds for it; false otherwise.
     pub(crate) fn drop_own_connection(&self, is_unwanted: impl FnOnce(&OwnConnection) -> bool) -> bool {
         let unwanted = self
             .rare

@@ -1,4 +1,4 @@
-//! HTTP/2 connections that are quiet: silent peers get a PING (`idle-ping`), and memory for what comes is freed.
+//! Quiet HTTP/2 connections: silent peers get a PING (`idle-ping`), and receive memory is freed.
 
 use std::time::Duration;
 
@@ -44,10 +44,10 @@ impl Silence {
     }
 }
 
-/// When memory is freed that only a busy connection needs: its peer was silent for a while, whether streams wait for something or
-/// there are none. Not at once, because a client that sends one request after the other is busy again soon.
+/// When to free the memory that only a busy connection needs: after its peer was silent for a while, with or without
+/// waiting streams. Not at once, because a client that sends one request after the other is busy again soon.
 pub(crate) struct Rest {
-    /// How many frames had come, and whether there was no stream.
+    /// The number of frames received, and whether the connection was without streams.
     seen: (u64, bool),
     at: Tick,
 }

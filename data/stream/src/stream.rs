@@ -3,7 +3,7 @@
 //! For HTTP a stream is one request and its response; in TCP mode it is the whole connection. It consists of parts, each a type
 //! in a file of its own below `stream/`: [`request`] and [`response`], the [`choice`] of a server, the [`attempts`] on servers,
 //! the [`server_side`], the results of rules ([`rule_state`]), its variables ([`stream_variables`]), the state of the log line
-//! ([`log_record`]) and what is kept for it ([`captures`]). A part knows its own states and not the stream.
+//! ([`log_record`]) and its captured values ([`captures`]). A part knows its own states and not the stream.
 //!
 //! [`phases`] has a type for each phase, and draws how one follows another. Their methods are in the files beside this one, in the order of the
 //! manual's life of a request.
@@ -94,7 +94,7 @@ pub struct Stream {
     pub variables: StreamVariables,
     /// The state of its log line.
     pub log: LogRecord,
-    /// What is kept for that: the unique identifier, what was captured.
+    /// Values kept for that: the unique identifier, and captures.
     pub captures: Captures,
     /// Bytes that are in the counters already.
     pub counted: (u64, u64),
@@ -108,7 +108,7 @@ pub struct Stream {
 // instructions (bench/instructions.py) has error numbers of 32 bits, and takes them.
 const _: () = assert!(size_of::<Stream>() <= 768 || size_of::<weir_sys::Errno>() > 2);
 
-// So does the future of a request, with what `multiplexed.rs` puts around it: 16 bytes.
+// So does the future of a request, with the 16 bytes that `multiplexed.rs` adds around it.
 const _: () = {
     const fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F + Copy) -> usize {
         size_of::<F>()
@@ -262,7 +262,7 @@ impl Stream {
             )
     }
 
-    /// Adds the response's head to the size for the log, if there is a log. `of_server` says that a server sent it.
+    /// Adds the response's head to the size for the log, if there is a log; `of_server` if a server sent it.
     pub(crate) fn note_head_size(&mut self, of_server: bool) {
         if !self.frontend.log_sinks.is_empty() {
             self.response.logged.add_head(&self.response.message, of_server);

@@ -17,9 +17,9 @@ use crate::stream::phases::TcpPhase;
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 impl Stream {
-    /// Serves a client until its connection ends, or a rule or the backend says that it goes on in HTTP (manual, 4.2, `mode`, and 4.3,
-    /// `switch-mode`). Nothing was taken of its bytes then: this stream serves the first request of HTTP/1. Returns the connection if it
-    /// can carry another stream.
+    /// Serves a client until its connection ends, or a rule or the backend switches it to HTTP (manual, 4.2, `mode`,
+    /// and 4.3, `switch-mode`). None of its bytes were consumed then: this stream serves the first request of HTTP/1.
+    /// Returns the connection if it can carry another stream.
     pub(crate) async fn run_tcp(mut stream: PoolBox<Stream>) -> Option<Connection> {
         if !stream.tcp_phase().run_session().await {
             return None;
@@ -58,7 +58,7 @@ impl TcpPhase {
         }
     }
 
-    /// Returns whether the connection goes on in HTTP.
+    /// Returns whether the connection continues in HTTP.
     async fn run_session(&mut self) -> bool {
         self.stream.session.requests.set(1);
         Proxy::count_connection_request();
@@ -84,8 +84,8 @@ impl TcpPhase {
         false
     }
 
-    /// Takes what the client has sent already. Otherwise the kernel resets its connection instead of closing it, and the client reports an
-    /// error of the network.
+    /// Receives the bytes that the client has already sent. Otherwise the kernel resets its connection instead of
+    /// closing it, and the client reports a network error.
     fn spare_reset(&mut self) {
         if !self.stream.client.is_broken() && !self.stream.entry.is_killed() {
             let held = self.stream.client.input().len();
@@ -94,7 +94,7 @@ impl TcpPhase {
         }
     }
 
-    /// A listener with `proto none` says that its connections never go on in HTTP.
+    /// With `proto none` of its listener, a connection never switches to HTTP.
     fn until_http(&self) -> Phase<Served> {
         match self.stream.session.listener().bind.options.protocol {
             Some(Protocol::None) => Err(StreamError::close(By::Proxy, During::Request)),
@@ -145,6 +145,6 @@ impl TcpPhase {
 enum Served {
     /// To its end.
     Wholly,
-    /// Until a rule, or its backend, said that it goes on in HTTP.
+    /// Until a rule, or its backend, switches it to HTTP.
     UntilHttp,
 }

@@ -120,7 +120,7 @@ impl StreamLog {
         self.stream.choice.word(self.stream.backend.config.settings.balance.word.name)
     }
 
-    /// The original request line, as far as it is still available.
+    /// The original request line, or the available part of it.
     fn line_of_request(&self) -> String {
         if !self.stream.request.is_known() {
             return String::new();

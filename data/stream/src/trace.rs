@@ -157,7 +157,8 @@ impl StreamTrace {
         }
     }
 
-    /// The identity of the connection that this stream opens to its server. Other streams use it too, so it has no client.
+    /// The identity of the connection that this stream opens to its server, without a client, because other streams use
+    /// it, too.
     pub(crate) fn server_identity(&self) -> Identity {
         let about = self.about();
         let about = About { backend: about.backend, server: about.server, ..About::default() };

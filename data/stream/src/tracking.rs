@@ -1,7 +1,7 @@
 //! Tracking of stick-table entries by streams and sessions, and the counters in them (manual, 11).
 //!
 //! Rules of a connection and of a session track for as long as the connection lasts, all others for as long as the
-//! stream lasts. A counter that tracks, the stream's or its session's, goes on with that entry. For a stream that tracks
+//! stream lasts. A counter that tracks, the stream's or its session's, keeps its entry. For a stream that tracks
 //! nothing, all of this costs a check of two pointers.
 
 mod sticking;
@@ -45,8 +45,8 @@ impl Session {
 }
 
 impl StreamTables {
-    /// `track-sc`: tracks the entry of a key from now on. Only the first rule of a counter that finds a key has an effect, be it the
-    /// stream's or its session's.
+    /// `track-sc`: starts to track the entry of a key. Only the first rule of a counter that finds a key has an effect,
+    /// be it the stream's or its session's.
     pub(crate) fn track(&mut self, kind: RulesetKind, proxy: &Proxy, track: &Track) -> Tracking {
         let of_session = matches!(kind, RulesetKind::TcpRequestConnection | RulesetKind::TcpRequestSession);
         let counter = usize::from(track.counter);
@@ -93,7 +93,7 @@ impl StreamTables {
         }
     }
 
-    /// What the stream uses of tables, from now on.
+    /// The stream's use of tables, created on the first call.
     pub(crate) fn use_tables(&mut self) -> &mut TableUse {
         self.stream.tables.get_or_insert_with(|| PoolBox::new(TableUse::default()))
     }

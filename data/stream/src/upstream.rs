@@ -51,7 +51,7 @@ impl Upstream {
 #[derive(Debug)]
 pub struct VisitedBackend {
     proxy: ProxyRef,
-    /// The worker whose count it is in: there are no more of them than a task's key can name.
+    /// The worker that counts it. 16 bits are enough for every worker, as in a task's key.
     worker: u16,
     progress: VisitProgress,
 }
@@ -65,7 +65,7 @@ enum VisitProgress {
 }
 
 impl VisitedBackend {
-    /// No backend is chosen: `proxy` stands for it.
+    /// The backend is not chosen yet: `proxy` takes its place.
     #[inline]
     pub fn ahead_of(proxy: ProxyRef) -> Self {
         VisitedBackend { proxy, worker: 0, progress: VisitProgress::Ahead }

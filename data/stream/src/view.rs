@@ -62,7 +62,7 @@ impl Stream {
         self.log.begun();
     }
 
-    /// Whether it is none, but stands for a client's connection of HTTP/2 in a log line.
+    /// Whether it only represents a client's HTTP/2 connection in a log line.
     pub(crate) fn is_for_connection(&self) -> bool {
         self.client.shared().is_some_and(|shared| shared.id() == 0)
     }

@@ -12,8 +12,8 @@ const GET: &[u8] =
     b"GET /index.html?a=b HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test\r\nAccept: */*\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
 
-/// Checks the worker's allocations for a thousand requests of one client, after a warm-up. A duration whose power of two occurs for the first
-/// time has counters made for it, so what is checked is that there is such a thousand.
+/// Checks that a thousand requests of one client, after a warm-up, do not allocate on the worker. A duration allocates
+/// counters when its power of two first occurs, so one such thousand is enough.
 #[track_caller]
 fn check_requests(lines: &str, request: &[u8], response: &[u8]) {
     let text = format!(
@@ -87,7 +87,7 @@ fn an_idle_client_holds_under_600_bytes() {
         };
         (0..count).map(connect).collect::<Vec<_>>()
     };
-    // What the first clients need once, and tables that have just doubled: the worst case.
+    // The first clients allocate shared state, and tables that have just doubled are the worst case.
     let first = connect(FIRST);
     let before = running.ask(0, live_bytes);
     let clients = connect(CLIENTS);

@@ -51,7 +51,7 @@ async fn stream(
 }
 
 #[test]
-fn every_single_cut_of_a_request_and_its_response() {
+fn forwards_a_request_and_its_response_with_every_single_cut() {
     run(plain(""), |world| async move {
         let (mut client, mut server) = (world.client(), None);
         for cut in 1..REQUEST.len() {
@@ -64,7 +64,7 @@ fn every_single_cut_of_a_request_and_its_response() {
 }
 
 #[test]
-fn every_byte_alone() {
+fn forwards_bytes_that_arrive_one_by_one() {
     run(plain(""), |world| async move {
         let (mut client, mut server) = (world.client(), None);
         let all = |length: usize| (1..length).collect::<Vec<_>>();
@@ -180,7 +180,7 @@ fn a_request_that_came_with_the_body_before_it_may_be_edited() {
 }
 
 #[test]
-fn edited_messages_too() {
+fn forwards_edited_messages_with_every_cut() {
     let text = plain(
         "http-request set-header x-one two\n http-response set-header x-three four\n http-response del-header x-a",
     );
@@ -208,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cuts_of_a_pipeline(
+    fn forwards_a_pipeline_with_random_cuts(
         cuts in proptest::collection::btree_set(1..3 * REQUEST.len(), 0..12),
         answer_cuts in proptest::collection::btree_set(1..ANSWER.len(), 0..6),
     ) {
@@ -229,7 +229,7 @@ proptest! {
 
 // Backpressure.
 
-/// Bytes whose values show their position.
+/// Bytes with values derived from their positions.
 fn body(length: usize) -> Vec<u8> {
     (0..length as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -340,7 +340,7 @@ fn a_slow_client_gets_other_chunks_whole() {
 }
 
 #[test]
-fn both_ways_at_once_in_tcp_mode() {
+fn forwards_both_directions_at_once_in_tcp_mode() {
     for option in ["", "option splice-auto"] {
         run(plain_tcp(&format!("timeout client 1h\n timeout server 1h\n {option}")), |world| async move {
             let (up, down) = (body(1_500_000), body(2_000_000));

@@ -1,4 +1,4 @@
-//! Abnormal endings: what each side sees, the termination code, the timers, the counters.
+//! Abnormal endings: the view of each side, the termination code, the timers, the counters.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn check_reply(reply: &str, status: &str) {
 // The client leaves.
 
 #[test]
-fn a_client_that_closes_without_a_word() {
+fn answers_400_to_a_client_that_closes_silently() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.finish();
@@ -29,12 +29,12 @@ fn a_client_that_closes_without_a_word() {
 }
 
 #[test]
-fn a_client_that_closes_without_a_word_may_go_unnoticed() {
+fn ignores_silent_clients_with_dontlognull_or_ignore_probes() {
     for (option, bad) in [("option dontlognull", 1), ("option http-ignore-probes", 0)] {
         run(plain(option), move |world| async move {
             let mut client = world.client();
             client.finish();
-            // One case has no log line, the other no response.
+            // One case lacks the log line, the other the response.
             assert_eq!(client.rest().await.is_empty(), bad == 0);
             world.check_idle().await;
             assert!(world.is_quiet());
@@ -45,7 +45,7 @@ fn a_client_that_closes_without_a_word_may_go_unnoticed() {
 }
 
 #[test]
-fn a_client_that_resets_in_its_head() {
+fn logs_a_client_that_resets_in_its_head() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET / HT").await;
@@ -56,7 +56,7 @@ fn a_client_that_resets_in_its_head() {
 }
 
 #[test]
-fn a_client_that_closes_in_its_head() {
+fn answers_400_to_a_client_that_closes_in_its_head() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET / HT").await;
@@ -67,7 +67,7 @@ fn a_client_that_closes_in_its_head() {
 }
 
 #[test]
-fn a_client_that_leaves_between_requests_leaves_no_trace() {
+fn does_not_log_a_client_that_closes_between_requests() {
     run(plain(""), |world| async move {
         support::answer_always(world.origin("s1"), OK.as_bytes());
         let mut client = world.client();
@@ -82,7 +82,7 @@ fn a_client_that_leaves_between_requests_leaves_no_trace() {
 }
 
 #[test]
-fn a_client_that_leaves_while_the_server_thinks() {
+fn closes_the_server_when_the_client_closes_before_the_response() {
     run(plain("option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -99,7 +99,7 @@ fn a_client_that_leaves_while_the_server_thinks() {
 
 /// `option abortonclose` is on by default in HTTP mode, and off in TCP mode.
 #[test]
-fn closing_one_side_means_leaving_or_not() {
+fn abortonclose_treats_a_half_close_as_an_abort() {
     for (option, leaves) in [("", true), ("option abortonclose", true), ("no option abortonclose", false)] {
         run(plain(option), move |world| async move {
             let mut client = world.client();
@@ -131,7 +131,7 @@ fn closing_one_side_means_leaving_or_not() {
 }
 
 #[test]
-fn a_client_that_resets_while_the_server_thinks() {
+fn closes_the_server_when_the_client_resets_before_the_response() {
     run(plain("no option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -145,7 +145,7 @@ fn a_client_that_resets_while_the_server_thinks() {
 }
 
 #[test]
-fn a_client_that_leaves_in_its_body() {
+fn closes_the_server_when_the_client_closes_in_its_body() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(format!("{POST}abc")).await;
@@ -161,7 +161,7 @@ fn a_client_that_leaves_in_its_body() {
 }
 
 #[test]
-fn a_client_that_resets_in_the_response() {
+fn closes_the_server_when_the_client_resets_in_the_response() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -178,7 +178,7 @@ fn a_client_that_resets_in_the_response() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_queue() {
+fn removes_a_client_that_closes_from_the_queue() {
     run(limited("option abortonclose"), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
@@ -201,7 +201,7 @@ fn limited(lines: &str) -> String {
 }
 
 #[test]
-fn a_client_that_leaves_while_connecting() {
+fn stops_connecting_when_the_client_closes() {
     run(stuck("option abortonclose"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -213,7 +213,7 @@ fn a_client_that_leaves_while_connecting() {
 }
 
 #[test]
-fn a_client_that_leaves_before_the_next_attempt() {
+fn stops_retrying_when_the_client_closes() {
     let text =
         format!("{HTTP}listen front\n bind 127.0.0.1:1\n option abortonclose\n server s1 {{closed}}\n");
     run(text, |world| async move {
@@ -234,7 +234,7 @@ fn stuck(lines: &str) -> String {
 // The server leaves.
 
 #[test]
-fn a_server_that_refuses() {
+fn answers_503_when_the_server_refuses_connections() {
     let text = format!("{HTTP}listen front\n bind 127.0.0.1:1\n retries 1\n server s1 {{closed}}\n");
     run(text, |world| async move {
         let mut client = world.client();
@@ -250,7 +250,7 @@ fn a_server_that_refuses() {
 }
 
 #[test]
-fn a_server_that_closes_before_it_answers() {
+fn answers_502_when_the_server_closes_before_the_response() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -265,7 +265,7 @@ fn a_server_that_closes_before_it_answers() {
 }
 
 #[test]
-fn a_server_that_leaves_in_its_head() {
+fn answers_502_when_the_server_closes_in_its_head() {
     for reset in [false, true] {
         run(plain(""), move |world| async move {
             let mut client = world.client();
@@ -286,7 +286,7 @@ fn a_server_that_leaves_in_its_head() {
 }
 
 #[test]
-fn a_server_that_leaves_in_its_body() {
+fn closes_the_client_when_the_server_closes_in_its_body() {
     for answer in [
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nabc",
@@ -319,7 +319,7 @@ fn a_server_that_leaves_in_its_body() {
 }
 
 #[test]
-fn a_reset_ends_a_response_without_length_badly() {
+fn a_reset_truncates_a_response_without_length() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -334,7 +334,7 @@ fn a_reset_ends_a_response_without_length_badly() {
 }
 
 #[test]
-fn a_server_that_resets_while_the_request_comes() {
+fn answers_502_when_the_server_resets_during_the_request() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(POST).await;
@@ -351,7 +351,7 @@ fn a_server_that_resets_while_the_request_comes() {
 // Time runs out.
 
 #[test]
-fn a_client_that_never_begins() {
+fn answers_408_to_a_client_that_never_sends() {
     run(plain("timeout http-request 3s"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -364,7 +364,7 @@ fn a_client_that_never_begins() {
 }
 
 #[test]
-fn a_client_that_never_ends_its_head() {
+fn answers_408_to_a_client_that_never_ends_its_head() {
     run(plain("timeout http-request 3s"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -379,7 +379,7 @@ fn a_client_that_never_ends_its_head() {
 }
 
 #[test]
-fn a_second_request_has_its_own_time() {
+fn restarts_the_request_timeout_for_a_second_request() {
     run(plain("timeout http-request 3s\n timeout http-keep-alive 8s"), |world| async move {
         support::answer_always(world.origin("s1"), OK.as_bytes());
         let mut client = world.client();
@@ -396,7 +396,7 @@ fn a_second_request_has_its_own_time() {
 }
 
 #[test]
-fn an_idle_client_is_closed_in_silence() {
+fn closes_an_idle_client_without_response_or_log() {
     run(plain("timeout http-keep-alive 2s"), |world| async move {
         support::answer_always(world.origin("s1"), OK.as_bytes());
         let mut client = world.client();
@@ -412,7 +412,7 @@ fn an_idle_client_is_closed_in_silence() {
 }
 
 #[test]
-fn a_client_whose_body_does_not_come() {
+fn answers_408_when_a_body_does_not_arrive() {
     run(plain("timeout client 3s"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -429,7 +429,7 @@ fn a_client_whose_body_does_not_come() {
 }
 
 #[test]
-fn a_server_that_never_answers() {
+fn answers_504_when_the_server_never_responds() {
     run(plain("timeout server 2s"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -445,7 +445,7 @@ fn a_server_that_never_answers() {
 }
 
 #[test]
-fn a_server_that_stalls_in_its_body() {
+fn closes_the_client_when_the_server_stalls_in_its_body() {
     run(plain("timeout server 2s"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -461,7 +461,7 @@ fn a_server_that_stalls_in_its_body() {
 }
 
 #[test]
-fn a_server_that_goes_on_is_not_late() {
+fn a_server_that_keeps_sending_does_not_time_out() {
     run(plain("timeout server 2s\n timeout client 2s"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -479,7 +479,7 @@ fn a_server_that_goes_on_is_not_late() {
 }
 
 #[test]
-fn a_server_that_never_accepts() {
+fn answers_503_when_connecting_times_out() {
     run(stuck("retries 1"), |world| async move {
         let began = weir_sched::now();
         let mut client = world.client();
@@ -495,7 +495,7 @@ fn a_server_that_never_accepts() {
 }
 
 #[test]
-fn a_queue_that_does_not_move() {
+fn answers_503_when_the_queue_times_out() {
     run(limited("timeout queue 3s"), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
@@ -538,14 +538,14 @@ fn check_leaving(spread: &str, closes: bool) {
 }
 
 #[test]
-fn who_leaves_closes_at_once_or_within_a_time_or_not_at_all() {
+fn a_soft_stop_closes_idle_clients_by_close_spread_time() {
     check_leaving("", true);
     check_leaving("close-spread-time infinite", false);
     check_leaving("close-spread-time 0", true);
 }
 
 #[test]
-fn a_tunnel_that_is_quiet() {
+fn closes_a_quiet_tunnel_after_its_timeout() {
     run(plain("timeout tunnel 20s"), |world| async move {
         let mut client = world.client();
         client.send("CONNECT x:80 HTTP/1.1\r\nhost: x:80\r\n\r\n").await;
@@ -568,7 +568,7 @@ fn a_tunnel_that_is_quiet() {
 }
 
 #[test]
-fn timers_tell_where_the_time_went() {
+fn timers_measure_each_phase() {
     let timers = "log-format %Th/%Ti/%TR/%Tq/%Tw/%Tc/%Tr/%Td/%Ta/%Tt/%Tu";
     run(plain(timers), |world| async move {
         let pause = |ms| weir_sched::sleep_until(weir_sched::now().after(ms));
@@ -597,7 +597,7 @@ fn timers_tell_where_the_time_went() {
 }
 
 #[test]
-fn a_client_that_does_not_read() {
+fn times_out_a_client_that_does_not_read() {
     run(plain("timeout client 3s\n timeout server 1h"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -622,7 +622,7 @@ async fn fill(peer: &mut support::Peer) {
 }
 
 #[test]
-fn a_server_that_does_not_read() {
+fn answers_504_when_the_server_does_not_read() {
     run(plain("timeout client 1h\n timeout server 3s"), |world| async move {
         let mut client = world.client();
         client.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n").await;
@@ -635,10 +635,10 @@ fn a_server_that_does_not_read() {
     });
 }
 
-// Nobody is there to ask.
+// Missing backends and servers.
 
 #[test]
-fn a_frontend_without_a_backend() {
+fn answers_503_without_a_backend() {
     run(format!("{HTTP}frontend front\n bind 127.0.0.1:1\n"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -648,7 +648,7 @@ fn a_frontend_without_a_backend() {
 }
 
 #[test]
-fn a_backend_without_servers() {
+fn answers_503_without_servers() {
     run(format!("{HTTP}listen front\n bind 127.0.0.1:1\n"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;

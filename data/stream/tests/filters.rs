@@ -171,7 +171,7 @@ async fn joined(peer: &mut support::Peer, like: &str) -> String {
 }
 
 #[test]
-fn messages_behind_filters_are_what_they_were() {
+fn filters_that_pass_everything_leave_messages_unchanged() {
     const GOT: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
     const HEAD: &str = "HEAD / HTTP/1.1\r\nhost: x\r\n\r\n";
     const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n0123456789";
@@ -257,7 +257,7 @@ fn a_client_that_takes_nothing_is_late_whatever_filters_do() {
 }
 
 #[test]
-fn what_is_no_chunked_coding_is_refused_behind_filters() {
+fn rejects_invalid_chunked_coding_behind_filters() {
     run(plain(" filter trace quiet"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -335,7 +335,7 @@ fn a_service_may_wait_and_lend() {
             client.send("GET /stats;slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
             client.head().await;
             client.abort();
-            // At once, not when the service goes on.
+            // At once, not when the service continues.
             assert_eq!(world.log().await, "front/<STATS> 0/0/0/0 200 82 LR-- 0 0/0");
         });
     }
@@ -373,7 +373,7 @@ fn a_request_goes_on_by_its_limit_while_the_answer_is_awaited() {
 
 /// A byte in 20 s, and timeouts of 10 s.
 #[test]
-fn nobody_is_late_while_a_filter_holds_back() {
+fn no_side_times_out_while_a_filter_holds_bytes_back() {
     let limits = " filter bwlim-in i default-limit 1 default-period 20s\n \
         filter bwlim-out o default-limit 1 default-period 20s\n \
         tcp-request content set-bandwidth-limit i\n tcp-request content set-bandwidth-limit o\n";

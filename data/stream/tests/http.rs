@@ -9,7 +9,7 @@ use support::{Peer, World, plain, run};
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// One stream: what the client sends, what the server gets, its answer, what the client gets, and the log.
+/// One stream: the request as sent and as forwarded, the response as sent and as forwarded, and the log line.
 struct Stream {
     request: &'static str,
     forwarded: &'static str,
@@ -127,7 +127,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_response_to_head_has_no_body() {
+fn sends_no_body_in_response_to_head() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("HEAD / HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -149,7 +149,7 @@ async fn next(client: &mut Peer, server: &mut Peer) {
 }
 
 #[test]
-fn responses_that_never_have_a_body_have_none() {
+fn forwards_bodiless_statuses_without_a_body() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -293,7 +293,7 @@ fn a_whole_response_before_the_request_ends_is_delivered() {
 }
 
 #[test]
-fn connection_modes_say_who_closes() {
+fn connection_modes_decide_which_side_closes() {
     for (option, to_server, to_client) in [
         ("option httpclose", "connection: close\r\n", "connection: close\r\n"),
         ("option http-server-close", "connection: close\r\n", ""),
@@ -532,7 +532,7 @@ fn an_edited_head_does_not_wait_for_its_body() {
 }
 
 #[test]
-fn who_waits_for_a_body_asks_for_it() {
+fn http_buffer_request_sends_100_continue() {
     run(plain("option http-buffer-request"), |world| async move {
         let mut client = world.client();
         client.send("POST / HTTP/1.1\r\nhost: x\r\nExpect: 100-continue\r\ncontent-length: 3\r\n\r\n").await;

@@ -6,8 +6,8 @@ use support::{plain, run};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Checks one stream under a configuration: what the server gets for a request, what the client gets for an
-/// answer, and whether the client's connection stays open.
+/// Checks one stream under a configuration: the forwarded request, the forwarded response, and whether the client's
+/// connection stays open.
 #[track_caller]
 fn check(
     text: String,
@@ -34,7 +34,7 @@ fn check(
 const BODY_WITH_OLD_GET: &str = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: keep-alive\r\n\r\nabc";
 
 #[test]
-fn bodies_of_old_requests_are_taken_when_told_so() {
+fn accepts_bodies_of_http_1_0_gets_with_the_option() {
     // Some servers expect no body there: a tolerated message is the last on both connections.
     let last = "GET / HTTP/1.0\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc";
     let closing = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
@@ -49,7 +49,7 @@ fn bodies_of_old_requests_are_taken_when_told_so() {
 }
 
 #[test]
-fn two_lengths_cost_the_connection_unless_told_otherwise() {
+fn two_lengths_close_the_connection_without_the_option() {
     let both =
         "POST / HTTP/1.1\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let one = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -59,7 +59,7 @@ fn two_lengths_cost_the_connection_unless_told_otherwise() {
     let told = "global\n h1-do-not-close-on-insecure-transfer-encoding\n";
     check(plain(""), (both, last), (OK, closing), false);
     check(format!("{told}{}", plain("")), (both, one), (OK, OK), true);
-    // HTTP/1.0 has no transfer codings, with or without the option.
+    // HTTP/1.0 does not define transfer codings, with or without the option.
     let old = "POST / HTTP/1.0\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let last =
         "POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -123,7 +123,7 @@ fn names_are_written_in_the_case_that_a_bogus_client_wants() {
 }
 
 #[test]
-fn trailers_stay_behind_when_told_so() {
+fn drops_trailers_with_the_options() {
     let request =
         "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n";
     let without = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
@@ -143,7 +143,7 @@ fn trailers_stay_behind_when_told_so() {
 }
 
 #[test]
-fn trailers_stay_behind_in_whatever_pieces_they_come() {
+fn drops_trailers_in_pieces_of_any_size() {
     let head = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = "3\r\nabc\r\n0\r\nx-a: 1\r\nx-b: 2\r\n\r\n";
     for cut in 0..body.len() {

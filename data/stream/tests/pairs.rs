@@ -332,7 +332,7 @@ fn bodies_of_datagrams_arrive_whole() {
 struct Upload {
     number: u64,
     length: usize,
-    /// Whether its head says the length.
+    /// Whether its head announces the length.
     announced: bool,
     end: UploadEnd,
 }
@@ -351,7 +351,7 @@ enum UploadEnd {
 }
 
 impl Upload {
-    /// Sends it, each datagram alone, and takes in what gives windows. False if the server's answer will not come.
+    /// Sends it, each datagram alone, and receives window updates. False if the server's response will not arrive.
     async fn send(self, client: &mut End) -> bool {
         let Upload { number, length, announced, end } = self;
         let framing = if announced { format!("content-length: {length}\r\n") } else { String::new() };

@@ -67,7 +67,7 @@ fn rules_come_before_cookies_and_hide_them_all_the_same() {
 }
 
 #[test]
-fn servers_that_are_down_are_used_when_told_so() {
+fn persist_and_force_persist_use_servers_that_are_down() {
     check(
         "cookie S insert indirect\n option persist\n use-server s2 if { path /two }",
         &[
@@ -108,7 +108,7 @@ fn a_forced_server_is_never_given_up_for_another() {
 }
 
 #[test]
-fn the_log_says_what_the_cookie_was_whatever_the_ending() {
+fn logs_the_state_of_the_cookie_for_every_ending() {
     check(
         "cookie S insert\n http-request deny if { path /deny }\n http-request return if { path /return }\n \
         http-request auth if { path /auth }\n http-response deny if { res.hdr(content-length) 3 }",

@@ -1,4 +1,4 @@
-//! The effects of rules and options on messages: what the server gets, and what the client gets.
+//! The effects of rules and options on forwarded requests and responses.
 
 mod support;
 
@@ -6,7 +6,7 @@ use support::{HTTP, plain, plain_tcp, run};
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// The server answers only what it got: inspecting its answer must not hold back the client's bytes.
+/// The server may need more of the request to respond: inspecting its response must not hold back the client's bytes.
 #[test]
 fn a_request_passes_while_the_response_is_inspected() {
     let rules = "tcp-response inspect-delay 5s\n \
@@ -62,7 +62,7 @@ fn a_strict_normalizer_refuses_a_broken_target() {
 }
 
 #[test]
-fn a_made_response_has_no_empty_fields() {
+fn local_responses_omit_empty_fields() {
     let text = format!(
         "{HTTP}frontend front\n bind 127.0.0.1:1\n \
          http-request return status 200 hdr x-none %[req.hdr(none)] hdr x-host %[req.hdr(host)]\n"
@@ -92,7 +92,7 @@ fn a_fragment_passes_only_where_a_rule_says_what_becomes_of_it() {
 }
 
 #[test]
-fn a_monitor_is_asked_in_any_form() {
+fn monitor_uri_matches_any_form_of_the_target() {
     let text = format!(
         "{HTTP}frontend path\n bind 127.0.0.1:1\n monitor-uri /up\n\
          frontend whole\n bind 127.0.0.1:1\n monitor-uri http://x/up\n"
@@ -174,9 +174,9 @@ fn a_head_that_outgrows_its_buffer_fails_its_rule() {
     });
 }
 
-/// What HAProxy 2.6 gave for the same messages.
+/// Compares with the results of HAProxy 2.6 for the same messages.
 #[test]
-fn lengths_of_messages() {
+fn req_len_and_res_len_match_the_reference() {
     let rules = "option http-buffer-request\n http-request set-header l %[req.len]\n http-response set-header l %[res.len]";
     run(plain(rules), |world| async move {
         let mut client = world.client();
@@ -322,7 +322,7 @@ fn a_target_follows_the_host_that_a_rule_gives() {
 
 /// Editing a field cannot create another request line.
 #[test]
-fn what_cannot_be_part_of_a_target_is_no_host_of_one() {
+fn a_host_that_is_invalid_in_a_target_fails_the_request() {
     for host in ["b c", "b/c", "u@b", ""] {
         run(plain(&format!("http-request set-header host \"{host}%[var(txn.none)]\"")), |world| async move {
             let mut client = world.client();

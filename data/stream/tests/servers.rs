@@ -58,7 +58,7 @@ fn a_full_server_serves_the_queue_in_order() {
 }
 
 #[test]
-fn an_algorithm_that_names_a_server_chose_it_for_who_waits() {
+fn counts_a_queued_request_as_balanced_to_its_server() {
     run(listen(" balance source\n server s1 {s1} maxconn 1"), |world| async move {
         let (mut first, mut second) = (world.client(), world.client());
         first.send(GET).await;
@@ -94,7 +94,7 @@ async fn exchange_answer(server: &mut Peer, client: &mut Peer) {
 }
 
 #[test]
-fn who_waits_gets_the_next_server_that_is_free() {
+fn a_queued_request_gets_the_next_free_server() {
     run(listen(" server s1 {s1} maxconn 1\n server s2 {s2} maxconn 1"), |world| async move {
         let mut clients: Vec<_> = (0..3).map(|_| world.client()).collect();
         for client in &mut clients {
@@ -143,7 +143,7 @@ fn a_refused_attempt_is_repeated_after_a_second() {
 }
 
 #[test]
-fn an_empty_answer_is_repeated_where_the_configuration_says_so() {
+fn retries_after_an_empty_response_with_retry_on() {
     run(plain("retry-on empty-response"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -236,9 +236,9 @@ fn an_idle_connection_that_the_server_closed_is_not_used() {
     });
 }
 
-/// A dead connection does not displace a live one, even if it was reused before.
+/// Even if the dead one was reused before.
 #[test]
-fn a_connection_that_the_server_closed_takes_no_place() {
+fn a_dead_connection_does_not_displace_a_live_one() {
     run(plain(""), |world| async move {
         let mut first = world.client();
         first.send(GET).await;
@@ -353,7 +353,7 @@ fn check_reuse(mode: &str, before: usize, reused: bool) {
 }
 
 #[test]
-fn http_reuse_says_whose_connections_may_be_used() {
+fn http_reuse_decides_which_connections_are_shared() {
     check_reuse("never", 2, false);
     check_reuse("safe", 2, false);
     check_reuse("aggressive", 1, false);
@@ -362,7 +362,7 @@ fn http_reuse_says_whose_connections_may_be_used() {
 }
 
 #[test]
-fn a_client_keeps_its_connection_though_nobody_may_share_it() {
+fn http_reuse_never_keeps_the_connection_for_its_own_client() {
     run(plain("http-reuse never"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -409,7 +409,7 @@ fn limits_of_the_pool_hold() {
 }
 
 #[test]
-fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
+fn single_requests_leave_at_most_the_peak_number_of_connections() {
     run(plain(""), |world| async move {
         let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut kept: Option<Peer> = None;
@@ -429,7 +429,7 @@ fn clients_that_ask_once_leave_no_more_connections_than_were_used_at_once() {
 }
 
 #[test]
-fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either() {
+fn reused_connections_stay_within_the_peak_number_of_connections() {
     run(plain(""), |world| async move {
         let pools = Arc::clone(world.proxy("front").servers().servers()[0].pools());
         let mut regular = world.client();
@@ -452,7 +452,7 @@ fn connections_that_were_reused_take_no_more_place_than_were_used_at_once_either
 }
 
 #[test]
-fn what_nobody_needs_is_closed_by_and_by() {
+fn closes_unneeded_idle_connections_gradually() {
     run(plain("http-reuse always\n timeout http-keep-alive 1s"), |world| async move {
         let mut clients: Vec<_> = (0..8).map(|_| world.client()).collect();
         let mut servers = Vec::new();
@@ -501,7 +501,7 @@ fn set_down(world: &World) {
 
 // PROXY headers.
 
-/// The source address that the server sees for a request whose field `x-from` is 127.0.0.5.
+/// Checks the source address that the server sees for a request with `x-from: 127.0.0.5`.
 fn check_source(lines: &'static str, expected: [u8; 4]) {
     run(listen(lines), move |world| async move {
         let request = "GET / HTTP/1.1\r\nhost: x\r\nx-from: 127.0.0.5\r\n\r\n";
@@ -522,7 +522,7 @@ fn connections_come_from_the_source_that_is_in_force() {
     check_source(" source 127.0.0.2\n server s1 {s1} source 127.0.0.3", [127, 0, 0, 3]);
     check_source(" server s1 {s1} source 0.0.0.0 usesrc 127.0.0.4", [127, 0, 0, 4]);
     check_source(" server s1 {s1} source 0.0.0.0 usesrc hdr_ip(x-from)", [127, 0, 0, 5]);
-    // Without an address in the request, the `usesrc` has no effect.
+    // Without an address in the request, `usesrc` is ignored.
     check_source(" server s1 {s1} source 127.0.0.2 usesrc hdr_ip(x-other)", [127, 0, 0, 2]);
     check_source(" source 127.0.0.2 usesrc clientip\n server s1 {s1}", [127, 0, 0, 1]);
 }
@@ -563,7 +563,7 @@ fn a_proxy_header_of_version_2_is_sent() {
 }
 
 #[test]
-fn a_proxy_header_is_believed_where_it_is_expected() {
+fn uses_the_addresses_of_an_expected_proxy_header() {
     let text = format!(
         "{HTTP}listen front\n bind 127.0.0.1:1 accept-proxy\n option forwardfor\n server s1 {{s1}} send-proxy\n"
     );
@@ -580,7 +580,7 @@ fn a_proxy_header_is_believed_where_it_is_expected() {
             server.expect("GET / HTTP/1.1\r\nhost: x\r\nx-forwarded-for: 192.0.2.1\r\n\r\n").await;
             server.send(OK).await;
             client.expect(OK).await;
-            // Only what follows the header is part of the request.
+            // Only bytes after the header are part of the request.
             let receiving = if cut > 45 { 20 } else { 0 };
             assert_eq!(world.log().await, format!("front/s1 {receiving}/0/0/0 200 51 ---- 0 0/0"));
         }
@@ -638,7 +638,7 @@ fn a_connection_without_the_expected_header_is_closed() {
 
 /// The log of HAProxy 2.6 for a server connection that failed, was closed, or became idle.
 #[test]
-fn the_log_knows_the_server_connection_whatever_became_of_it() {
+fn logs_the_server_connection_even_after_it_failed() {
     let format =
         "%ST %tsc [%bi]:%bp %si:%sp %[bc_src]:%[bc_src_port] %[bc_http_major] %[bc_err] %[bc_reused]";
     let text = format!(

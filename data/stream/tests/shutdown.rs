@@ -47,7 +47,7 @@ fn a_stream_that_waits_for_its_server_answers_and_is_logged() {
 
 /// The client of a local response does not read it.
 #[test]
-fn a_stream_whose_client_does_not_read_is_logged() {
+fn logs_a_stream_with_a_client_that_does_not_read() {
     let body = "x".repeat(6000);
     let text = plain(&format!(" http-request return status 200 content-type text/plain string {body}"));
     run(text, |world| async move {
@@ -76,7 +76,7 @@ fn a_stream_whose_client_does_not_read_is_logged() {
 
 /// R67: the scheduler kills a stream that does not check.
 #[test]
-fn a_stream_that_does_not_look_is_killed() {
+fn kills_a_stream_that_does_not_check_for_its_end() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -110,7 +110,7 @@ fn a_stream_that_does_not_look_is_killed() {
 
 /// A connection may carry several streams at once, each in a task of its own.
 #[test]
-fn two_streams_of_one_connection_are_told_apart_and_ended_apart() {
+fn distinguishes_and_ends_streams_of_one_connection_separately() {
     let lines = " http-request set-src req.hdr(x-from)\n http-request set-var(txn.of) req.hdr(x-from)\n \
         http-response set-header x-of %[var(txn.of)]";
     run(plain(lines), |world| async move {

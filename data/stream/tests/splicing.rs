@@ -1,4 +1,5 @@
-//! Bodies of HTTP/1 through pipes (`option splice-*`; manual, 4.2): which ones, how far, and what comes behind them.
+//! Bodies of HTTP/1 through pipes (`option splice-*`; manual, 4.2): which ones, their ends, and the messages after
+//! them.
 
 mod support;
 
@@ -35,7 +36,7 @@ async fn answered(world: &World, head: &str, received: &str) -> (Peer, Peer) {
     (client, server)
 }
 
-/// What was counted of pipes: from clients, to clients, from servers, to servers.
+/// The counters of spliced bytes: from clients, to clients, from servers, to servers.
 fn counted(world: &World) -> [u64; 4] {
     let proxy = &world.instance.proxies[0];
     let front = |counter| proxy.frontend_figures.sum(counter);
@@ -129,7 +130,7 @@ fn a_body_that_ends_early_is_blamed_on_its_server() {
 
 /// Chunks have to be looked at, short bodies are over too early, each option is about its own direction, and pipes may be used up.
 #[test]
-fn what_passes_through_the_buffer() {
+fn never_splices_short_chunked_or_filtered_bodies() {
     let check = |text: String, head: &'static str, length: usize, end: &'static str| {
         run(text, move |world| async move {
             let (mut client, mut server) = answered(&world, head, head).await;

@@ -65,7 +65,7 @@ fn a_connection_counts_once_and_its_requests_each() {
 }
 
 #[test]
-fn errors_are_the_clients_and_failures_the_servers() {
+fn counts_errors_of_clients_and_failures_of_servers() {
     let text = format!(
         "{HTTP}{}listen front\n bind 127.0.0.1:1\n http-request track-sc0 path table t\n \
          http-request deny if {{ path /denied }}\n http-request return status 500 if {{ path /own }}\n server s1 {{s1}}\n",
@@ -132,7 +132,7 @@ fn a_rate_limits_each_key_for_itself() {
 }
 
 #[test]
-fn the_first_rule_of_a_counter_that_finds_a_key_has_it() {
+fn a_counter_tracks_the_first_key_that_a_rule_finds() {
     let text = format!(
         "{HTTP}{}frontend front\n bind 127.0.0.1:1\n http-request track-sc0 req.hdr(none) table t\n \
          http-request track-sc0 path table t\n http-request track-sc0 str(late) table t\n \
@@ -296,7 +296,7 @@ fn a_response_may_name_its_server() {
 }
 
 #[test]
-fn a_table_learns_what_a_rule_chose() {
+fn a_table_stores_the_choice_of_a_rule() {
     run(farm(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"), |world| async move {
         serve_names(&world);
         for key in ["a", "b"] {
@@ -345,7 +345,7 @@ fn bytes_are_those_of_the_wire_once_for_each_counter() {
 }
 
 #[test]
-fn a_tcp_session_tracks_what_its_bytes_say() {
+fn a_tcp_session_tracks_a_key_in_its_bytes() {
     let text = format!(
         "{TCP}{}listen front\n bind 127.0.0.1:1\n tcp-request inspect-delay 5s\n \
          tcp-request content track-sc0 req.payload(0,2) table t\n tcp-request content accept if {{ req.len gt 1 }}\n \

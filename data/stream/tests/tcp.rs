@@ -43,7 +43,7 @@ fn the_server_may_close_first() {
 }
 
 #[test]
-fn resets_tell_who_left() {
+fn propagates_resets_and_logs_their_side() {
     run(plain_tcp(""), |world| async move {
         let mut client = world.client();
         client.send("abc").await;
@@ -136,7 +136,7 @@ fn bytes_one_way_keep_both_sides_awake() {
 }
 
 #[test]
-fn nobody_to_connect_to() {
+fn closes_the_client_when_no_server_is_reachable() {
     run(
         format!("{TCP}listen front\n bind 127.0.0.1:1\n retries 0\n server s1 {{closed}}\n"),
         |world| async move {
@@ -156,7 +156,7 @@ fn nobody_to_connect_to() {
 }
 
 #[test]
-fn who_leaves_the_queue_is_noticed() {
+fn notices_clients_that_leave_the_queue() {
     let text =
         format!("{TCP}listen front\n bind 127.0.0.1:1\n timeout queue 3s\n server s1 {{s1}} maxconn 1\n");
     run(text, |world| async move {
@@ -200,7 +200,7 @@ fn a_half_close_with_bytes_waits_in_the_queue() {
 }
 
 #[test]
-fn a_null_connection_is_logged_unless_told_otherwise() {
+fn logs_null_connections_without_dontlognull() {
     for (option, logged) in [("", true), ("option dontlognull", false)] {
         run(plain_tcp(option), move |world| async move {
             let mut client = world.client();
@@ -257,7 +257,7 @@ fn a_proxy_header_does_not_wait_for_the_client() {
 }
 
 /// The manual, section 8.2.1: the default line "is emitted as soon as the connection is accepted", in TCP mode. The others were
-/// observed with HAProxy 3.2: a line for each request as it comes, none for what is no request.
+/// observed with HAProxy 3.2: a line for each request on arrival, none without a request.
 #[test]
 fn the_default_line_is_written_when_something_arrives() {
     let text = |begin: &str, options: &str| {

@@ -55,7 +55,7 @@ fn a_stream_that_ends_badly_is_kept_with_its_moments() {
 }
 
 #[test]
-fn a_retried_stream_says_so() {
+fn records_retries_in_the_timeline() {
     let text = format!("{HTTP}listen front\n bind 127.0.0.1:1\n retries 1\n server s1 {{closed}}\n");
     run(text, |world| async move {
         let ring = install(1000);
@@ -99,7 +99,7 @@ fn a_client_that_leaves_without_a_word_is_not_kept() {
 
 /// Endings with the same code, and their letters as in the log.
 #[test]
-fn endings_are_true() {
+fn distinguishes_endings_with_the_same_code() {
     let cases = [
         (
             "",

@@ -37,7 +37,7 @@ fn told(ring: &Arc<Ring>) -> Vec<String> {
 }
 
 #[test]
-fn a_request_is_told_from_its_session_to_its_end() {
+fn traces_a_request_from_its_session_to_its_end() {
     let _turn = turn();
     let ring = Ring::in_memory(65_536, 1);
     let theirs = Arc::clone(&ring);
@@ -147,7 +147,7 @@ fn sum(lines: &[String], beginning: &str) -> u64 {
 
 /// R191: the position of bytes, from the receiving side to the sending side.
 #[test]
-fn bodies_are_told_as_they_come_and_go() {
+fn traces_received_and_sent_bytes_of_bodies() {
     let lines = told_of_bodies(plain(""), |world| async move {
         let mut client = world.client();
         client.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 7\r\n\r\nabc").await;
@@ -185,7 +185,7 @@ fn bodies_are_told_as_they_come_and_go() {
 
 /// An edited head leaves in one call with the available part of the body, the last bytes with the FIN.
 #[test]
-fn a_body_tells_what_it_leaves_with() {
+fn traces_whether_a_body_leaves_with_its_head_or_a_fin() {
     let lines = told_of_bodies(plain("http-response set-header a b"), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
@@ -226,7 +226,7 @@ fn a_body_that_comes_later_does_not_leave_with_its_head() {
 }
 
 #[test]
-fn what_stays_behind_is_not_told_to_leave() {
+fn traces_dropped_trailers_only_as_received() {
     let lines = told_of_bodies(plain("option http-drop-response-trailers"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
@@ -251,9 +251,9 @@ fn what_stays_behind_is_not_told_to_leave() {
     );
 }
 
-/// A local reply is sent from memory; a request whose server failed is sent again.
+/// A local reply is sent from memory; a request is sent again after its server failed.
 #[test]
-fn bodies_in_memory_are_told_too() {
+fn traces_bodies_in_memory() {
     let rules = "http-request return status 200 content-type a/b string hello if { path /own }\n \
         retry-on empty-response\n retries 1\n option redispatch";
     let lines = told_of_bodies(plain(rules), |world| async move {
@@ -287,7 +287,7 @@ fn bodies_in_memory_are_told_too() {
 }
 
 #[test]
-fn a_body_that_is_none_or_ends_early_is_told() {
+fn traces_malformed_and_truncated_bodies() {
     let lines = told_of_bodies(plain(""), |world| async move {
         for answer in ["transfer-encoding: chunked\r\n\r\n2\r\nok\r\n", "content-length: 9\r\n\r\nok"] {
             let mut client = world.client();
@@ -309,7 +309,7 @@ fn a_body_that_is_none_or_ends_early_is_told() {
 
 /// Spliced bytes are traced like others, in TCP mode by another source.
 #[test]
-fn bytes_in_pipes_are_told() {
+fn traces_spliced_bytes() {
     const ALL: usize = 400_000;
     let check = |text: String, request: &'static str, answer: &'static str, names: [&str; 2]| {
         let lines = told_of_bodies(text, move |world| async move {

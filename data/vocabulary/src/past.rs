@@ -19,7 +19,7 @@ pub struct PastConnection {
     pub http2: bool,
     /// Whether it spoke TLS.
     pub secured: bool,
-    /// What broke it, or kept it from standing.
+    /// The fault that broke it, or prevented it.
     pub fault: Option<Fault>,
 }
 

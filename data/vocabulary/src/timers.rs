@@ -11,7 +11,7 @@ use weir_backend::{Latencies, Phases};
 pub struct Elapsed(NonZeroU64);
 
 impl Elapsed {
-    /// So many microseconds.
+    /// From microseconds.
     #[inline]
     pub fn from_us(us: u64) -> Self {
         Elapsed(NonZeroU64::MIN.saturating_add(us))

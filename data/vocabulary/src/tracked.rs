@@ -35,7 +35,7 @@ impl Tracked {
         }
     }
 
-    /// A counter tracks an entry from now on.
+    /// Starts to track an entry with a counter.
     pub fn set(&mut self, counter: usize, entry: TrackedEntry) {
         self.end = self.end.max(counter + 1);
         match counter.checked_sub(USUAL) {

@@ -249,7 +249,7 @@ pub struct ViewedListener<'l> {
 /// A connection to a server.
 #[derive(Clone, Copy)]
 pub struct ServerConnection<'c> {
-    /// What carries the stream.
+    /// The connector that carries the stream.
     pub connector: &'c StreamConnector,
     /// Whether it served other streams before.
     pub reused: bool,

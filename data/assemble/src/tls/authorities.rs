@@ -117,7 +117,7 @@ impl AuthorityFiles {
     }
 }
 
-/// The files that a value stands for: itself, those of a folder, those of the system.
+/// The files of a value: a file, those of a folder, or those of the system.
 fn expand(files: &SharedFiles, file: &str) -> Result<Vec<String>, String> {
     if file == "@system-ca" {
         let found = SYSTEM.iter().find(|path| files.kind(path).is_ok());

@@ -14,13 +14,13 @@ use weir_tls::passphrase::Passphrases;
 
 use crate::BuildError;
 
-/// The defaults of the current line: those that stand before it in the configuration.
+/// The defaults of the current line: those before it in the configuration.
 #[derive(Debug)]
 pub(super) struct OrderedDefaults {
     /// The settings of the global section.
     pub global: GlobalTls,
     files: Vec<Arc<str>>,
-    /// How many of the global section's defaults stand before the current line.
+    /// The number of the global section's defaults before the current line.
     count: usize,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn issuer_chains(
     chains
 }
 
-/// What opens keys under a passphrase: the program that `ssl-passphrase-cmd` names, which runs while keys are read.
+/// Decrypts keys with passphrases from the program of `ssl-passphrase-cmd`, which runs while keys are read.
 pub(super) fn passphrases(global: &Global) -> Passphrases {
     let Some(PassphraseProgram { words, at }) = global.tls.passphrase_program.clone() else {
         return Passphrases::default();
@@ -90,7 +90,7 @@ pub(super) fn passphrases(global: &Global) -> Passphrases {
     }))
 }
 
-/// What the program prints for the key in this file. Its first argument is the path, before those of the configuration.
+/// The program's output for the key in this file. Its first argument is the path, before those of the configuration.
 fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
     let bytes = |word: &str| word.as_bytes().to_vec();
     let (program, arguments) = words.split_first().map_or(("", words), |(first, rest)| (first, rest));
@@ -109,7 +109,7 @@ fn printed(words: &[Box<str>], path: &str) -> Result<Vec<u8>, String> {
         OutputError::Failed(Exit::Code(code)) => format!("exited with status {code}."),
         OutputError::Failed(exit @ Exit::Signal(_)) => format!("was ended: {exit}."),
     })?;
-    // `echo` ends its line; no passphrase that was typed has an end of line in it.
+    // `echo` ends its line, and a typed passphrase cannot contain a line break.
     let text = printed.trim_ascii_end().len();
     let ends = printed[text..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     printed.truncate(ends.map_or(printed.len(), |at| text + at));

@@ -1,23 +1,23 @@
-//! Who says an option: a line of a certificate list, its `bind` line or a `server` line, or the global section.
+//! The sources of an option: a line of a certificate list, its `bind` line or a `server` line, or the global section.
 
 use weir_model::{LineDefaults, Location, TlsDefaults, TlsOptions, TlsVersion};
 
-/// A line that speaks TLS, and what it says itself.
+/// A line that uses TLS, with the layers of its options.
 #[derive(Clone, Copy)]
 pub(super) struct Layers<'l> {
-    /// What messages call it.
+    /// Its name in messages.
     pub subject: &'l str,
-    /// Where the `bind` or `server` line stands.
+    /// The position of the `bind` or `server` line.
     pub at: &'l Location,
     /// Its own options.
     pub line: &'l TlsOptions,
-    /// A line of a certificate list with options: where it stands, and its options with those of the `bind` line below them.
+    /// A line of a certificate list with options: its position, and its options over those of the `bind` line.
     pub listed: Option<(&'l Location, &'l TlsOptions)>,
-    /// Which defaults are below.
+    /// The side with the defaults under these options.
     pub side: Side,
 }
 
-/// Which defaults hold for a line.
+/// The side of a line, which selects its defaults.
 #[derive(Clone, Copy)]
 pub(super) enum Side {
     Listener,
@@ -25,12 +25,12 @@ pub(super) enum Side {
 }
 
 impl Layers<'_> {
-    /// Where faults of the whole are told.
+    /// The position for faults of the options as a whole.
     pub fn here(&self) -> &Location {
         self.listed.map_or(self.at, |(at, _)| at)
     }
 
-    /// The options that hold. The versions of the `bind` or `server` line are a range, of which a line of a list changes either end.
+    /// The effective options. A line of a list may change either end of the version range of its `bind` line.
     pub fn options(&self, defaults: &TlsDefaults) -> TlsOptions {
         let below = self.defaults(defaults);
         let (lowest, highest) = range(&below.under(self.line));
@@ -43,7 +43,7 @@ impl Layers<'_> {
         }
     }
 
-    /// Where versions are refused beside a range, which counts alone.
+    /// The line that refuses versions beside a range, if one does: only the range takes effect.
     pub fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<Place> {
         let options = self.defaults(defaults).under(self.line);
         let is_ignored = has_range(&options) && !options.refused_versions.is_empty();
@@ -61,8 +61,8 @@ impl Layers<'_> {
         }
     }
 
-    /// Who says these options, and where: with `keyword` as in `ssl-default-bind-<keyword>`, and what `of` takes of a line, the default
-    /// where it says nothing.
+    /// The place that sets these options: `keyword` completes `ssl-default-bind-<keyword>`, and `of` returns the value
+    /// of a line, or the default if the line lacks the option.
     pub fn place<T: Default + PartialEq>(
         &self,
         defaults: &TlsDefaults,
@@ -83,7 +83,7 @@ fn has_range(options: &TlsOptions) -> bool {
     options.min_version.is_some() || options.max_version.is_some()
 }
 
-/// The lowest and the highest version of a line: what it says, or what it does not refuse of the two versions that there are.
+/// The lowest and the highest version of a line: its range, or the versions that it does not refuse.
 fn range(options: &TlsOptions) -> (Option<TlsVersion>, Option<TlsVersion>) {
     if has_range(options) {
         return (options.min_version, options.max_version);
@@ -97,10 +97,10 @@ fn range(options: &TlsOptions) -> (Option<TlsVersion>, Option<TlsVersion>) {
     }
 }
 
-/// Where an option stands, and what messages call the line.
+/// The position of an option, and the line's name in messages.
 pub(super) type Place = (Location, String);
 
-/// What is named and never negotiated, by line.
+/// Names of parameters that are never negotiated, by line.
 #[derive(Default)]
 pub(super) struct Never(Vec<(Place, Vec<String>)>);
 

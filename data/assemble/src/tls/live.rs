@@ -1,8 +1,8 @@
 //! TLS objects at run time: certificates, authorities and lists, for the runtime API.
 //!
 //! ```text
-//!   set ─────► pending ─────commit─────► held: what uses it is made anew, and then published, one listener or server after the other
-//!                 └──abort──► nothing       └──── a fault: all stays as it was
+//!   set ─────► pending ─────commit─────► held: its users are rebuilt, then published, one listener or server at a time
+//!                 └──abort──► nothing       └──── a fault: nothing changes
 //! ```
 //!
 //! A handshake uses the objects published when it began; workers take no lock. Changes are made under the one lock here.
@@ -48,7 +48,7 @@ pub(super) struct LiveServer {
 /// Everything of TLS that can change.
 pub struct LiveTls {
     state: Mutex<TlsState>,
-    /// Who is woken after certificates changed. Set once.
+    /// Called after certificates changed. Set once.
     on_change: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -68,7 +68,7 @@ impl LiveTls {
         LiveTls { state: Mutex::new(state), on_change: OnceLock::new() }
     }
 
-    /// Whether somebody speaks TLS.
+    /// Whether any listener or server uses TLS.
     pub fn speaks(&self) -> bool {
         self.state().builder.speaks()
     }
@@ -580,7 +580,7 @@ impl TlsState {
 
     /// Publishes everything that uses this certificate; returns the number of places.
     fn use_certificate(&mut self, name: &str, made: &Arc<Certificate>) -> Result<usize, TlsRefusal> {
-        // What may fail comes first.
+        // Operations that may fail come first.
         let servers = self.builder.remade_servers(|builder, server| builder.shows(server, name))?;
         let mut places = servers.len();
         for bind in &self.builder.binds {
@@ -598,8 +598,8 @@ impl TlsState {
         Ok(places)
     }
 
-    /// Puts the pending contents of a file with several items into use; on failure everything stays as it was, and the change
-    /// is pending again.
+    /// Puts the pending contents of a file with several items into use. On failure nothing changes, and the change is
+    /// pending again.
     fn commit_several<T>(
         &mut self,
         name: &str,
@@ -618,8 +618,8 @@ impl TlsState {
         made
     }
 
-    /// Rebuilds everything that uses a file of authorities or revocations, and publishes it if there is no fault; returns the number
-    /// of places.
+    /// Rebuilds everything that uses a file of authorities or revocations, and publishes it unless there is a fault;
+    /// returns the number of places.
     fn remake(&mut self, file: &str) -> Result<usize, TlsRefusal> {
         let servers = self.builder.remade_servers(|_, server| server.files.contains(file))?;
         let mut binds = std::mem::take(&mut self.builder.binds);

@@ -1,4 +1,4 @@
-//! Whose OCSP responses are renewed while the process runs (manual, "ocsp-update"), and what that takes.
+//! Renewals of OCSP responses while the process runs (manual, "ocsp-update"): the certificates and the client.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use weir_tls::{Certificate, LiveUpstream};
 use super::live::{LiveServer, LiveTls};
 use super::{TlsBuilder, Warning};
 
-/// Which certificates have their responses renewed.
+/// The certificates with responses to renew.
 pub(super) struct Renewals {
     /// `ocsp-update.mode`.
     of_all: bool,
     /// `ocsp-update.disable`.
     disabled: bool,
-    /// By what certificates are called.
+    /// By the names of certificates.
     known: BTreeMap<Box<str>, Renewal>,
 }
 
-/// What lines say of one certificate.
+/// The setting of one certificate.
 #[derive(Clone, Copy)]
 struct Renewal {
     wanted: bool,
-    /// A store says it: who uses it from there need not.
+    /// A `crt-store` sets it: lines that use the certificate need not repeat it.
     by_store: bool,
 }
 
@@ -43,22 +43,22 @@ impl Renewals {
     }
 }
 
-/// A certificate whose status can be asked for.
+/// A certificate with a status to request by OCSP.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What the runtime API calls its response.
+    /// The key of its response in the runtime API.
     pub key: String,
     /// The first certificate that shows it.
     pub path: Box<str>,
-    /// What OCSP calls the certificate.
+    /// The certificate's identifier in OCSP.
     pub id: CertId,
-    /// Who issued it.
+    /// The certificate of its issuer.
     pub issuer: CertificateDer<'static>,
-    /// Where to ask; none where the certificate does not say.
+    /// The URL of the responder, if the certificate names one.
     pub responder: Option<String>,
-    /// Until when the response is good that there is, in seconds since 1970.
+    /// The expiry of the current response, in seconds since 1970.
     pub good_until: Option<u64>,
-    /// It is renewed without being asked for.
+    /// It is renewed automatically.
     pub is_renewed: bool,
 }
 
@@ -78,7 +78,7 @@ impl Subject {
 }
 
 impl TlsBuilder {
-    /// What a `load` line says of a certificate.
+    /// Records the `ocsp-update` option of a `load` line.
     pub(super) fn note_stored(&mut self, certificate: &Certificate, said: Option<bool>, at: &Location) {
         let Some(wanted) = said else { return };
         self.renewals.known.insert(certificate.path.clone(), Renewal { wanted, by_store: true });
@@ -87,7 +87,7 @@ impl TlsBuilder {
         }
     }
 
-    /// What a line that uses a certificate says of it, or what it inherits. Lines that differ are a fault.
+    /// Records the `ocsp-update` option of a line that uses a certificate. Lines with different options are a fault.
     pub(super) fn note_renewal(
         &mut self,
         certificate: &Certificate,
@@ -115,7 +115,7 @@ impl TlsBuilder {
         }
     }
 
-    /// The certificate is gone: whoever has its name next says anew what becomes of it.
+    /// Forgets a deleted certificate: the next one with its name sets the option anew.
     pub(super) fn forget_renewal(&mut self, name: &str) {
         self.renewals.known.remove(name);
     }
@@ -133,8 +133,8 @@ impl TlsBuilder {
         self.warnings.push(Warning::new(text));
     }
 
-    /// Makes what requests of the process itself need for TLS, where somebody may send some. Without a word about it, what cannot be
-    /// loaded leaves them without TLS.
+    /// Builds the TLS settings of the process's own HTTP client, if it may send requests. If default authorities cannot
+    /// be loaded, the client lacks TLS; with explicit options, that is a fault.
     pub fn prepare_client(&mut self, global: &weir_model::Global) {
         let said = &global.client;
         let is_wanted = said.tls_at.is_some() || self.renewals.known.values().any(|renewal| renewal.wanted);
@@ -174,12 +174,12 @@ impl TlsBuilder {
 }
 
 impl LiveTls {
-    /// What requests of the process itself need; none where they do without TLS.
+    /// The TLS settings of the process's own HTTP client, if it can use TLS.
     pub fn client(&self) -> Option<Arc<LiveUpstream>> {
         self.state().builder.client.clone()
     }
 
-    /// The certificates whose responses are renewed, each response once.
+    /// The certificates with responses to renew, each response once.
     pub fn renewed(&self) -> Vec<Subject> {
         let state = self.state();
         let Renewals { disabled, known, .. } = &state.builder.renewals;
@@ -190,10 +190,10 @@ impl LiveTls {
         subjects.filter(|subject| subject.responder.is_some() && keys.insert(subject.key.clone())).collect()
     }
 
-    /// The certificate of this name, if it can be asked about.
+    /// The certificate of this name, if OCSP can be queried about it.
     ///
     /// # Errors
-    /// Why not, without newline.
+    /// The reason it cannot, without newline.
     pub fn subject(&self, path: &str) -> Result<Subject, &'static str> {
         let state = self.state();
         let held = state.builder.certificates.get(path).and_then(Option::as_ref);
@@ -204,10 +204,10 @@ impl LiveTls {
         if subject.responder.is_none() { Err("it names no responder of HTTP") } else { Ok(subject) }
     }
 
-    /// Has a response that came from the network shown by all certificates that it is about.
+    /// Verifies a response from the network, and staples it to all certificates that it is about.
     ///
     /// # Errors
-    /// Why it is not believed, or why it cannot be shown.
+    /// Why it is not valid, or cannot be stapled.
     pub fn renew(&self, subject: &Subject, der: &[u8]) -> Result<Response, RenewalFault> {
         let response = Response::parse(der).map_err(RenewalFault::NotBelieved)?;
         let now = Clock.current_time().ok_or(RenewalFault::NotBelieved("the clock cannot be read."))?;
@@ -216,17 +216,17 @@ impl LiveTls {
         }
         response.verify(&subject.issuer, now).map_err(RenewalFault::NotBelieved)?;
         response.check(now).map_err(RenewalFault::NotBelieved)?;
-        // Whoever renews knows of it.
+        // The caller is the renewal task, so it is not woken.
         self.state().use_response(&response).map_err(RenewalFault::NotShown)?;
         Ok(response)
     }
 }
 
-/// Why a response is not shown.
+/// Why a response is not stapled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RenewalFault {
-    /// It is damaged, not of the authority, or not of now.
+    /// It is damaged, not signed by the authority, or not valid at this time.
     NotBelieved(&'static str),
-    /// The certificate cannot take it.
+    /// The certificate cannot use it.
     NotShown(String),
 }

@@ -1,4 +1,4 @@
-//! What a line says about handshakes: versions, ciphers, curves, signatures, and whom to trust.
+//! Handshake settings of a line: versions, ciphers, curves, signatures, and trusted authorities.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::layers::{Layers, Never};
 use super::{TlsBuilder, Warning, based};
 
 impl TlsBuilder {
-    /// The settings of a line with these options; none when no parameter is left, which is recorded.
+    /// The settings of a line with these options; `None` when no parameter is left, which is recorded.
     pub(super) fn settings(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<Settings> {
         let (subject, at) = (layers.subject, layers.here());
         let mut settings = Settings::new(Arc::new(Clock));
@@ -40,7 +40,7 @@ impl TlsBuilder {
         Some(settings)
     }
 
-    /// Whether a line speaks TLS 1.2 and TLS 1.3; none when it speaks neither, which is recorded.
+    /// Whether a line uses TLS 1.2 and TLS 1.3; `None` when it uses neither, which is recorded.
     fn versions(&mut self, options: &TlsOptions, layers: &Layers<'_>) -> Option<(bool, bool)> {
         let (lowest, highest) = (options.min_version, options.max_version);
         if let Some((at, subject)) = layers.ignored_versions(&self.defaults) {
@@ -72,7 +72,7 @@ impl TlsBuilder {
         Some(spoken)
     }
 
-    /// The ciphers of a line, for the versions that it speaks. Where nothing is left of a list, that is recorded as a fault.
+    /// The ciphers of a line, for its versions. A list without any supported cipher is recorded as a fault.
     fn ciphers(
         &mut self,
         options: &TlsOptions,
@@ -106,7 +106,8 @@ impl TlsBuilder {
         Some(chosen)
     }
 
-    /// Warns of names in lists of which others are left. Lists are written for several programs, so this is no reason not to start.
+    /// Warns about unsupported names in lists that also have supported ones. Lists are written for several programs, so
+    /// the process still starts.
     pub(super) fn tell_of_never(&mut self, never: Never) {
         for ((at, subject), names) in never {
             let text = format!("[{at}] : {subject} : never negotiated, not supported: {}.", names.join(" "));
@@ -248,7 +249,7 @@ pub(super) fn ignored(errors: &IgnoredErrors) -> Ignored {
     Ignored { all: errors.all, codes: errors.codes.iter().copied().collect() }
 }
 
-/// Whose list of signature algorithms is meant.
+/// The list of signature algorithms, by its owner.
 #[derive(Clone, Copy)]
 pub(super) enum Signatures {
     /// `sigalgs`.

@@ -1,4 +1,4 @@
-//! Certificates whose files are named individually: in `crt-store` sections, lines of lists, and `ssl-f-use`.
+//! Certificates with individually named files: in `crt-store` sections, lines of lists, and `ssl-f-use`.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! What holds where nothing is written, beside what the manual tells.
+//! Compares defaults with the manual.
 
 use weir_config::vocabulary::{DefaultValue, WordPlace, words};
 use weir_stream::actions::ACTIONS;
 
-/// The sentences about numbers.
+/// Covers the defaults with numbers.
 #[test]
-fn defaults_are_what_the_manual_tells() {
+fn defaults_match_the_manual() {
     let updates = weir_model::OcspUpdates::default();
     let tls = weir_model::GlobalTls::default();
     let words = words(&ACTIONS);

@@ -1,11 +1,11 @@
-//! What `bind` lines without `ssl` name: nothing of it is used, and a mistake in it is one here, too.
+//! Files named by `bind` lines without `ssl`: they are not used, but their faults are still reported.
 
 use weir_model::{Bind, BindTls, CertificateSource, Location, TlsOptions};
 
 use super::TlsBuilder;
 
 impl TlsBuilder {
-    /// Reads what a line without `ssl` names: a file that is missing is a mistake here, too.
+    /// Reads the files named by a line without `ssl`: a missing file is still a fault.
     pub(super) fn check_unused(&mut self, bind: &Bind, tls: &BindTls) {
         let subject = format!("'bind {}'", bind.spelling);
         let paths = tls.certificates.iter().filter_map(|source| match source {
@@ -35,7 +35,7 @@ impl TlsBuilder {
         }
         let subject = format!("'bind {}'", bind.spelling);
         for line in self.lists.get(path).cloned().unwrap_or_default() {
-            // What the `bind` line itself says is checked once, there.
+            // The options of the `bind` line itself are checked once, above.
             match self.parse_line(path, &line, &TlsOptions::default()) {
                 Ok(parsed) => {
                     let at = Location::new(path.into(), line.number as u32);

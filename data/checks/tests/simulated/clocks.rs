@@ -12,11 +12,11 @@ use crate::fixture::{Farm, PLACE, count_connections, pass};
 
 const HOUR_MS: u64 = 3_600_000;
 const SERVERS: u32 = 200;
-/// So many begin in a tenth of a second at most when nothing happens: twice their share.
+/// The most checks that begin in a tenth of a second in normal operation: twice their share.
 const USUAL: u32 = SERVERS / 5;
 
-/// Servers that are checked each second, at any moment of it; `jump` happens a few times, at any moment as well. At most so many checks begin in any
-/// tenth of a second thereafter, and none takes longer than the network does and `most_ms`.
+/// Checks servers each second, at random phases; `jump` happens a few times, at random, too. After it, at most
+/// `most_at_once` checks begin in any tenth of a second, and no check takes longer than the network and `most_ms`.
 #[track_caller]
 fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNetwork)) {
     for seed in 0..3 {
@@ -31,7 +31,7 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
                 pass(network.random(1_000)).await;
                 jump(&network);
                 yield_now().await;
-                // What ran then ends; for the rest, each tenth of a second has its share of the checks.
+                // Running checks end; the others are spread over the tenths of a second.
                 let mut most = 0;
                 for _ in 0..30 {
                     let before = count.get();
@@ -64,7 +64,7 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
 }
 
 #[test]
-fn a_wall_clock_that_jumps_is_not_looked_at() {
+fn checks_ignore_jumps_of_the_wall_clock() {
     check("an hour forth", (USUAL, 0), |network| {
         let before = wall_us();
         network.shift_wall_clock(HOUR_MS as i64);
@@ -74,9 +74,9 @@ fn a_wall_clock_that_jumps_is_not_looked_at() {
     check("to 1970", (USUAL, 0), |network| network.shift_wall_clock(i64::MIN / 2_000_000));
 }
 
-/// A machine that is suspended while its clock goes on finds all checks due, and the deadlines of those that ran over.
+/// If the clock continues while the machine is suspended, all checks are due afterwards, and running ones time out.
 #[test]
-fn a_machine_that_sleeps_for_an_hour_does_not_check_all_servers_at_once() {
+fn checks_stay_spread_after_an_hour_of_suspend() {
     check("an hour", (USUAL, HOUR_MS), |network| network.stand_still(HOUR_MS));
     check("a little more than an interval", (SERVERS / 2 + USUAL, 1_010), |network| {
         network.stand_still(1_010)
@@ -84,9 +84,10 @@ fn a_machine_that_sleeps_for_an_hour_does_not_check_all_servers_at_once() {
     check("some milliseconds", (USUAL, 7), |network| network.stand_still(7));
 }
 
-/// One whose clock does not count that time sees the wall clock jump alone, and peers that had an hour for an answer.
+/// If the monotonic clock stops while the machine is suspended, only the wall clock jumps, and peers had an hour to
+/// answer.
 #[test]
-fn a_server_that_is_gone_is_found_out_after_a_sleep() {
+fn detects_a_dead_server_after_a_suspend() {
     let conditions = Conditions { limit_ms: 10 * HOUR_MS, ..Conditions::CALM };
     let run = network::run(1, conditions, |network| async move {
         let place: Address = Address::Inet(SocketAddr::new(PLACE.ip(), PLACE.port()));
@@ -106,7 +107,7 @@ fn a_server_that_is_gone_is_found_out_after_a_sleep() {
 
 /// A worker that is always late checks its servers all the same.
 #[test]
-fn who_is_late_all_the_time_still_checks() {
+fn a_worker_that_is_always_late_still_checks() {
     let run = network::run(1, Conditions::CALM, |network| async move {
         let farm = Farm::new(PLACE, 1);
         let count = count_connections(&network, PLACE);

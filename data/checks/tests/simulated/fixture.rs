@@ -20,7 +20,7 @@ use weir_sys::Address;
 use weir_tables::Table;
 use weir_vocabulary::{Objects, ViewedProxy};
 
-/// What the process received.
+/// Reports to the process.
 #[derive(Default)]
 pub(crate) struct Heard {
     /// The lines for the logs.
@@ -201,7 +201,7 @@ pub(crate) async fn pass(milliseconds: u64) {
     sleep_until(now().after(milliseconds)).await;
 }
 
-/// Counts the connections that come to an address, each of which is closed at once.
+/// Counts the connections to an address, and closes each at once.
 pub(crate) fn count_connections(network: &SimulatedNetwork, place: SocketAddr) -> Rc<Cell<u32>> {
     let service = network.listen(&Address::Inet(place)).expect("a free address");
     let count = Rc::new(Cell::new(0));

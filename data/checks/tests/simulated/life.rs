@@ -26,7 +26,7 @@ fn place() -> Address {
 }
 
 #[test]
-fn a_panic_ends_one_run_of_a_check_and_not_the_check() {
+fn a_check_continues_after_a_panic_in_one_run() {
     simulate(|network| async move {
         let farm = Farm::new(PLACE, 1);
         farm.heard.fails_once.store(true, Relaxed);
@@ -70,7 +70,7 @@ fn a_thousand_checks_time_out_together() {
 }
 
 #[test]
-fn answers_that_come_together_are_taken_one_by_one() {
+fn processes_simultaneous_answers_one_by_one() {
     simulate(|network| async move {
         let farm = Farm::new(PLACE, 20);
         let asks = CheckScripts {
@@ -107,7 +107,7 @@ fn answers_that_come_together_are_taken_one_by_one() {
 }
 
 #[test]
-fn a_lack_of_descriptors_is_not_the_servers_fault_and_says_so() {
+fn a_lack_of_descriptors_is_reported_and_not_blamed_on_the_server() {
     simulate(|network| async move {
         let farm = Farm::new(PLACE, 3);
         let _service = network.listen(&place()).expect("a free address");
@@ -126,7 +126,7 @@ fn a_lack_of_descriptors_is_not_the_servers_fault_and_says_so() {
 }
 
 #[test]
-fn checks_that_were_missed_are_not_made_up_for() {
+fn skips_missed_checks() {
     simulate(|network| async move {
         let elsewhere = SocketAddr::new(PLACE.ip(), 81);
         let (slow, usual) = (Farm::new(PLACE, 1), Farm::new(elsewhere, 1));
@@ -151,7 +151,7 @@ fn checks_that_were_missed_are_not_made_up_for() {
 }
 
 #[test]
-fn a_server_that_flaps_faster_than_rise_and_fall_stays_as_it_is() {
+fn flapping_faster_than_rise_and_fall_changes_nothing() {
     for (start, is_up) in [(InitialState::FullyUp, 1), (InitialState::FullyDown, 0)] {
         simulate(move |network| async move {
             let farm = Farm::with(PLACE, 1, CheckRules { rise: 2, fall: 2, start });

@@ -1,6 +1,6 @@
 //! Checks on several workers: where they run.
 //!
-//! Their connections go to a socket of this process whose queue is full, so each check lasts until it times out.
+//! They connect to a socket of this process with a full accept queue, so each check lasts until it times out.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;

@@ -13,14 +13,14 @@ fn check(framing: Framing, messages: &[&str], expected: &str) {
 }
 
 #[test]
-fn messages_are_framed_as_the_rfc_says() {
+fn frames_messages_by_rfc_6587() {
     check(Framing::Legacy, &["<6>one", "two"], "<6>one\ntwo\n");
     check(Framing::OctetCount, &["<6>one", "two\nlines"], "6 <6>one9 two\nlines");
     check(Framing::OctetCount, &[""], "0 ");
 }
 
 #[test]
-fn a_message_that_left_in_part_is_sent_again() {
+fn resends_a_message_that_was_sent_in_part() {
     let sent = |count: usize| {
         let mut outbox = Outbox::new(Framing::Legacy);
         ["one", "two", "three"].iter().for_each(|message| outbox.push(message.as_bytes(), b""));
@@ -52,7 +52,7 @@ fn forward(address: SocketAddr, size: usize) -> (Arc<Ring>, Arc<Forward>) {
 /// Messages written before, while and after the server is up arrive in order; after a disconnect the server is
 /// connected to again.
 #[test]
-fn servers_that_come_and_go_get_everything_once() {
+fn delivers_each_message_once_across_reconnects() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
     ring.write(0, &[b"before"]);
@@ -84,7 +84,7 @@ fn servers_that_come_and_go_get_everything_once() {
 
 /// `show sess` lists a connection as long as it lasts, `shutdown session` ends it; another one is opened.
 #[test]
-fn a_conversation_is_seen_and_can_be_ended() {
+fn sessions_are_listed_and_can_be_shut_down() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 65_536);
     ring.write(0, &[b"first"]);
@@ -152,7 +152,7 @@ fn with_line(forward: &Forward, settings: ForwardLine) -> Arc<Forward> {
 }
 
 #[test]
-fn connections_begin_and_come_from_where_the_line_says() {
+fn connections_use_the_header_and_source_of_the_server_line() {
     let source = OwnedSource { address: SourceAddress::Ip([127, 0, 0, 2].into()), interface: None };
     let header = (*b"PROXY UNKNOWN\r\n").into();
     let (from, said) = said_with(ForwardLine { header, source, ..ForwardLine::default() });
@@ -162,7 +162,7 @@ fn connections_begin_and_come_from_where_the_line_says() {
     assert_eq!(said, b"7 message");
 }
 
-/// The proxy is asked for the server, and gets the messages after it granted the request.
+/// The proxy gets a request for the server's address, and the messages after it granted that.
 #[test]
 fn messages_reach_a_server_through_a_proxy() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -199,7 +199,7 @@ fn messages_reach_a_server_through_a_proxy() {
 
 /// A server that accepts the connection and then neither reads nor closes: writers lose messages, but are not delayed.
 #[test]
-fn a_server_that_takes_nothing_costs_messages_and_no_time() {
+fn a_stalled_server_loses_messages_but_delays_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (ring, forward) = forward(listener.local_addr().expect("an address"), 16_384);
     let theirs = Arc::clone(&ring);

@@ -10,8 +10,8 @@ use weir_sys::{Errno, socket};
 use super::delivery::Sender;
 use super::{Relay, Relays};
 
-/// Receives from `descriptor` until the process leaves; what has arrived by then is still delivered. One task reads a
-/// socket, so messages of one sender leave in the order in which they arrived.
+/// Receives from `descriptor` until the process stops, including datagrams that have arrived by then. One task reads a
+/// socket, so messages of one sender keep their order.
 pub async fn receive_datagrams(relays: Arc<Relays>, relay: Arc<Relay>, descriptor: Descriptor) {
     descriptor.set_owner(weir_sched::current());
     loop {

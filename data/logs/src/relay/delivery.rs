@@ -52,7 +52,7 @@ impl Relay {
             let Some(Desk { logger, host }) = desk else { return };
             let relayed = relayed(&message, self.host, sender.0, host);
             for sink in &self.sinks {
-                // The target counts what it could not send.
+                // The target counts messages that it could not send.
                 logger.relay(sink, time, &relayed);
             }
         });
@@ -92,7 +92,7 @@ pub fn relayed<'a>(
     let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
         at: message.host_at,
-        // A dash stands for an unknown host.
+        // A dash means an unknown host.
         length: message.host.map_or(1, <[u8]>::len),
         name,
     });

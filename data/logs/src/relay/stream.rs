@@ -1,10 +1,10 @@
 //! Messages over connections.
 //!
 //! ```text
-//!             PROXY header, TLS: what is expected    a piece        every whole message leaves
+//!             PROXY header, TLS, if configured       a piece        all complete messages are sent
 //! accepted ───────────────────────────────────► waiting ──► cutting ───────────────────────► waiting ...
-//!                                                  │            │ cannot be cut any more
-//!        ended, silent for too long, process leaves ▼            ▼
+//!                                                  │            │ the framing is invalid
+//!                ended, idle timeout, process stops ▼            ▼
 //!                                                 closed ◄───────┘
 //! ```
 //! A message that is incomplete when its connection ends is dropped.
@@ -156,7 +156,7 @@ impl StreamAcceptor {
                     yield_now().await;
                     return Some(());
                 }
-                // What is not a complete message by now never will be: the framer has checked lengths before.
+                // The rest never becomes a complete message: the framer has checked lengths before.
                 Received::End | Received::Full | Received::Failed(_) => return None,
                 Received::Nothing => {}
             }

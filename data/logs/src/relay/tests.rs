@@ -120,7 +120,7 @@ fn run(test: impl Future<Output = ()> + 'static) {
 }
 
 #[test]
-fn connections_bring_messages_however_they_are_framed() {
+fn accepts_every_framing_on_connections() {
     run(async {
         let world = World::new(|_| ());
         let mut client = connect(world.listen());
@@ -132,7 +132,7 @@ fn connections_bring_messages_however_they_are_framed() {
 }
 
 #[test]
-fn a_message_that_is_not_whole_is_none() {
+fn drops_an_incomplete_message_when_the_connection_ends() {
     run(async {
         let world = World::new(|_| ());
         let port = world.listen();
@@ -146,7 +146,7 @@ fn a_message_that_is_not_whole_is_none() {
 }
 
 #[test]
-fn who_sends_nonsense_is_left_alone_and_others_are_served() {
+fn closes_connections_with_invalid_framing_and_serves_others() {
     run(async {
         let world = World::new(|_| ());
         let port = world.listen();
@@ -211,7 +211,7 @@ fn the_longest_message_fills_a_buffer() {
 }
 
 #[test]
-fn only_so_many_connections_are_held() {
+fn limits_the_number_of_connections() {
     run(async {
         let world = World::new(|_| ());
         let port = world.listen();
@@ -227,7 +227,7 @@ fn only_so_many_connections_are_held() {
 }
 
 #[test]
-fn silence_ends_a_connection() {
+fn closes_idle_connections() {
     run(async {
         let world = World::new(|relay| relay.client_timeout = Some(Duration::from_millis(20)));
         let mut client = connect(world.listen());
@@ -243,7 +243,7 @@ fn silence_ends_a_connection() {
 }
 
 #[test]
-fn datagrams_are_one_message_each() {
+fn a_datagram_is_one_message() {
     run(async {
         let world = World::new(|relay| relay.host = HostStrategy::Append);
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -259,7 +259,7 @@ fn datagrams_are_one_message_each() {
 }
 
 #[test]
-fn unix_sockets_have_no_address_to_tell() {
+fn keeps_the_host_of_messages_from_unix_sockets() {
     run(async {
         let world = World::new(|relay| relay.host = HostStrategy::Replace);
         let (ours, theirs) = UnixDatagram::pair().expect("sockets");
@@ -270,7 +270,7 @@ fn unix_sockets_have_no_address_to_tell() {
 }
 
 #[test]
-fn the_host_of_a_kept_format_changes_as_told() {
+fn replaces_the_host_within_a_kept_format() {
     run(async {
         let world = World::new(|relay| relay.host = HostStrategy::Replace);
         let mut client = connect(world.listen());
@@ -290,7 +290,7 @@ fn the_host_of_a_kept_format_changes_as_told() {
 }
 
 #[test]
-fn a_proxy_header_says_who_sends() {
+fn takes_the_sender_from_a_proxy_header() {
     run(async {
         let world = World::new(|relay| relay.host = HostStrategy::Replace);
         let listener = Arc::new(ForwardListener {
@@ -319,7 +319,7 @@ fn a_proxy_header_says_who_sends() {
 }
 
 #[test]
-fn what_has_arrived_is_delivered_before_the_end() {
+fn delivers_messages_that_arrived_before_the_stop() {
     run(async {
         let world = World::new(|_| ());
         let port = world.listen();
@@ -339,7 +339,7 @@ fn what_has_arrived_is_delivered_before_the_end() {
 }
 
 #[test]
-fn text_is_not_looked_at_when_told_so() {
+fn relays_text_verbatim_with_dont_parse_log() {
     run(async {
         let world = World::new(|relay| (relay.unparsed, relay.lines_only) = (true, true));
         let mut client = connect(world.listen());

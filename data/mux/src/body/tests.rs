@@ -43,7 +43,7 @@ pub(crate) async fn pair(network: &SimulatedNetwork, port: u16) -> (StreamConnec
 }
 
 #[test]
-fn a_body_that_went_its_wire_way_goes_another_in_the_next_attempt() {
+fn a_retry_may_choose_another_way_than_wire() {
     run(|network| async move {
         let mut head = Head::new();
         let _ = Parser::default().request(HEAD, &Options::default(), &mut head);
@@ -113,7 +113,7 @@ fn check_made(pieces: Pieces, chunked: bool, want: &'static str) {
 }
 
 #[test]
-fn pieces_of_services_are_chunks_where_the_end_is_not_the_connections() {
+fn pieces_of_services_become_chunks_unless_the_connection_ends_the_body() {
     check_made(Pieces(2, 3), false, "111000");
     check_made(Pieces(2, 3), true, "6\r\n111000\r\n0\r\n\r\n");
     check_made(Pieces(1, 17), true, "11\r\n00000000000000000\r\n0\r\n\r\n");
@@ -123,7 +123,7 @@ fn pieces_of_services_are_chunks_where_the_end_is_not_the_connections() {
 }
 
 #[test]
-fn kept_bodies_leave_in_the_framing_of_their_head() {
+fn sends_kept_bodies_in_the_framing_of_their_head() {
     run(|network| async move {
         for (port, payload, want) in
             [(80, &b"abcde"[..], "5\r\nabcde\r\n0\r\nT: 1\r\n\r\n"), (81, b"", "0\r\nT: 1\r\n\r\n")]
@@ -139,9 +139,9 @@ fn kept_bodies_leave_in_the_framing_of_their_head() {
     });
 }
 
-/// A filter may change the length of a body that came with one: it leaves in chunks then.
+/// A filter may change the length of a body that was announced with one: the body is then sent in chunks.
 #[test]
-fn a_body_may_leave_in_another_framing_than_it_came() {
+fn sends_a_body_in_another_framing_than_received() {
     run(|network| async move {
         let mut head = Head::new();
         head.note(Flags::CHUNKED);

@@ -9,7 +9,7 @@ thread_local! {
     static FREED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Notes `bytes` that were freed.
+/// Adds freed bytes to this worker's count.
 pub(super) fn note(bytes: usize) {
     FREED.set(FREED.get().saturating_add(bytes));
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_is_told_once() {
+    fn take_resets_the_count() {
         note(3);
         note(4);
         assert_eq!((take(), take()), (7, 0));

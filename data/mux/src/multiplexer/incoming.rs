@@ -1,6 +1,6 @@
-//! What comes in on a connection of several streams: frames, and what each stream gets of them.
+//! The input of a connection of several streams: its frames, distributed to the streams.
 //!
-//! A turn receives a few times. What comes is processed in place, a limited number of frames, and each stream that gets something is woken.
+//! A turn receives a few times. It processes a limited number of frames in place, and wakes each stream that gets data.
 
 use weir_h2::{ErrorCode, Event, ReceivedHead};
 use weir_net::{Fault, Received, shortage};
@@ -218,7 +218,7 @@ mod tests {
 
     /// R188: of the streams that one turn feeds, the last one is not queued: the connection lets it run next.
     #[test]
-    fn the_stream_that_got_data_last_is_kept_out_of_the_queue() {
+    fn the_last_stream_with_data_is_not_queued() {
         static KIND: Kind = Kind::new("test");
         let order = simulate::run(1, async {
             let order = Rc::new(RefCell::new(Vec::new()));

@@ -1,4 +1,5 @@
-//! By how much the windows of bodies are wider than initially, in all connections of a worker. Peers may fill all of it, so it has a bound.
+//! The growth of the windows of bodies over their initial size, in all connections of a worker. Peers may fill all of
+//! it, so it has a bound.
 
 use std::cell::Cell;
 
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_share_what_windows_grow_by_and_return_it() {
+    fn connections_share_the_bound_of_window_growth_and_return_their_part() {
         let (mut one, mut other) = (LentWindow::default(), LentWindow::default());
         one.set(1000);
         other.set(MOST - 1000);

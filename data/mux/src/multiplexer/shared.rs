@@ -1,7 +1,7 @@
 //! One stream of a connection that carries several: a request of HTTP/2 and its response, on the client's side or on the server's.
 //!
-//! What the peer sends on it waits here until the stream takes it; only then may the peer send more. The stream sends heads, payload
-//! and trailers; this end's engine frames them:
+//! Data from the peer waits here until the stream takes it; only then may the peer send more. The stream sends heads,
+//! payload and trailers; this end's engine frames them:
 //!
 //! ```text
 //!   AwaitingHead ──head──► Open ──the last byte or trailers──► Ended
@@ -9,8 +9,8 @@
 //!       └────┘
 //! ```
 //!
-//! Towards a server it has no identifier before the head of its request is sent: a stream that was lent and not used costs
-//! the server nothing.
+//! A stream to a server gets its identifier when the head of its request is sent: the server does not notice a stream
+//! that was lent and not used.
 
 use std::any::Any;
 use std::rc::{Rc, Weak};
@@ -31,17 +31,18 @@ pub struct SharedStream {
     method: Method,
     /// Whether the peer's last byte was received.
     ended: bool,
-    /// Whether a head or bytes were taken over since the memory was shrunk: these and what comes next may have more than they need.
+    /// Whether a head or bytes were taken over since the memory was shrunk: these and later ones may hold spare
+    /// capacity.
     is_wide: bool,
     outgoing: Outgoing,
-    /// None for a request that waits for its answer and has no body.
+    /// Absent for a request without a body that waits for its response.
     beside: Option<Box<Beside>>,
     /// Bytes of this stream's heads and payload that were received.
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
 
-// It is part of each connector, which is no larger for it than a connection makes it.
+// It is part of each connector, and must not make it larger than a connection does.
 const _: () = assert!(size_of::<SharedStream>() <= 56);
 
 /// Bytes on their way, and a place. Boxed, because hundreds of streams of a connection may wait and have neither.
@@ -69,7 +70,7 @@ struct Beside {
 enum Role {
     /// The peer is a client: requests are received, responses sent.
     Answers,
-    /// The same, and if there is no response its client is told to retry.
+    /// The same, but a stream without a response ends with an error that lets the client retry.
     Refuses,
     /// The peer is a server.
     Asks,
@@ -107,7 +108,7 @@ impl SharedStream {
         stream
     }
 
-    /// If it ends without an answer, its client is told that it may retry.
+    /// If the stream ends without a response, sends an error that lets the client retry.
     pub(crate) fn refuse(&mut self) {
         if self.role == Role::Answers {
             self.role = Role::Refuses;
@@ -231,7 +232,7 @@ impl SharedStream {
         if self.input().len() >= limit {
             return Received::Full;
         }
-        // Who has nothing in hand takes memory for it only if something came.
+        // A stream without pending input allocates memory for it only if data has arrived.
         let mut first = Vec::new();
         let input = match &mut self.beside {
             Some(beside) => beside.compact(),
@@ -360,7 +361,7 @@ impl SharedStream {
     pub(crate) fn send_pending(&mut self, payload: &[u8], ends: bool) -> Sent {
         match self.outgoing {
             Outgoing::AwaitingHead => return self.failed(),
-            // The body of a response that may have none is dropped.
+            // A body is dropped if the response must not have one.
             Outgoing::Ended => {}
             Outgoing::Open => self.put(payload, ends),
         }
@@ -396,7 +397,7 @@ impl SharedStream {
         Sent::All
     }
 
-    /// Sends payload, or keeps what the windows do not admit.
+    /// Sends payload, and keeps the bytes that the windows do not admit.
     fn put(&mut self, payload: &[u8], ends: bool) {
         let mut taken = 0;
         if self.beside.as_ref().is_none_or(|beside| beside.pending().is_empty()) {
@@ -423,7 +424,7 @@ impl SharedStream {
         sent
     }
 
-    /// Sends what is pending.
+    /// Sends the pending bytes.
     pub(crate) fn flush(&mut self) -> Sent {
         if !self.has_pending() {
             return Sent::All;
@@ -488,7 +489,7 @@ impl Drop for SharedStream {
 }
 
 impl Beside {
-    // Positions have 32 bits, because there are many streams. Windows bound what waits to half of that.
+    // Positions have 32 bits, because there are many streams. Windows bound waiting bytes to half of that.
     #[inline]
     fn start(&self) -> usize {
         self.start as usize
@@ -532,7 +533,7 @@ impl Beside {
         &mut self.input
     }
 
-    /// Shrinks the input to what waits; returns how much was freed.
+    /// Shrinks the input to the waiting bytes; returns how much was freed.
     fn shrink(&mut self) -> usize {
         let input = self.compact();
         let before = input.capacity();
@@ -544,7 +545,7 @@ impl Beside {
 /// Why no head is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoHead {
-    /// Its start line is none.
+    /// Its start line is invalid.
     Invalid,
     /// Nothing comes any more.
     Failed(Fault),

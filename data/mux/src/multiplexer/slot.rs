@@ -14,9 +14,9 @@ pub(super) struct Slot {
     pub task: TaskKey,
     /// A head that was not taken yet.
     head: Option<Box<ReceivedHead>>,
-    /// What else waits. Boxed, because hundreds of streams of a connection may wait for an answer and have nothing here.
+    /// Other waiting data. Boxed, because hundreds of streams of a connection may wait for a response without any.
     waiting: Option<Box<Waiting>>,
-    /// Whether its bytes get little more memory than they need, because nobody is expected to take them soon.
+    /// Whether its bytes get little more memory than they need, because the stream is not expected to take them soon.
     is_frugal: bool,
     /// Bytes of payload that wait.
     pub payload: u32,
@@ -25,7 +25,7 @@ pub(super) struct Slot {
     pub fault: Option<Fault>,
     /// The error code with which the peer reset it.
     pub abort: Option<u32>,
-    /// What must happen before it can send.
+    /// The event before which it cannot send.
     pub awaits: Awaits,
     /// The number of its stream in traces; 0 for none.
     pub serial: u64,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
 // A hundred streams of a connection have one each, in one block.
 const _: () = assert!(size_of::<Slot>() <= 56 || size_of::<Errno>() > 2);
 
-/// What was received for a stream and not taken yet.
+/// Data received for a stream and not taken yet.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Payload, then trailers as lines.
@@ -46,7 +46,7 @@ struct Waiting {
     heads: Vec<Box<ReceivedHead>>,
 }
 
-/// What a stream that could not send waits for.
+/// The event that a stream waits for to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Awaits {
     Nothing,
@@ -110,7 +110,8 @@ impl Slot {
         arrived.extend_from_slice(bytes);
     }
 
-    /// Shrinks the memory to what waits, and returns how much was freed. It grows by little until the stream takes something again.
+    /// Shrinks the memory to the waiting bytes, and returns how much was freed. It grows by little until the stream
+    /// takes data.
     pub fn shrink(&mut self) -> usize {
         self.is_frugal = true;
         let Some(waiting) = &mut self.waiting else { return 0 };
@@ -162,7 +163,8 @@ impl Slot {
         self.head.is_some()
     }
 
-    /// Appends the received bytes to those of the stream. They exchange their memory where the stream has none left.
+    /// Appends the received bytes to those of the stream. If the stream's memory is empty, they swap it instead of
+    /// copying.
     pub fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
         let (mut bytes, mut trailers) = (0, 0);
         if let Some(Waiting { bytes: arrived, trailers: behind, .. }) = self.waiting.as_deref_mut() {
@@ -186,7 +188,7 @@ fn make_room(arrived: &mut Vec<u8>, count: usize, part: usize) {
     }
 }
 
-/// From so many bytes on, payload does not double its memory: only wide windows let so much wait.
+/// From this number of bytes on, payload does not double its memory: only wide windows let that much wait.
 const LARGE: usize = 128 * 1024;
 
 /// The result of taking received bytes.
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_taken_in_their_order_and_bounded() {
+    fn keeps_heads_in_order_and_bounds_their_number() {
         let mut slot = Slot::new(1);
         assert!(!slot.has_head() && slot.take_head().is_none());
         for status in 100..100 + HEADS as u16 + 1 {
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_that_of_the_bytes_until_the_stream_takes_them_and_again_when_it_is_quiet() {
+    fn memory_fits_the_bytes_before_the_first_read_and_after_a_shrink() {
         let mut slot = Slot::new(1);
         for _ in 0..64 {
             slot.add_payload(&[0; 1000]);

@@ -41,7 +41,7 @@ async fn connected(network: &SimulatedNetwork) -> (Rc<Multiplexer>, Peer) {
     let identity = Identity { about: About::default(), proxy: "f".into() };
     let multiplexer = Multiplexer::new(Connection::new(descriptor), limits, Pace::default(), identity);
     multiplexer.own(current());
-    // POST, a scheme, and a path that stands for itself.
+    // POST, a scheme, and a literal path.
     let request = frame(1, 4, 1, b"\x83\x86\x04\x05/here");
     let greeting = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, b""), &request].concat();
     client.send(&greeting).await.expect("it stands");

@@ -1,4 +1,4 @@
-//! Traces of HTTP/2 connections (`trace h2`): frames received and sent, heads, streams, and what is waited for.
+//! Traces of HTTP/2 connections (`trace h2`): frames received and sent, heads, streams, and waits.
 //!
 //! The engine keeps no frames, and outgoing frames are only bytes in the output. So a trace walks over the input that was used,
 //! and over the output that is about to be sent: each frame's header follows the frame before it. For input the engine knows that
@@ -84,7 +84,7 @@ events! {
 pub(super) struct Awaited {
     /// Bytes of the preface still to come.
     preface: usize,
-    /// Bytes still to come of a frame whose header was shown.
+    /// Bytes still to come of the frame after its traced header.
     frame: usize,
     /// The stream of that frame.
     stream: u32,
@@ -147,7 +147,7 @@ impl Inner {
         if H2.is_active() { Some(self.awaited()) } else { None }
     }
 
-    /// Whether somebody wants to be told of frames.
+    /// Whether frames are traced.
     #[inline(always)]
     pub(super) fn is_traced(&self) -> bool {
         H2.is_active()

@@ -9,9 +9,9 @@ impl Inner {
         self.crowded && self.engine.output().len() < max_output() / 2
     }
 
-    /// A window of several streams opened: wakes as many as it admits, in turn (R185). What they do not use is for the next ones, so the
-    /// owner must call this again as long as streams wait and the connection's window is open. A peer may open that by one byte at a time,
-    /// and a hundred streams may wait for it.
+    /// Wakes as many streams as a window that has opened admits, in turn (R185). The next ones get the part that these
+    /// do not use, so the owner must call this again as long as streams wait and the connection's window is open. A
+    /// peer may open that by one byte at a time, and a hundred streams may wait for it.
     pub(super) fn wake_admitted(&mut self) {
         let (mut open, count) = (self.engine.open_window(), self.slots.len());
         let begin = self.slots.partition_point(|slot| slot.id <= self.woken_last);

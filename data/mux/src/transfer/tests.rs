@@ -10,10 +10,10 @@ use super::*;
 use crate::body::tests::{arrived, pair, run};
 use crate::filter::{FilterOutput, More, Passed};
 
-/// The events in order: which filter, and what.
+/// The events in order, each with its filter.
 type Journal = Rc<RefCell<Vec<String>>>;
 
-/// A filter that lets pass what its function says, and records what it saw.
+/// A filter that passes the output of its function, and records its input.
 struct Scripted<F> {
     name: &'static str,
     journal: Journal,
@@ -90,7 +90,8 @@ impl Bench {
         self
     }
 
-    /// Offers pieces of these sizes, the last size for all further ones; waits where a filter says so. Returns the time that took, in ms.
+    /// Offers pieces of these sizes, the last size for all further ones; waits when a filter does. Returns the time in
+    /// ms.
     fn run(&mut self, payload: &[u8], sizes: &[usize]) -> u64 {
         let began = self.now;
         let (mut there, mut taken, mut turn) = (0, 0, 0);
@@ -178,7 +179,7 @@ fn check(filters: impl Fn(Bench) -> Bench, want: &str) {
 }
 
 #[test]
-fn what_filters_let_through_is_what_came() {
+fn filters_that_only_delay_keep_the_payload_unchanged() {
     check(|bench| bench.with("a", all), PAYLOAD);
     check(|bench| bench.with("a", all).with("b", all).with("c", all), PAYLOAD);
     check(|bench| bench.with("a", slowly(3, 10)), PAYLOAD);
@@ -186,12 +187,12 @@ fn what_filters_let_through_is_what_came() {
     check(|bench| bench.with("a", grouped(5)), PAYLOAD);
     check(|bench| bench.with("a", grouped(5)).with("b", grouped(7)).with("c", slowly(4, 1)), PAYLOAD);
     check(|bench| bench.with("a", slowly(4, 1)).with("b", grouped(9)), PAYLOAD);
-    // A group that is larger than what is kept passes as it comes.
+    // A group larger than the limit of kept bytes passes ungrouped.
     check(|bench| bench.with("a", grouped(LIMIT + 1)), PAYLOAD);
 }
 
 #[test]
-fn what_filters_replace_is_what_goes_on() {
+fn later_filters_and_the_sink_get_replaced_payload() {
     let want: String = PAYLOAD.to_uppercase().chars().flat_map(|letter| [letter, letter]).collect();
     check(|bench| bench.with("a", doubled), &want);
     check(|bench| bench.with("a", slowly(3, 5)).with("b", doubled).with("c", grouped(4)), &want);
@@ -203,7 +204,7 @@ fn what_filters_replace_is_what_goes_on() {
 }
 
 #[test]
-fn filters_see_payload_in_their_order_and_only_what_those_before_let_through() {
+fn filters_see_payload_in_order_after_the_earlier_ones_let_it_pass() {
     let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", doubled).with("c", all);
     let took = bench.run(b"abcdef", &[100]);
     let seen = bench.journal.borrow().join(", ");
@@ -212,7 +213,7 @@ fn filters_see_payload_in_their_order_and_only_what_those_before_let_through() {
 }
 
 #[test]
-fn what_a_filter_holds_back_stays_at_the_source() {
+fn held_back_bytes_stay_at_the_source() {
     let mut bench = Bench::new().with("a", slowly(4, 10)).with("b", all);
     let (first, later) = (Tick::from_ms(1000), Tick::from_ms(1009));
     assert_eq!(bench.filtered.feed(b"abcdefgh", false, first), Ok(4));
@@ -236,7 +237,7 @@ fn a_later_filter_that_holds_back_stops_those_before_it() {
 }
 
 #[test]
-fn no_more_is_staged_than_a_piece() {
+fn stages_at_most_one_piece() {
     let mut bench = Bench::new().with("a", all);
     let bytes = vec![b'x'; 100 * LIMIT];
     assert_eq!(bench.filtered.feed(&bytes, false, Tick::from_ms(5)), Ok(LIMIT));
@@ -244,7 +245,7 @@ fn no_more_is_staged_than_a_piece() {
 }
 
 #[test]
-fn what_a_filter_adds_at_the_end_passes_those_behind_it() {
+fn bytes_added_at_the_end_pass_the_later_filters() {
     let mut bench = Bench::new();
     let journal = Rc::clone(&bench.journal);
     let first = Scripted { name: "a", journal, script: all, at_end: b"xyz" };
@@ -257,7 +258,7 @@ fn what_a_filter_adds_at_the_end_passes_those_behind_it() {
 }
 
 #[test]
-fn a_filter_that_waits_for_what_does_not_come_stops_nothing() {
+fn a_filter_that_waits_for_more_than_the_body_does_not_block_it() {
     let never = |bytes: &[u8], _: More, _: Tick, _: &mut FilterOutput<'_>| Passed {
         count: 0,
         replaced: false,
@@ -268,7 +269,7 @@ fn a_filter_that_waits_for_what_does_not_come_stops_nothing() {
 }
 
 #[test]
-fn another_body_begins_anew() {
+fn filters_restart_with_another_body() {
     let mut bench = Bench::new().with("a", slowly(2, 1000));
     bench.filtered.feed(b"abcde", false, Tick::from_ms(5)).expect("it passes");
     bench.filtered.begin(&BodyFlow::tunnel());
@@ -331,7 +332,7 @@ impl Filter for Eager {
 }
 
 #[test]
-fn what_filters_put_out_is_bounded_in_each_call() {
+fn bounds_the_output_of_filters_in_each_call() {
     for at in ["payload", "end"] {
         let mut bench = Bench::new();
         let journal = Rc::clone(&bench.journal);
@@ -346,7 +347,7 @@ fn what_filters_put_out_is_bounded_in_each_call() {
 }
 
 #[test]
-fn an_end_without_output_and_without_end_fails() {
+fn a_filter_that_neither_outputs_nor_ends_fails() {
     /// Promises more for ever.
     struct Empty;
     impl Filter for Empty {
@@ -381,7 +382,7 @@ fn a_call_without_effect_is_not_repeated_at_once() {
 }
 
 #[test]
-fn filters_learn_once_of_a_pause_after_their_bytes() {
+fn notifies_filters_of_a_pause_once() {
     let mut bench = Bench::new().with("a", all);
     let journal = Rc::clone(&bench.journal);
     bench.filtered.chain.push(Box::new(Eager { journal, left: LIMIT + 1, at: "idle", kept: Vec::new() }));
@@ -475,7 +476,7 @@ fn a_filter_that_fails_ends_the_stream() {
 }
 
 #[test]
-fn a_kept_body_passes_filters_that_begin_anew() {
+fn a_kept_body_passes_restarted_filters() {
     run(|network| async move {
         let journal = Journal::default();
         let filter = scripted("a", &journal, slowly(2, 10));

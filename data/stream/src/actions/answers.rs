@@ -178,7 +178,7 @@ impl StreamAction for Reject {
     }
 }
 
-/// `switch-mode http`: the connection goes on in HTTP, of this version if one is written. No further rule of this set.
+/// `switch-mode http`: the connection continues in HTTP, of this version if given. Ends this ruleset.
 #[derive(Debug)]
 struct SwitchMode(Option<Protocol>);
 

@@ -261,7 +261,7 @@ fn a_frontend_may_switch_to_http() {
             "A parsing [t.cfg:8] : error detected in backend 'b' while parsing 'tcp-request content switch-mode' rule : not allowed because backend 'b' has no frontend capability",
         ],
     );
-    // Words of HTTP may stand beside it.
+    // Options of HTTP may follow it.
     for protocol in ["", " proto h1", " proto h2"] {
         let switch = format!("tcp-request content switch-mode http{protocol} if TRUE");
         check(
@@ -285,7 +285,7 @@ fn header_names_are_tokens() {
 
 /// Manual, 4.4, "set-timeout".
 #[test]
-fn a_timeout_of_a_side_that_is_not_there_cannot_be_set() {
+fn rejects_set_timeout_for_a_side_that_the_proxy_lacks() {
     let refused = |subject: &str, name: &str, side: &str| {
         // A backend is without the line "bind".
         let line = if subject == "backend" { 8 } else { 9 };
@@ -337,7 +337,7 @@ fn entries_are_removed_from_lists_of_either_kind() {
 }
 
 #[test]
-fn names_that_no_field_has_are_warned_of() {
+fn warns_about_invalid_field_names() {
     let warned = |rule: &str, name: &str, odd: char| {
         let expected =
             format!("W parsing [t.cfg:9] : header name '{name}' contains forbidden character '{odd}'.");
@@ -516,7 +516,7 @@ fn content_rules_that_track_wait_for_the_contents_they_use() {
 }
 
 #[test]
-fn rules_ask_sections_that_exist() {
+fn rejects_rules_with_unknown_sections() {
     let head = "defaults\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n mode http\n";
     let known = "resolvers r\n nameserver a 192.0.2.1:53\n";
     let text = format!(

@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::variables::NONE;
 
 impl Stream {
-    /// Sets a variable of the stream if `condition` holds. False if there is no room.
+    /// Sets a variable of the stream if `condition` holds. False if its memory limit is reached.
     pub(crate) fn store_variable(
         &mut self,
         variable: VariableId,

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_bytes_pass_as_the_rate_allows() {
+    fn passes_bytes_at_the_rate() {
         // HAProxy 3.2 takes 2.94 s and 5.87 s for the first two rates.
         check_rate((102_400, 1000), 300_000, 16_384, 2930);
         check_rate((102_400, 1000), 600_000, 16_384, 5860);
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rule_nothing_is_held_back() {
+    fn holds_nothing_back_without_a_rule() {
         assert_eq!(run(&mut filter(None, 1000), 1_000_000, 1000).0, 0);
     }
 
     #[test]
-    fn what_was_quiet_does_not_make_up_for_it() {
+    fn a_pause_does_not_allow_a_burst() {
         let mut limited = filter(Some((1000, 1000)), 0);
         let bytes = [0; 2000];
         let now = Tick::from_ms(5000);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_the_least_size_passes_only_at_the_end() {
+    fn passes_less_than_the_minimum_only_at_the_end() {
         let (took, sizes) = run(&mut filter(Some((10_000, 1000)), 3000), 10_000, 16_384);
         assert_eq!(sizes, [3000, 3000, 3000, 1000]);
         assert_eq!(took, 1000);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_counts_from_when_it_is_set() {
+    fn a_new_rate_applies_from_the_time_it_is_set() {
         let mut limited = filter(Some((100, 1000)), 0);
         run(&mut limited, 100, 100);
         limited.limit.set(Some(Rate { bytes: 10_000, period_ms: 1000 }));

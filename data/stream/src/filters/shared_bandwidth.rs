@@ -1,8 +1,8 @@
 //! `filter bwlim-in` and `filter bwlim-out` with a key: all streams of one key share a limit in the period of a stick-table's
 //! rate (manual, 9.7).
 //!
-//! The entry of the key counts the bytes of all its streams on all workers. What is missing to the limit in the period that ends
-//! now may pass. Nothing is reserved: a stream counts its bytes in the same access to the entry in which it sees what is left. A
+//! The entry of the key counts the bytes of all its streams on all workers. Bytes pass up to the limit for the period
+//! that ends now. Nothing is reserved: a stream reads the remainder and counts its bytes in one access to the entry. A
 //! stream that may not send tries again after [`GRAIN_MS`] at the latest, so that streams of one key take turns.
 
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use weir_vocabulary::tracked::{TrackedEntry, now_ms};
 pub(crate) struct SharedEntry(RefCell<Option<TrackedEntry>>);
 
 impl SharedEntry {
-    /// Tracks this key, whose streams share the limit. Without room in the table nothing changes.
+    /// Tracks this key. All its streams share the limit. If the table is full, nothing changes.
     pub fn set(&self, table: &LocalArc<Table>, key: &Key) {
         if let Some((entry, ())) = table.track(key, now_ms(), |_| ()) {
             self.leave();
@@ -147,7 +147,7 @@ mod tests {
         SharedBandwidth::new(entry, DataType::BytesOutRate, limit, min_size)
     }
 
-    /// Streams that always have `piece` more bytes: returns what each passed until `until_ms`, and when the last byte passed.
+    /// Runs streams that always have `piece` more bytes; returns how many bytes each passed until `until_ms`.
     fn run(filters: &mut [SharedBandwidth], piece: usize, until_ms: u64) -> Vec<u64> {
         let bytes = vec![0; piece];
         let mut next = vec![1_000_000; filters.len()];
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn no_period_sees_more_than_the_limit() {
+    fn never_exceeds_the_limit_in_a_period() {
         for (limit, period, piece) in [(1000, 1000, 16_384), (100_000, 10_000, 1460), (7, 100, 100)] {
             let mut filters = [filter(&table(period), limit, 0)];
             let (short, long) = (u64::from(period), u64::from(period) * 3);
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_least_size_above_the_limit_still_passes() {
+    fn passes_a_minimum_above_the_limit() {
         let mut filters = [filter(&table(1000), 1000, 3000)];
         let passed = run(&mut filters, 10_000, 10_000);
         assert!(passed[0] >= 3000 && passed[0].is_multiple_of(3000), "{passed:?}");
     }
 
     #[test]
-    fn without_a_rule_nothing_is_held_back() {
+    fn holds_nothing_back_without_a_rule() {
         let filter = SharedBandwidth::new(Rc::default(), DataType::BytesOutRate, 1, 0);
         let passed = filter.admit(&[0; 9000], Tick::from_ms(1));
         assert_eq!(passed.count, 9000);

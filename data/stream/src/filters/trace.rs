@@ -1,7 +1,7 @@
-//! `filter trace`: writes what it sees to standard error (manual, 9.1).
+//! `filter trace`: writes its events and data to standard error (manual, 9.1).
 //!
-//! The lines equal HAProxy's as far as possible: there are no analysers and no channel flags here, so their lines are
-//! missing and their columns are zero. A blocked standard error delays no stream: lines without room are lost.
+//! The lines equal HAProxy's as far as possible: weir lacks analysers and channel flags, so their lines are missing and
+//! their columns are zero. A blocked standard error delays no stream: lines without room are lost.
 
 use std::fmt::Write as _;
 
@@ -221,7 +221,7 @@ mod tests {
         trace
     }
 
-    /// What was written since the last call, each line without its time.
+    /// The lines written since the last call, without their times.
     fn said() -> Vec<String> {
         let text = SAID.take();
         let untimed = |line: &str| match line.split_once(" [A/f                 ] ") {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_the_reference_program() {
+    fn prints_the_lines_of_the_reference_program() {
         let mut trace = filter(|trace| trace.hexdump = true, true);
         assert_eq!(pass(&mut trace, b"abcdefghijklmnopqrstu"), Passed::all(&[0; 21]));
         end(&mut trace);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_told_by_their_names_in_small_letters() {
+    fn prints_field_names_in_lower_case() {
         let mut trace = filter(|_| {}, true);
         let mut message = Message::new(100);
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: B:c\r\n\r\n";
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_quiet_says_nothing() {
+    fn prints_nothing_when_quiet() {
         let mut trace = filter(|trace| (trace.quiet, trace.hexdump) = (true, true), true);
         pass(&mut trace, b"abc");
         end(&mut trace);

@@ -29,7 +29,7 @@ impl BodyPhase {
         .await
     }
 
-    /// Moves what can be moved now.
+    /// Moves as many bytes as possible without waiting.
     fn move_bodies(&mut self) -> Phase<Step<()>> {
         let unwanted = self.stream.response.unwanted.is_some();
         let down = if unwanted { self.move_without_body() } else { self.move_response_body() };
@@ -114,9 +114,9 @@ impl BodyPhase {
         self.move_bodies()
     }
 
-    /// Moves a response whose body the client does not get, and reads that body. On a shared connection the response ends behind it,
-    /// so that who waits for the end finds the server's connection idle. On a client's own connection the next request waits anyway,
-    /// and the head may still be in front of the body.
+    /// Moves a response without its body, which the client must not get, and reads and drops that body. On a shared
+    /// connection the response ends after it, so that the server's connection is idle when the client sees the end. On
+    /// a client's own connection the next request waits anyway, and the head may still be in front of the body.
     #[cold]
     fn move_without_body(&mut self) -> Option<Flow> {
         if self.stream.client.shared().is_some() {
@@ -128,11 +128,11 @@ impl BodyPhase {
         }
     }
 
-    /// Reads what the client does not get; none once nothing more of it is awaited. Where that fails, takes too long or too much
-    /// comes, the server's connection is not used again, and that is all.
+    /// Reads and drops the unwanted body; `None` once it is over. If that fails, takes too long or is too much, the
+    /// only effect is that the server's connection is not reused.
     #[cold]
     fn drop_unwanted_body(&mut self) -> Option<Flow> {
-        // A client whose connection ends with this response does not wait.
+        // Without another request, the client does not wait for this.
         let client_stays = self.stream.client.shared().is_some() || self.stream.reusable.client;
         if client_stays
             && self.stream.reusable.server
@@ -183,7 +183,7 @@ impl BodyPhase {
         self.stream.reusable.give_up();
     }
 
-    /// Moves what can be moved of the request's body; none without a server.
+    /// Moves as much of the request's body as possible; `None` without a server.
     pub(super) fn move_request_body(&mut self) -> Option<Flow> {
         let upstream = self.stream.server.upstream.as_mut()?;
         let flow = self.stream.request.body.advance(&mut self.stream.client, &mut upstream.connector);
@@ -206,7 +206,7 @@ impl BodyPhase {
     }
 }
 
-/// Bodies move although there is no server: an internal error.
+/// Bodies move without a server: an internal error.
 pub(super) fn no_server() -> StreamError {
     StreamError::close(By::Internal, During::Data)
 }

@@ -85,7 +85,7 @@ impl EndPhase {
         false
     }
 
-    /// Sends the last bytes, then reads what the client still sends.
+    /// Sends the last bytes, then reads and drops further bytes from the client.
     fn linger_on(&mut self, lingering: &mut Lingering) -> Step<()> {
         if !lingering.said_goodbye {
             if self.stream.client.has_pending() && matches!(self.stream.client.flush(false), Sent::Part(_)) {

@@ -1,5 +1,5 @@
-//! The fields that a proxy adds to requests, among them `option forwarded`: the field of RFC 7239, with what servers would know from a
-//! direct connection.
+//! The fields that a proxy adds to requests, among them `option forwarded`: the field of RFC 7239, with the facts that
+//! a direct connection would show to servers.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_identifiers() {
+    fn formats_node_names_and_identifiers() {
         let name = |text: &str| String::from_utf8(node_name(text.parse().ok())).unwrap();
         assert_eq!(
             ["127.0.0.1", "::1", "::ffff:1.2.3.4", "x"].map(name),

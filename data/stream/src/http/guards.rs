@@ -1,4 +1,4 @@
-//! Guards on messages that options ask for: header names of requests, cacheable responses that set cookies.
+//! Guards on messages by options: header names of requests, cacheable responses that set cookies.
 
 use weir_http::{Flags, KnownName};
 use weir_model::RestrictHeaderNames;

@@ -45,11 +45,12 @@ impl ExchangePhase {
         }
     }
 
-    /// The client reset its request before a server was chosen. As in HAProxy 3.2, the log has no status for a complete one.
+    /// The client reset its request before a server was chosen. As in HAProxy 3.2, a complete request is logged without
+    /// status.
     #[cold]
     fn given_up(&mut self) -> StreamError {
         self.stream.counts().count(Event::ClientAbort);
-        // A body that came whole is still at the connection.
+        // A complete body may still be in the connection.
         self.stream.client.receive(self.stream.frontend.instance().limits.head_limit());
         match self.stream.client.ended() || self.stream.request.body.is_complete() {
             true => StreamError::close(By::Client, During::Request),
@@ -105,7 +106,7 @@ impl ExchangePhase {
             // A client that sent its head in pieces may have a buffer just large enough for it: the body may still be in the socket.
             match self.stream.client.receive(limit) {
                 Received::Bytes(_) => {}
-                // An end that came alone.
+                // The end of the body, received without further bytes.
                 Received::End
                     if self.stream.request.body.inspect(&mut self.stream.client)
                         && self.stream.request.body.is_complete() =>
@@ -133,7 +134,7 @@ impl ExchangePhase {
             if self.stream.response.message.head.flags().contains(Flags::VIOLATION) {
                 crate::refusals::keep_tolerated_response(&self.stream);
             }
-            // The request did not ask for another protocol, so what would follow is not a response.
+            // The request did not allow another protocol, so the next bytes would not be a response.
             if self.stream.response.server_status == 101
                 && !self.stream.request.message.may_switch_protocols()
             {
@@ -154,8 +155,8 @@ impl ExchangePhase {
         }
     }
 
-    /// A server of HTTP/2 may refuse a request that it did not look at, whatever it asks for, and is asked again then. So a body
-    /// that is there already is kept, if it fits a buffer.
+    /// An HTTP/2 server may refuse any request without processing it. Such a request is retried, so a body that has
+    /// already arrived is kept if it fits a buffer.
     #[cold]
     fn keep_body_for_refusal(&mut self) {
         let head = &self.stream.request.message.head;
@@ -245,7 +246,7 @@ impl ExchangePhase {
         )
     }
 
-    /// Moves what can be moved of the request, and checks whether the head of the final response has arrived.
+    /// Moves as much of the request as possible, and checks whether the head of the final response has arrived.
     fn advance_to_response(
         &mut self,
         interim: &mut Interim,
@@ -398,7 +399,7 @@ impl ExchangePhase {
         if let Some(lease) = &self.stream.server.lease {
             lease.server().figures().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
         }
-        // The server has read this request: a failure from now on is not the race with an idle connection's end.
+        // The server has read this request: a later failure is not the race with an idle connection's end.
         self.stream.attempts.on_reused_connection = false;
         // HTTP/1.0 clients do not support them (RFC 9110, 15.2).
         let sent = if self.stream.request.message.head.version() == Version::HTTP_10 {
@@ -533,15 +534,15 @@ impl ExchangePhase {
     }
 
     /// The size of the body that the client gets: rules may have given a body to a response without one, or removed it. A
-    /// tunnel is open when the server agreed and the client is told so; else nothing follows, and nothing more is read from
-    /// a client that may believe it open.
+    /// tunnel opens if the server agreed and the response still announces it; else no body follows, and nothing more is
+    /// read from a client that may believe it open.
     fn settle_response_body(&mut self) -> Phase<BodySize> {
         let came = self.stream.response.size;
         let status = self.stream.response.message.head.status();
         let accepted = came == BodySize::Tunnel;
         let promised = self.promises_tunnel();
         if accepted && promised && (status == 101) == (self.stream.response.server_status == 101) {
-            // A tunnel has no length (RFC 9110, 9.3.6), whatever the fields say.
+            // A tunnel does not have a length (RFC 9110, 9.3.6): the fields are ignored.
             let head = &mut self.stream.response.message.head;
             if head.flags().intersects(Flags::HAS_CONTENT_LENGTH | Flags::HAS_TRANSFER_ENCODING) {
                 head.touch();
@@ -558,13 +559,13 @@ impl ExchangePhase {
         }
         let said = if promised { BodySize::Tunnel } else { size };
         self.restate_response(said).map_err(|_| no_room())?;
-        // A reply whose status a rule changed to 1xx is not the last: the client waits for another one.
+        // If a rule changed the status to 1xx, the reply is not the last: the client waits for another one.
         self.stream.reusable.client &= status >= 200 && !promised;
         Ok(size)
     }
 
-    /// The client gets no body although one comes, since a rule changed the method or the status. A body that ends in good time is
-    /// read and dropped behind the response; else the server's connection ends.
+    /// The server sends a body that the client must not get, because a rule changed the method or the status. A body
+    /// that ends in time is read and dropped after the response; else the server's connection ends.
     #[cold]
     fn refuse_response_body(&mut self, came: BodySize) {
         let Some(upstream) = &mut self.stream.server.upstream else { return };
@@ -596,7 +597,7 @@ impl ExchangePhase {
         self.stream.response.message.head.note(Flags::ENDS_LATER);
     }
 
-    /// Whether the response's head tells the client that a tunnel begins.
+    /// Whether the response's head announces a tunnel to the client.
     pub(crate) fn promises_tunnel(&self) -> bool {
         BodySize::of_response(&self.stream.response.message.head, self.stream.request.message.head.method())
             == BodySize::Tunnel

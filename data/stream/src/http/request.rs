@@ -94,8 +94,7 @@ impl RequestPhase {
         Ok(())
     }
 
-    /// Validates the part of a chunked body that arrived with the head: no server sees a request whose body is
-    /// invalid from the start.
+    /// Validates the part of a chunked body that arrived with the head: if it is invalid, no server sees the request.
     fn judge_first_chunks(&mut self) -> Phase {
         if !self.stream.request.message.head.flags().contains(Flags::CHUNKED) {
             return Ok(());

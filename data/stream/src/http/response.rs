@@ -26,8 +26,8 @@ impl ResponsePhase {
         Ok(())
     }
 
-    /// Whether one of the stream's proxies has rules of a kind for responses. What runs them is in a box, or each stream that waits
-    /// for its server would have the place for it.
+    /// Whether one of the stream's proxies has rules of a kind for responses. The future that runs them is boxed, or
+    /// each stream that waits for its server would take memory for it.
     #[inline]
     pub(crate) fn has_response_rules(&self, kind: RulesetKind) -> bool {
         self.stream.backend.has_rules(kind) || self.stream.frontend.has_rules(kind)

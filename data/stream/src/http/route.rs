@@ -101,7 +101,7 @@ impl RequestPhase {
     pub(crate) fn choose_backend(&mut self) -> Phase<ProxyRef> {
         let Some(backend) = self.routed_backend() else {
             self.stream.counts().count(Event::FailedConnection);
-            // As in HAProxy, the log has no time of the request here, unless the request was buffered.
+            // As in HAProxy, the log omits the time of the request here, unless the request was buffered.
             if !self.stream.frontend.config.settings.options.http_buffer_request {
                 self.stream.timers.request = None;
             }

@@ -1,7 +1,7 @@
 //! WebSocket between an HTTP/2 client and an HTTP/1 server (RFC 8441, 5).
 //!
-//! The client's extended CONNECT has no key: the proof that an HTTP/1 server understood the upgrade (RFC 6455, 4.1) is between
-//! the server and this proxy.
+//! The client's extended CONNECT does not contain a key: the proof that an HTTP/1 server understood the upgrade (RFC
+//! 6455, 4.1) is between the server and this proxy.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::stream::phases::ExchangePhase;
 use crate::stream::{Phase, Stream, StreamError};
 
 impl ExchangePhase {
-    /// Adds a key to an upgrade request that came without one.
+    /// Adds a key to an upgrade request without one.
     pub(super) fn add_websocket_key(&mut self) -> Phase {
         if self.stream.client.shared().is_none()
             || !self.stream.request.message.head.flags().contains(Flags::UPGRADE_WEBSOCKET)

@@ -29,18 +29,18 @@ pub struct PageRequest<'a> {
     pub form: Option<&'a [u8]>,
     /// Whether the client may change states.
     pub admin: bool,
-    /// Who sent the form, by what browsers say.
+    /// The origin of the form.
     pub sender: FormSender,
 }
 
-/// Who sent a request, by what browsers say of it.
+/// The origin of a form, by the request fields that browsers add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormSender {
     /// No browser.
     Script,
     /// A page of this site.
     Page,
-    /// Another site, or a page that does not say which.
+    /// Another site, or an unknown one.
     OtherSite,
 }
 

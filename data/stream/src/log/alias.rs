@@ -45,7 +45,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         Alias::TimeQueue => out.number(stream.timers.queue_wait()),
         Alias::BytesRead => early(stream, out, stream.logged_bytes() as i64),
         Alias::BytesUploaded => out.number(stream.bytes_in() as i64),
-        // There is none in TCP mode, and in HTTP mode not always. Where there was no stream at all it is 0, as in the reference program.
+        // TCP streams and some HTTP streams lack a status. A connection without any stream logs 0, as the reference
+        // program does.
         Alias::Status if stream.response.status == 0 => {
             out.number(if stream.is_for_connection() { 0 } else { -1 })
         }
@@ -117,7 +118,7 @@ fn text_or_missing(text: Option<&str>, out: &mut LogWriter<'_>) {
     }
 }
 
-/// The client's address and the destination. For a UNIX socket, the listener's number stands for the port.
+/// The client's address and the destination. For a UNIX socket, the listener's number replaces the port.
 fn client_side(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     let is_client = matches!(alias, Alias::ClientIp | Alias::ClientPort);
     let address = if is_client { stream.source() } else { stream.destination() };
@@ -286,7 +287,7 @@ fn request_line(stream: &Stream, alias: Alias, out: &mut LogWriter<'_>) {
     match alias {
         Alias::HttpMethod => out.encoded(method),
         Alias::HttpPath => out.encoded(path),
-        // A target without a query has an empty one, which is not a missing value; a target that is no path has an empty path.
+        // Without a query, the query is empty, but not a missing value; a target that is not a path has an empty path.
         Alias::HttpPathOnly if weir_http::uri::path(path).is_empty() => out.quoted_raw(b""),
         Alias::HttpQuery if query.is_empty() => out.quoted_raw(b""),
         Alias::HttpPathOnly => out.encoded(weir_http::uri::path(path)),

@@ -10,7 +10,7 @@ use crate::ending::{By, During, Ending};
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// What was reported already.
+/// The counts reported so far.
 #[derive(Default)]
 pub(super) struct Oddities {
     glitches: u32,
@@ -19,7 +19,7 @@ pub(super) struct Oddities {
 }
 
 impl Oddities {
-    /// Reports what is new since the last call. Call it before new streams run, because their rules may read the counts.
+    /// Reports new events since the last call. Call it before new streams run, because their rules may read the counts.
     #[inline]
     pub(super) fn tell(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
         if multiplexer.glitches() != self.glitches {
@@ -39,7 +39,7 @@ impl Oddities {
         let ends = failed && !self.failed && logged != LoggedErrors::None;
         self.failed = failed;
         for _ in 0..requests + u32::from(ends) {
-            // No stream has this identifier: it stands for the connection.
+            // The identifier 0 means the connection.
             let client = StreamConnector::from(multiplexer.stream(0));
             let mut stream = Stream::new(Rc::clone(session), client, weir_sched::now_us());
             stream.ending = Ending::new(By::Proxy, During::Request);

@@ -40,7 +40,7 @@ impl InspectionPhase {
         };
         self.receive_what_came();
         self.stream.rules.is_strict = true;
-        // With more data the rules start over, as the manual says; only actions that already waited are not repeated.
+        // With more data the rules start over, as in the manual; only actions that already waited are not repeated.
         let mut first = 0;
         'pass: loop {
             for (position, rule) in proxy.config.rules(kind).enumerate().skip(first) {
@@ -86,7 +86,7 @@ impl InspectionPhase {
         }
     }
 
-    /// Rules that do not wait evaluate what is available: data that a client sends at once must not pass them unseen.
+    /// Rules that do not wait evaluate the available data: data that a client sends at once must not pass them unseen.
     pub(crate) fn receive_what_came(&mut self) {
         if !self.stream.request.is_known() && self.stream.client.input().is_empty() {
             // The end or a fault of the client is handled where more data is needed.
@@ -151,7 +151,7 @@ impl InspectionPhase {
         waited
     }
 
-    /// Whether the request came in early data and the handshake is not complete, so that it may be a replay.
+    /// Whether the request arrived as early data and the handshake is not complete, so that it may be a replay.
     pub(crate) fn is_early(&self) -> bool {
         self.stream.client.tls().is_some_and(|facts| facts.early)
     }
@@ -248,8 +248,9 @@ impl InspectionPhase {
         }
     }
 
-    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is available. What
-    /// passes a tunnel is no body (RFC 9110, 9.3.6), and its server may say nothing before the client does.
+    /// Waits until the whole body of the response (or `at_least` bytes of it, or as much as the buffer holds) is
+    /// available. A tunnel does not carry a body (RFC 9110, 9.3.6), and its server may wait for the client to send
+    /// first.
     pub(crate) async fn wait_for_response_body(&mut self, at_least: u64, time: Duration) -> Phase {
         if self.stream.response.size == BodySize::Tunnel {
             return Ok(());

@@ -54,8 +54,8 @@ impl ChoicePhase {
         }
     }
 
-    /// Takes a slot of a server; if that takes time, returns the wait for it. Not an async function: what it looks at must not be kept
-    /// for as long as the stream lasts.
+    /// Takes a slot of a server; if that takes time, returns the wait for it. Not an async function: its locals must
+    /// not take memory for as long as the stream lasts.
     fn look_for_server(&mut self, search: &mut Search) -> Phase<Option<WaitForSlot<'_>>> {
         loop {
             let input = self.choose_input(search.avoid);
@@ -83,7 +83,8 @@ impl ChoicePhase {
                 Choice::Wait(waiting) => {
                     search.queue = waiting.server();
                     self.stream.choice.last = search.queue;
-                    // The server's queue names the server. A request in the queue for any server has none yet.
+                    // A request in a server's queue counts for that server, one in the queue of the backend for none
+                    // yet.
                     if let Some(server) = search.queue.and_then(|key| backend.server(key)) {
                         self.stream.counts().count_balanced(server.figures());
                     }
@@ -233,7 +234,7 @@ impl ChoicePhase {
         server
     }
 
-    /// The server of the first `use-server` rule that applies and whose server can be used.
+    /// The server of the first `use-server` rule that applies and names a usable server.
     fn server_by_rule(&mut self) -> Option<(ServerKey, Designation)> {
         if self.stream.backend.config.use_server.is_empty() {
             return None;
@@ -289,7 +290,7 @@ impl ChoicePhase {
         }
     }
 
-    /// The hash for the algorithm; none when it has no key or the request lacks it.
+    /// The hash for the algorithm; `None` if it does not use a key or the request lacks it.
     fn balance_hash(&mut self) -> Option<u32> {
         let kind = self.stream.backend.servers().settings().hash_type;
         let raw = self.stream.request.message.bytes();

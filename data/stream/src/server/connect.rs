@@ -25,7 +25,7 @@ use crate::stream::{Stream, StreamError};
 use crate::upstream::Upstream;
 use weir_vocabulary::past::PastConnection;
 
-/// Why there is no connection.
+/// Why a connection could not be established.
 #[derive(Debug)]
 pub enum ConnectError {
     /// The attempt failed: another may follow.
@@ -250,7 +250,7 @@ impl ServerPhase {
 
     /// Whether the request may be sent before the handshake with the server is complete, where anybody may send it again (manual,
     /// "allow-0rtt" of servers): if the client took that risk, or if it may be retried, and then only with a method that changes nothing
-    /// (RFC 8470, 4). What has a body is never early.
+    /// (RFC 8470, 4). A request with a body is never early.
     fn may_be_sent_early(&self, asked: Option<Protocol>) -> bool {
         if !self.stream.request.is_known()
             || !self.stream.request.body.is_done()
@@ -293,7 +293,7 @@ impl ServerPhase {
                 Err(fault) if fault.is_lack_of_room() => {}
                 begun => return Ok(begun?),
             }
-            // Another task may use what was freed first.
+            // Another task may use the freed room first.
             idle::make_room().await;
         }
         Ok(plan.begin()?)
@@ -326,7 +326,7 @@ impl ServerPhase {
             ServerAddress::Inet { ip, port } => {
                 let ip = (*ip)?;
                 let same_as_client = destination.ip().filter(|_| ip.is_unspecified());
-                // Port 0 means the one that the client connected to, as if there were none (manual, 5.2, `server`).
+                // Port 0 means the port that the client connected to, like a missing port (manual, 5.2, `server`).
                 let port = port.for_client(destination.port())?;
                 Address::Inet(SocketAddr::new(same_as_client.unwrap_or(ip), port))
             }
@@ -380,14 +380,14 @@ fn special_identity(stream: &mut Stream, transparent: bool, marks: PacketMarks) 
         source,
         destination,
         announced: Some(&header[..]).filter(|header| !header.is_empty()),
-        // The name of `pool-conn-name` stands for the SNI.
+        // The name of `pool-conn-name` replaces the SNI.
         server_name: server_name.as_ref().filter(|_| name.is_none()).map(|name| name.as_slice()),
         name: name.as_ref().map(|name| name.as_slice()),
         marks: (marks != PacketMarks::default()).then_some((marks.mark, marks.tos)),
     };
     let key = if parts == ConnectionParts::default() { 0 } else { KEYS.key(&parts) };
-    // A connection from the client's own address serves no other client. One that announces a client serves whoever is
-    // announced with the same words.
+    // A connection from the client's own address serves no other client. One that announces a client serves all
+    // requests with the same announcement.
     let private = transparent || follows_client;
     Identity { key, private, header, server_name }
 }

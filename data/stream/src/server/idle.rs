@@ -1,4 +1,4 @@
-//! Idle connections to servers: kept by the worker that used them last, handed over to a worker that has none.
+//! Idle connections to servers: kept by the worker that used them last, handed over to a worker without one.
 //!
 //! A worker's idle connections are in pools of its own, last in first out: no lock guards them, and their descriptors stay registered.
 //! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these figures are in
@@ -125,7 +125,7 @@ thread_local! {
     static INSTANCE: RefCell<ManuallyDrop<Option<LocalInstance>>> = const { RefCell::new(ManuallyDrop::new(None)) };
     /// Indexed by proxy, then by server.
     static IDLE_POOLS: RefCell<Vec<Vec<Pool>>> = const { RefCell::new(Vec::new()) };
-    /// The proxy whose connection is closed next.
+    /// The next proxy to close a connection of.
     static NEXT_TO_GIVE: Cell<usize> = const { Cell::new(0) };
     static KEEPER: Cell<TaskKey> = const { Cell::new(TaskKey::NONE) };
     /// Whether the keeper waits for the first idle connection, and must be woken.
@@ -152,7 +152,7 @@ pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&
     })
 }
 
-/// The same for a server that may be gone. None also when this worker had no connection to it yet.
+/// The same for a server that may be gone. Also `None` when this worker has not had a connection to it yet.
 #[inline]
 pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
@@ -273,7 +273,7 @@ fn give_away(pool_key: PoolKey, key: u64, scope: ReuseScope) -> Option<Migration
     Some(Migration { descriptor: descriptor.into_fd(), companion, requests: idle.requests, key: idle.key })
 }
 
-/// Handles the lender's answer: for the waiter, or for the pool when there is none any more.
+/// Handles the lender's answer: for the waiter, or for the pool when the waiter is gone.
 fn arrive(pool_key: PoolKey, task: TaskKey, migration: Option<Migration>) {
     let unwanted =
         WAITERS.with_borrow_mut(|waiters| match waiters.iter_mut().find(|waiter| waiter.task == task) {
@@ -391,7 +391,8 @@ pub fn keep_of_check(
     }
 }
 
-/// Counts a connection that a check opened among those of a server with `strict-maxconn`. False if there is no place for it.
+/// Counts a connection that a check opened among those of a server with `strict-maxconn`. False if the limit is
+/// reached.
 fn has_place(server: &Server, connection: &mut Connection) -> bool {
     if !server.settings().pool.strict || connection.is_accompanied() {
         return true;
@@ -437,7 +438,7 @@ pub(super) async fn place((pool_key, server): (PoolKey, &Server)) -> Result<Comp
         }
         let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
         for other in others.filter(|other| server.pools().keeps_any(*other)) {
-            // A worker whose queue is full cannot help.
+            // A worker with a full queue cannot help.
             let _ = weir_sched::send_to(other, move || _ = pool_key.give_up_one());
         }
         weir_sched::sleep_until(clock::after(TAKEOVER)).await;
@@ -479,7 +480,7 @@ pub fn request_room() -> DescriptorRoom {
     }
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
-    // A worker whose queue is full cannot help.
+    // A worker with a full queue cannot help.
     let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
     if asked.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
 }
@@ -629,7 +630,7 @@ fn close(mut away: Vec<Gone>) {
     });
 }
 
-/// Sweeps all pools and removes what is not needed; returns how many connections are left.
+/// Sweeps all pools and removes surplus connections; returns how many are left.
 fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
     let now_ms = weir_sched::now().as_ms();
     let own = weir_sched::worker_index();

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_uri() {
+    fn selects_the_configured_parts_of_a_uri() {
         #[track_caller]
         fn check(arguments: &str, uri: &str, expected: &str) {
             let mut key = UriKey::default();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters() {
+    fn finds_the_value_of_a_parameter() {
         #[track_caller]
         fn check(parameters: &str, expected: Option<&str>) {
             let found = parameter("user", parameters.as_bytes());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn domains() {
+    fn finds_the_main_part_of_a_domain() {
         #[track_caller]
         fn check(value: &str, expected: &str) {
             assert_eq!(String::from_utf8_lossy(header_part(value.as_bytes(), true)), expected);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn sources() {
+    fn hashes_source_addresses() {
         let plain = HashType::default();
         assert_eq!(source(plain, "127.0.0.1".parse().unwrap()), 0x7f00_0001);
         assert_eq!(

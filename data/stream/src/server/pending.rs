@@ -51,7 +51,8 @@ impl Drop for OnItsWay {
     }
 }
 
-/// Waits for a connection that is being established; [`is_there`] returns true when that is over. None if there is none with a place left.
+/// Joins the wait for a connection that is being established, if one has a place left; [`is_there`] returns true when
+/// that is over.
 pub(super) fn join(proxy: usize, server: ServerKey, key: u64) -> Option<u64> {
     ALL.with_borrow_mut(|known| {
         let all = &mut known.1;
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_fit_wait_for_one_as_long_as_there_are_places() {
+    fn streams_share_a_pending_connection_while_it_has_places() {
         let server = ServerKey::configured(3);
         let on_its_way = OnItsWay::begin(1, server, 7, 2);
         assert_eq!(join(1, server, 8), None, "another name");

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_an_address_a_range_of_ports_or_somebody_elses() {
+    fn sources_are_own_addresses_port_ranges_or_foreign_addresses() {
         let range = |ip| SourceAddress::Ports { ip, first: 10, last: 20, turn: 9 };
         check(Host::Ip(IP), (0, 0), None, SourceAddress::Ip(IP));
         check(Host::Ip(IP), (10, 20), None, range(IP));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_server_are_options() {
+    fn maps_server_settings_to_socket_options() {
         assert_eq!(options(None, None, false), ConnectOptions::default());
         let proxy = |host| Some(Arc::new(SocksProxy { host, port: 1080 }));
         let server = ServerSettings {

@@ -46,7 +46,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The observation of the server that it stands for, if any.
+    /// The corresponding observation of the server, if any.
     fn observation(self) -> Option<Observation> {
         Some(match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => return None,
@@ -80,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// The client's response when there is no further attempt.
+    /// The client's response after the last attempt.
     fn stop(self) -> StreamError {
         match self {
             Failure::Refused(Some(fault)) if fault.is_ours() => {
@@ -101,13 +101,14 @@ impl Failure {
     }
 }
 
-/// Whether `retry-on` asks for another attempt after a response with this status.
+/// Whether `retry-on` allows another attempt after a response with this status.
 pub fn status_retries(stream: &Stream, status: u16) -> bool {
     let retry_on = stream.backend.config.settings.retry_on;
     retry_on.contains_status(status) && stream.as_server_phase().may_replay() && stream.attempts.are_left()
 }
 
-/// Whether a 425 says that this side was too early, which is no concern of the client (RFC 8470, 5.2): it sent its request in time.
+/// Whether a 425 is due to early data of this side, which must not reach the client (RFC 8470, 5.2): its request was
+/// not early.
 pub fn was_too_early(stream: &Stream, status: u16) -> bool {
     let (bytes, head) = (stream.request.message.bytes(), &stream.request.message.head);
     let retry_on = stream.backend.config.settings.retry_on;
@@ -120,7 +121,8 @@ pub fn was_too_early(stream: &Stream, status: u16) -> bool {
 }
 
 impl ServerPhase {
-    /// What a failure means for a request that was sent early: if the handshake is not complete, it is the early data that failed.
+    /// Translates the failure of a request that was sent early: before the end of the handshake, the early data has
+    /// failed.
     pub(crate) fn failure_of_early(&mut self, failure: Failure) -> Failure {
         let is_early = |upstream: &Upstream| upstream.connector.tls().is_some_and(|facts| facts.early);
         let open = self.stream.server.upstream.as_ref().is_some_and(is_early);
@@ -154,8 +156,8 @@ impl ServerPhase {
     /// After a failed attempt: returns to try again, or with the ending of the stream.
     pub(crate) async fn retry_after(&mut self, failure: Failure) -> Phase {
         self.stream.trace().trace_failure(failure);
-        // The server may close a reused connection just as the next request leaves. An unsent request is no second
-        // attempt; a sent one is retried only if it is idempotent and retries are allowed.
+        // The server may close a reused connection just as the next request leaves. After an unsent request, the next
+        // try does not count as a retry; a sent one is retried only if it is idempotent and retries are allowed.
         let reused = std::mem::take(&mut self.stream.attempts.on_reused_connection)
             && matches!(
                 failure,
@@ -216,9 +218,9 @@ impl ServerPhase {
         Ok(())
     }
 
-    /// Whether the client is left to retry by itself, which it learns only from the end of its connection. In HTTP/2 that end is an error
-    /// that says so (RFC 9113, 8.7), and clients then retry any method: so it is only sent for idempotent requests, or for those that no
-    /// server processed.
+    /// Whether the client is left to retry by itself, signalled only by the end of its connection. In HTTP/2 the signal
+    /// is an error code (RFC 9113, 8.7) after which clients retry any method: so it is only sent for idempotent
+    /// requests, or for those that no server processed.
     fn leaves_retry_to_client(&mut self, failure: Failure) -> bool {
         if self.stream.client.shared().is_none() {
             return true;

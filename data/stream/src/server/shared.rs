@@ -4,9 +4,9 @@
 //! when the last one ends ([`weir_backend::IdlePool`]). The connection has a task of its own:
 //!
 //! ```text
-//!   opened ──► the task takes in what comes and sends what the streams produce, and tells the pool what the server says:
-//!              how many streams it takes (SETTINGS), and that it takes no more (GOAWAY, the end)
-//!   over   ──► the connection failed or ended, or neither the pool nor a stream has use for it: GOAWAY
+//!   opened ──► the task receives, sends the streams' output, and reports to the pool: the limit of streams (SETTINGS),
+//!              and the end of new streams (GOAWAY, the end)
+//!   over   ──► the connection failed or ended, or neither the pool nor a stream uses it: GOAWAY
 //! ```
 
 use std::rc::Rc;
@@ -129,7 +129,7 @@ struct Care {
     place: Option<(PoolKey, SharedId)>,
     /// The limit of streams that the pool knows.
     limit: u32,
-    /// The interval of PINGs while there are no streams (`idle-ping`).
+    /// The interval of PINGs without streams (`idle-ping`).
     ping: Option<Duration>,
     /// How long the server may leave pending output unread.
     stuck: Option<Duration>,

@@ -14,19 +14,19 @@ use crate::stream::StreamError;
 use crate::stream::phases::ServerPhase;
 
 impl ServerPhase {
-    /// Whether the request asks for another protocol.
+    /// Whether the request is an upgrade to another protocol.
     pub(super) fn asks_for_protocol(&self) -> bool {
         let request = &self.stream.request.message;
         self.stream.request.is_known() && request.head.upgrade(request.bytes()).is_some()
     }
 
-    /// Whether the request asks for WebSocket.
+    /// Whether the request is an upgrade to WebSocket.
     fn asks_for_websocket(&self) -> bool {
         let asked = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
         self.stream.request.is_known() && self.stream.request.message.head.flags().contains(asked)
     }
 
-    /// The HTTP version that a connection for this request must have because it asks for WebSocket, if that matters.
+    /// The HTTP version that WebSocket requires of this request's connection, if any.
     pub(super) fn websocket_protocol(&self) -> Option<Protocol> {
         if !self.asks_for_websocket() {
             return None;

@@ -1,7 +1,8 @@
-//! Who sent a form of the statistics page: the page itself, another site, or a script.
+//! The origin of a form of the statistics page: the page itself, another site, or a script.
 //!
-//! Browsers add the credentials that they know to forms of any site (CSRF), and say where the form comes from: `Origin` (RFC 6454,
-//! 7), `Referer` (RFC 9110, 10.1.3), `Sec-Fetch-Site` (Fetch Metadata). Each field that is there has to name this site.
+//! Browsers add known credentials to forms of any site (CSRF), and send the origin of the form in fields: `Origin`
+//! (RFC 6454, 7), `Referer` (RFC 9110, 10.1.3), `Sec-Fetch-Site` (Fetch Metadata). Each field that is present must name
+//! this site.
 
 use weir_http::authority::without_implied_port;
 use weir_http::{Head, KnownName, uri};

@@ -1,4 +1,4 @@
-//! The attempts on servers: how many failed, how many are allowed, and what can be sent again.
+//! The attempts on servers: failed and allowed ones, and the data for a retry.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ pub struct Attempts {
     allowed: u32,
     /// Whether one of both did.
     is_limited: bool,
-    /// What of this request may be sent again.
+    /// The part of this request that may be sent again.
     pub replay: Replay,
     /// The body for that, if [`Replay::Whole`]. Filters read it while it is sent.
     kept: Option<Rc<KeptBody>>,
@@ -25,19 +25,19 @@ pub struct Attempts {
     pub fresh_connection_only: bool,
     /// Whether the last attempt sent the request as early data.
     pub sent_early: bool,
-    /// A server refused the request because it came early: it is not sent early again.
+    /// A server refused the request as early data: it is not sent early again.
     pub early_refused: bool,
 }
 
-/// What can be sent again when a server fails after the request was sent.
+/// The data for a retry when a server fails after the request was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
-    /// Nothing but what is still unsent.
+    /// Only bytes that are still unsent.
     #[default]
     No,
     /// The same for any request: `disable-l7-retry`.
     Forbidden,
-    /// The head alone: there is no body.
+    /// The head alone: the request is without a body.
     Head,
     /// The head, and the body that is kept.
     Whole,
@@ -52,7 +52,7 @@ impl Replay {
 }
 
 impl Attempts {
-    /// How many retries are allowed: what `set-retries` said, else `retries`.
+    /// How many retries are allowed, by `set-retries`, else `retries`.
     #[inline]
     pub fn allowed(&self) -> u32 {
         self.allowed
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_has_the_word_before_and_after_the_backend() {
+    fn a_rule_sets_retries_before_and_after_the_backend_is_chosen() {
         let mut attempts = Attempts::default();
         assert!(!attempts.are_left());
         attempts.allow_by_rule(1);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_another_section_does_not_count() {
+    fn ignores_rules_of_another_section() {
         let mut attempts = Attempts::default();
         attempts.allow_by_rule(5);
         attempts.leave_section();
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn the_backend_has_the_word_without_a_rule() {
+    fn uses_the_retries_of_the_backend_without_a_rule() {
         let mut attempts = Attempts::default();
         attempts.allow(3);
         assert_eq!(attempts.allowed(), 3);
     }
 
     #[test]
-    fn what_is_forbidden_or_gone_is_not_sent_again() {
+    fn never_replays_forbidden_or_dropped_requests() {
         let possible = [Replay::No, Replay::Forbidden, Replay::Head].map(|replay| replay.is_possible());
         assert_eq!(possible, [false, false, true]);
     }

@@ -1,4 +1,4 @@
-//! What few streams keep: for the log their unique identifier, captured headers and cookies; verified passwords.
+//! State of few streams: for the log, their unique identifier, captured headers and cookies; verified passwords.
 
 use weir_expr::context::CaptureSide;
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_stays_when_slots_are_asked_for_again() {
+    fn keeps_captured_values_when_slots_are_requested_again() {
         let mut captures = Captures::default();
         captures.slots_mut(CaptureSide::Request, 1)[0] = Some((*b"x").into());
         assert_eq!(captures.slots_mut(CaptureSide::Request, 2), [Some((*b"x").into()), None]);

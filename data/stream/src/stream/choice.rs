@@ -1,11 +1,11 @@
-//! The choice of a server: what designates it, the result, and its representation in the log.
+//! The choice of a server: its cause, its result, and its representation in the log.
 
 use weir_backend::{Positions, Priority, ServerKey};
 
 /// The choice of a stream's server.
 #[derive(Debug)]
 pub struct ServerChoice {
-    /// What designates the server.
+    /// The cause of the choice.
     pub designation: Designation,
     /// A `use-server` rule took precedence over the cookie, whether or not its server could be used.
     pub overruled: bool,
@@ -21,7 +21,7 @@ pub struct ServerChoice {
     pub last: Option<ServerKey>,
 }
 
-/// What designates the server of a stream.
+/// The cause of the choice of a stream's server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Designation {
     /// Nothing: the balancing algorithm chooses.
@@ -32,9 +32,9 @@ pub enum Designation {
         /// `force-persist`: never another server.
         forced: bool,
     },
-    /// A `use-server` rule whose server is up.
+    /// A `use-server` rule with a server that is up.
     Rule,
-    /// A `use-server` rule whose server is down and still used: the request stays in its queue.
+    /// A `use-server` rule with a server that is down and still used: the request stays in its queue.
     RuleThoughDown {
         /// `force-persist`: never another server.
         forced: bool,
@@ -80,7 +80,7 @@ impl Default for ServerChoice {
 }
 
 impl ServerChoice {
-    /// Nothing designates a server from now on.
+    /// Returns to the balancing algorithm.
     #[inline]
     pub fn choose_freely(&mut self) {
         self.designation = Designation::Free;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_last_names_the_way() {
+    fn names_the_method_of_the_last_choice() {
         let mut choice = ServerChoice::default();
         assert_eq!(choice.word("roundrobin"), "roundrobin");
         choice.designation = Designation::Persistence { forced: false };

@@ -17,7 +17,7 @@ pub enum LogState {
     /// At the end, or as soon as all values are known.
     #[default]
     Due,
-    /// The same, while the response or the bytes of TCP begin: a line written now counts what is about to leave.
+    /// The same, while the response or the bytes of TCP begin: a line written now counts the bytes about to be sent.
     Beginning,
     /// It was written (`option logasap`).
     Written,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_written_or_is_unwanted_stays_so() {
+    fn a_written_or_unwanted_line_is_never_due_again() {
         for state in [LogState::Written, LogState::Unwanted] {
             let mut record = LogRecord { state, ..LogRecord::default() };
             record.begin();

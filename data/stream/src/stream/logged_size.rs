@@ -17,7 +17,7 @@ pub struct LoggedSize {
 }
 
 impl LoggedSize {
-    /// Adds a head, before fields for the connection are added to it. `of_server` says that a server sent it.
+    /// Adds a head, before fields for the connection are added to it; `of_server` if a server sent it.
     pub fn add_head(&mut self, message: &Message, of_server: bool) {
         let (head, raw) = (&message.head, message.bytes());
         let fields: usize = head.fields(raw).map(|(name, value)| size_of_field(name, value, of_server)).sum();
@@ -37,7 +37,7 @@ impl LoggedSize {
     }
 }
 
-/// The size of a field for the log: of a server's `Connection`, only what does not concern this hop alone.
+/// The size of a field for the log: of a server's `Connection`, only the options for other hops.
 fn size_of_field(name: &[u8], value: &[u8], of_server: bool) -> usize {
     if !of_server || !name.eq_ignore_ascii_case(b"connection") {
         return name.len() + value.len();
@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn what_separates_fields_does_not_count() {
+    fn ignores_separators_of_fields() {
         check("HTTP/1.1 200 OK\r\n\r\n", true, 0);
         check("HTTP/1.1 200 OK\r\nA: bc\r\nDe:f\r\n\r\n", true, 3 + 3);
     }
 
     #[test]
-    fn a_server_does_not_count_with_what_it_says_of_its_own_connection() {
+    fn ignores_the_connection_options_of_servers() {
         check("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", true, 0);
         check("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", false, 15);
         check("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, x, yz\r\n\r\n", true, 10 + 5);

@@ -17,8 +17,8 @@
 //! [`ExchangePhase`]. A reply of ours may follow any phase up to the head of the response.
 //!
 //! A handle is the stream itself, seen as that phase: making one is a cast, and its methods are where the phase is. It is not
-//! narrower than the stream, because each phase evaluates expressions, counts and traces, and these read all parts. What reads only
-//! takes the stream shared: [`StreamTrace`], [`StreamCounts`].
+//! narrower than the stream, because each phase evaluates expressions, counts and traces, and these read all parts.
+//! Handles that only read borrow the stream shared: [`StreamTrace`], [`StreamCounts`].
 
 use ref_cast::RefCast;
 

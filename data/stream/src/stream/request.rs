@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_refused_counts_but_is_not_known() {
+    fn a_refused_request_counts_but_is_not_known() {
         let mut request = RequestPart::new();
         let mut of = |progress| {
             request.progress = progress;

@@ -25,7 +25,7 @@ pub struct ResponsePart {
     pub server_status: u16,
     /// Rules or filters examined the body before the response was sent.
     pub body_begun: bool,
-    /// The body that came where the client gets none: it is read and dropped, so that the server's connection serves again.
+    /// A body that the client must not get: it is read and dropped, so that the server's connection can be reused.
     pub unwanted: Option<Box<BodyFlow>>,
     /// The response begins a tunnel: bytes flow both ways until a side closes.
     pub is_tunnel: bool,
@@ -113,9 +113,9 @@ impl ResponsePart {
         }
     }
 
-    /// The bytes of it that were sent, as the log counts. `head_only` says that the request forbids a body.
+    /// The bytes of it that were sent, as the log counts; `head_only` if the request forbids a body.
     pub fn logged_bytes(&self, head_only: bool) -> u64 {
-        // The log counts one byte for the end of a chunked coding. HTTP/2 has none.
+        // The log counts one byte for the end of a chunked coding, which HTTP/2 lacks.
         let coded = self.body.is_delimited() && self.message.head.version() < Version::HTTP_20;
         let end = coded && !head_only && self.body.is_complete();
         self.logged.total() + self.body.payload() + u64::from(end)
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_is_known() {
+    fn a_response_that_is_being_sent_is_known() {
         let mut response = ResponsePart::new();
         let mut of = |progress| {
             response.progress = progress;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_a_reply_of_ours_count_in_the_log() {
+    fn logs_the_bytes_of_heads_and_local_replies() {
         let mut response = ResponsePart::new();
         assert_eq!(response.logged_bytes(false), 0);
         response.logged.reply = 7;

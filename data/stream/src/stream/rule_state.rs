@@ -10,13 +10,13 @@ use crate::stream::{ProxySide, Stream};
 pub struct RuleState {
     /// The last rule that decided.
     pub(crate) decided_by: Option<RuleKey>,
-    /// What stopped the stream before its normal end.
+    /// The cause that stopped the stream before its normal end.
     pub stopped_by: StoppedBy,
     /// A rule refused the request before a server was chosen.
     pub denied: bool,
     /// `strict-mode` of the current ruleset.
     pub is_strict: bool,
-    /// No more data is awaited: rules decide with what is there (`WAIT_END`).
+    /// The inspection is over: rules decide with the data received (`WAIT_END`).
     pub inspection_over: bool,
     /// Whether the condition that is evaluated may be suspended for a password.
     pub may_suspend: bool,
@@ -54,7 +54,7 @@ pub(crate) fn decided_at(stream: &Stream) -> Option<&Location> {
     }
 }
 
-/// What stopped a stream.
+/// The cause that stopped a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoppedBy {
     /// Neither a rule nor an option.
@@ -108,7 +108,7 @@ impl RuleState {
 }
 
 impl Default for RuleState {
-    /// Nothing is awaited unless a ruleset says so.
+    /// Rules do not wait for data unless their ruleset does.
     #[inline]
     fn default() -> Self {
         RuleState {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stopped_first_stopped_it() {
+    fn keeps_the_first_cause_of_a_stop() {
         let mut state = RuleState::default();
         assert_eq!((state.stopped_by, state.stopped_by.option()), (StoppedBy::Nobody, None));
         state.stop_by_rule();

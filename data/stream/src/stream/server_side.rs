@@ -18,7 +18,7 @@ pub struct ServerSide {
     pub upstream: Option<Upstream>,
     /// The slot of the chosen server.
     pub lease: Option<Lease>,
-    /// What a stream that waits for its server seldom has.
+    /// State that a stream seldom needs while it waits for its server.
     aside: Option<PoolBox<ServerAside>>,
 }
 

@@ -8,7 +8,7 @@ use weir_expr::{VariableScope, VariableStore};
 use crate::errors::Direction;
 use crate::variables::Charge;
 
-/// The variables of a stream. Most streams have none, and hold no memory for them.
+/// The variables of a stream. Most streams do not have any, and hold no memory for them.
 #[derive(Default)]
 pub struct StreamVariables(Option<PoolBox<Stores>>);
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_request_left_is_gone_when_the_response_begins() {
+    fn drops_variables_of_the_request_when_the_response_begins() {
         let mut variables = StreamVariables::default();
         assert!(variables.of(VariableScope::Transaction).is_none(), "no variable, no memory");
         variables.end_request();

@@ -158,7 +158,7 @@ mod tests {
 
     /// Every ending that the code creates, with the facts that distinguish those of one code.
     #[test]
-    fn sentences_are_true() {
+    fn sentences_name_the_cause_of_an_ending() {
         use During::*;
         let none = ended;
         let status = |status, of: Ended| Ended { status, ..of };

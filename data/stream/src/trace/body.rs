@@ -53,7 +53,7 @@ pub(crate) static OF_PT: Layer = Layer {
 type Line = (Option<usize>, Side, Option<u64>, u64, &'static str);
 
 impl StreamTrace {
-    /// Traces what moved of a message's body, and the result.
+    /// Traces the moved bytes of a message's body, and the result.
     #[inline]
     pub(crate) fn trace_body(&mut self, direction: Direction, flow: Flow) {
         if H1.is_active() {
@@ -96,7 +96,7 @@ impl StreamTrace {
         }
     }
 
-    /// Traces what moved of the body in one direction since the last call.
+    /// Traces the bytes of the body moved in one direction since the last call.
     #[cold]
     pub(crate) fn emit_moved(&mut self, layer: &Layer, direction: Direction) {
         let body = match direction {
@@ -107,7 +107,7 @@ impl StreamTrace {
         self.emit_step(layer, direction, &step, way);
     }
 
-    /// Traces what moved in one direction; `way` names the path if it is unusual.
+    /// Traces the bytes moved in one direction; `way` names the path if it is unusual.
     #[cold]
     pub(crate) fn emit_step(&self, layer: &Layer, direction: Direction, step: &Step, way: &'static str) {
         let (comes, goes) = match direction {

@@ -16,7 +16,7 @@ pub struct Answer {
     pub status: u16,
     /// Whether a server sent it, not the proxy.
     pub from_server: bool,
-    /// All of it came.
+    /// The complete response arrived.
     pub complete: bool,
 }
 

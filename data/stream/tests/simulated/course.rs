@@ -1,4 +1,4 @@
-//! The course that a seed gives a scenario: the network's behaviour, which resources are scarce, when the worker is told to leave.
+//! The course that a seed gives a scenario: the network's behaviour, scarce resources, and the time of a soft stop.
 
 use weir_sched::simulate::Random;
 use weir_sched::simulate::network::Conditions;
@@ -11,7 +11,7 @@ pub struct Course {
     pub conditions: Conditions,
     /// How many buffers the worker has.
     pub buffers: Option<usize>,
-    /// When it is told to leave.
+    /// The time of a soft stop.
     pub stop_after_ms: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! A whole worker over a simulated network: a seed decides what clients and servers send, when, in which pieces, and what
-//! fails.
+//! A whole worker over a simulated network: a seed decides the bytes, times and pieces that clients and servers send,
+//! and the failures.
 //!
 //! A *scenario* (one file in `scenarios/`, with a list of them there) is a configuration and scripts for clients and servers. A
 //! *course* is a seed's variant of it: every second one is faultless, and there everything must work, however bytes are cut and
@@ -130,8 +130,8 @@ fn from_environment(name: &str) -> Option<u64> {
 
 /// Ten thousand in optimized builds (the step `optimized`), fewer elsewhere.
 ///
-/// An instance lives as long as its process, and the memory that each seed leaves fragments the heap: so a process runs [`BATCH`] of
-/// them, and this process runs them if there are no more.
+/// An instance lives as long as its process, and the memory that each seed leaves fragments the heap: so each process
+/// runs [`BATCH`] seeds. Up to that number, this process runs them itself.
 #[test]
 fn many_seeds() {
     let default = if cfg!(debug_assertions) { 500 } else { 10_000 };

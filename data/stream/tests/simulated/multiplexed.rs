@@ -256,7 +256,7 @@ pub fn host(stage: &Rc<Stage>) {
     }
 }
 
-/// Serves a connection until it ends: handles each request as its path says.
+/// Serves a connection until it ends: the path of each request selects its handling.
 pub async fn serve(stage: Rc<Stage>, peer: Peer) {
     let end = serve_streams(&stage, &peer).await;
     stage.server_ends(&peer);
@@ -417,7 +417,7 @@ impl Served {
     }
 }
 
-/// What servers of HTTP/2 may be asked for.
+/// The behaviours that requests may select of HTTP/2 servers.
 pub const MENU: Menu = Menu {
     hows: &[How::Length, How::Length, How::Chunked, How::Close, How::Last],
     wrong: &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash],

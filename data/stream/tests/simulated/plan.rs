@@ -1,4 +1,5 @@
-//! The requests that a seed gives to clients. A request's path tells the server what to do: `/number/how/length/delay`.
+//! The requests that a seed gives to clients. A request's path selects the server's behaviour:
+//! `/number/how/length/delay`.
 
 use weir_sched::simulate::network::SimulatedNetwork;
 
@@ -51,7 +52,7 @@ pub enum How {
     Truncated,
     /// Resets the connection in the middle of its answer.
     Reset,
-    /// Closes before it says anything.
+    /// Closes without sending anything.
     Mute,
     /// Answers with bytes that are not HTTP.
     Garbage,
@@ -161,7 +162,7 @@ fn volume(asks: &[Ask]) -> usize {
 pub enum Leave {
     /// Closes once it has its answers.
     Politely,
-    /// Half-closes as soon as it has sent everything.
+    /// Half-closes after sending everything.
     HalfClosed,
     /// Closes after this many bytes in both directions.
     After(usize),

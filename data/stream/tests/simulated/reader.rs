@@ -69,7 +69,7 @@ impl Reader {
         };
     }
 
-    /// The last head has no body.
+    /// The last message is without a body.
     pub fn no_body_follows(&mut self) {
         self.state = State::Length(0);
     }

@@ -1,4 +1,4 @@
-//! A scripted HTTP server: handles each request as its path says.
+//! A scripted HTTP server: the path of each request selects its handling.
 
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ async fn serve_requests(stage: &Stage, peer: &Peer, place: &str) -> Next {
     Next::Close
 }
 
-/// What a server does after a request.
+/// The action of a server after a request.
 enum Next {
     Request,
     Close,

@@ -152,7 +152,7 @@ impl Stage {
         self.services.borrow().contains_key(name)
     }
 
-    /// Whether clients that connect to a server from now on get an answer.
+    /// Whether clients that connect to a server now get a response.
     pub fn answer(&self, name: &str, answers: bool) {
         if let Some(service) = self.services.borrow().get(name) {
             service.answer(answers);
@@ -182,14 +182,14 @@ impl Stage {
         names.iter().for_each(|name| self.host(name));
     }
 
-    /// Has a server follow the requests' paths, as long as it listens.
+    /// Makes a server follow the requests' paths, as long as it listens.
     pub fn host(self: &Rc<Self>, name: &str) {
         let (stage, name) = (Rc::clone(self), name.to_owned());
         let place: Rc<str> = Rc::from(&*name);
         self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer, Rc::clone(&place)));
     }
 
-    /// Has a server run this for each of its connections, as long as it listens.
+    /// Makes a server run this for each of its connections, as long as it listens.
     pub fn host_with<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         name: &str,
@@ -223,7 +223,7 @@ impl Stage {
         }
     }
 
-    /// Does what a soft stop (or a reload) does on a worker: no connection is accepted any more, and idle connections end.
+    /// Soft-stops the worker, as a reload does: it stops accepting, and idle connections end.
     pub fn stop(&self) {
         if self.stopped.replace(true) {
             return;
@@ -238,7 +238,7 @@ impl Stage {
         }
     }
 
-    /// Whether it was told to leave while scripts ran.
+    /// Whether a soft stop began while scripts ran.
     pub fn left_early(&self) -> bool {
         self.left_early.get()
     }
@@ -263,7 +263,7 @@ impl Stage {
         entry.arrived += 1;
     }
 
-    /// The servers are at these places from now on.
+    /// Moves the servers to these addresses.
     pub fn places_are(&self, current: &[&str]) {
         let mut places = self.places.borrow_mut();
         places.values_mut().for_each(|left| *left = left.or(Some(now())));
@@ -329,7 +329,7 @@ impl Drop for Playing {
     }
 }
 
-/// What was logged.
+/// The log lines.
 #[derive(Debug, Default)]
 struct Lines(Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that reads and writes as the script says.
+//! A scripted end of an HTTP/2 connection: the engine, and a peer of the simulated network that follows the script.
 
 use weir_h2::{Connection, ErrorCode, Event};
 use weir_http::Kind;
@@ -17,7 +17,7 @@ pub struct Wire<'p> {
     pub ended: bool,
 }
 
-/// What came.
+/// A received event.
 pub enum Came {
     /// A message's head, whether it ends the stream, and the stream.
     Head(u32, Box<Message>, bool),
@@ -49,7 +49,7 @@ impl<'p> Wire<'p> {
             _ => self.ended = true,
         }
         let came = self.look();
-        // Answers to what came: settings, windows.
+        // Send the engine's responses: settings, windows.
         moves |= self.send();
         (moves || !came.is_empty()).then_some(came)
     }

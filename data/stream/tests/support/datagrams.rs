@@ -12,11 +12,11 @@ use pattern::{Pattern, Way};
 #[path = "../simulated/pattern.rs"]
 pub mod pattern;
 
-/// A body on its way in datagrams. Its number decides what of it arrives when.
+/// A body that arrives in datagrams. Its number decides their sizes and times.
 #[derive(Debug)]
 pub struct Arrivals {
     body: Pattern,
-    /// How much has not arrived.
+    /// The number of bytes that have not arrived.
     left: usize,
     arrived: VecDeque<Vec<u8>>,
     /// When the next datagram arrives.
@@ -83,7 +83,7 @@ impl Datagrams {
         })
     }
 
-    /// Nothing is here: the stream goes on at a time, or is woken.
+    /// Nothing has arrived: the stream continues at a time, or is woken.
     fn later(&mut self, at: Tick) -> Made {
         if self.arrivals.random.below(2) == 0 {
             return Made::Later(at);

@@ -27,7 +27,7 @@ pub use peer::Peer;
 
 /// A running proxy, for a script.
 pub struct World {
-    /// What it serves.
+    /// The instance that it serves.
     pub instance: LocalInstance,
     origins: RefCell<BTreeMap<String, Rc<Origin>>>,
     listeners: Vec<(String, Address)>,
@@ -228,7 +228,7 @@ impl Origin {
         self.listener.borrow().as_ref().expect("it listens").accept().expect("it listens").is_none()
     }
 
-    /// Refuses connections from now on.
+    /// Starts to refuse connections.
     pub fn close(&self) {
         self.listener.take();
     }
@@ -362,7 +362,7 @@ pub fn listening(backlog: i32) -> (OwnedFd, Address) {
     (socket, address)
 }
 
-/// A listener whose queue is full: connecting to it never ends.
+/// A listener with a full queue: connecting to it never ends.
 fn stuck(held: &mut Vec<OwnedFd>) -> Address {
     let (listener, address) = listening(0);
     for _ in 0..4 {

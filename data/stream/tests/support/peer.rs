@@ -92,7 +92,7 @@ impl Peer {
         }
     }
 
-    /// Reads exactly what is expected.
+    /// Reads exactly the expected bytes.
     #[track_caller]
     pub fn expect(&mut self, expected: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
         let expected = expected.as_ref().to_vec();

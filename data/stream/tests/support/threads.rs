@@ -17,7 +17,7 @@ use super::{duplicate, instance, listening, prepare_worker};
 
 /// A proxy that runs.
 pub struct Running {
-    /// What it serves.
+    /// The instance that it serves.
     pub instance: Arc<Instance>,
     /// The address of its first frontend.
     pub address: SocketAddr,

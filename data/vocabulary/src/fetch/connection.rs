@@ -300,7 +300,7 @@ fn if_connected<'c>(
     }
 }
 
-/// Evaluates a fetch about the error of the server's current or last connection: one that never stood has an error, too.
+/// Evaluates a fetch about the error of the server's current or last connection: a failed connect has an error, too.
 fn server_error<'c>(view: &dyn FetchView, then: impl FnOnce(ConnectionError) -> Fetched<'c>) -> Fetched<'c> {
     let failed = match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => server.connector.fault_of_connection(),

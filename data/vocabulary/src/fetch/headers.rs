@@ -139,7 +139,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
 ];
 
-/// What counts as one value of a field.
+/// The unit of one value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// The text between commas.

@@ -124,7 +124,7 @@ fn check_of_body(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     check_case(args, 1)
 }
 
-/// Checks the last argument, which says how names compare: `i`, or nothing.
+/// Checks the last argument, which sets how names compare: `i`, or empty.
 fn check_case(args: &mut Args, index: usize) -> Result<(), String> {
     match args.str(index) {
         None | Some(b"i") => Ok(()),

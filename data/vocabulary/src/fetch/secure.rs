@@ -175,7 +175,7 @@ pub(super) fn fact<'c>(
     facts.and_then(ask).unwrap_or(Fetched::Missing)
 }
 
-/// What broke TLS with the server, on the connection that there is or was; the outer none where none is spoken.
+/// The TLS failure of the server's current or last connection; the outer `None` without TLS.
 fn server_failure(view: &dyn FetchView) -> Option<Option<Failure>> {
     let fault = match (view.server_connection(), view.past_connection()) {
         (Some(server), _) => server.connector.fault(),

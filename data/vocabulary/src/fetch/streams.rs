@@ -77,7 +77,7 @@ fn check_layers(args: &mut Args, _: &Scope<'_>) -> Result<(), String> {
     }
 }
 
-/// The identifier 0 stands for the connection, when no stream was created.
+/// The identifier 0 means the connection, when no stream was created.
 fn with_client<'c>(
     view: &dyn FetchView,
     then: impl FnOnce(&StreamConnector, u32) -> Fetched<'c>,

@@ -75,7 +75,7 @@ impl Upload {
     }
 }
 
-/// Moves an upload to a server of HTTP/1; how it ended, what arrived, and in how many sends.
+/// Moves an upload to an HTTP/1 server; returns the result, the received bytes, and the number of sends.
 async fn moved(
     (network, port): (&SimulatedNetwork, u16),
     mut upload: Upload,

@@ -1,5 +1,6 @@
 //! HTTP with keep-alive on both sides: several clients with several requests each, to two servers with idle connections. Bodies
-//! are copied, or spliced through pipes; then requests come pipelined, too, so that the next one is behind what a pipe takes.
+//! are copied, or spliced through pipes; then requests come pipelined, too, so that the next one follows the spliced
+//! bytes.
 
 use super::{HTTP, Scenario};
 use crate::client;

@@ -1,5 +1,5 @@
-//! A worker that is told to leave while it serves, as in a reload: it accepts no more connections, and each request in progress
-//! gets its complete answer.
+//! A soft stop under traffic, as in a reload: the worker accepts no more connections, and each request in progress gets
+//! its complete response.
 
 use std::rc::Rc;
 

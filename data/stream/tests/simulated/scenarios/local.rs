@@ -1,5 +1,5 @@
-//! Local answers to requests with and without bodies, some of which are still being sent: each client gets its complete answer,
-//! and no server gets the request.
+//! Local responses to requests with and without bodies, even while a body is still being sent: each client gets its
+//! complete response, and no server gets the request.
 
 use std::rc::Rc;
 
