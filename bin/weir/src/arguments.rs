@@ -72,7 +72,7 @@ pub struct Arguments {
     pub objects: bool,
     /// `-dA`: put those files into this archive; standard output where the name is empty.
     pub archive: Option<PathBuf>,
-    /// What was asked for and changes nothing here, a sentence each.
+    /// Notices about options without effect, one sentence each.
     pub without_effect: Vec<&'static str>,
     /// `-dc`: list the processors and which threads run there.
     pub processors: bool,
@@ -121,7 +121,7 @@ pub struct Flag {
     pub name: &'static str,
     /// Its argument, as the usage shows it; empty for none.
     pub value: &'static str,
-    /// What it does.
+    /// The sentence of the usage and the man page, without its subject.
     pub help: &'static str,
     /// The action.
     act: Act,
@@ -293,7 +293,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-vv",
         value: "",
-        help: "says the version and what was built in",
+        help: "prints the version and the build options",
         act: Act::Set(|a| a.version = Some(VersionForm::Long)),
     },
     Flag {
@@ -323,7 +323,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "--format",
         value: "<text|json>",
-        help: "with -c and lint: prints what is found as text or as JSON",
+        help: "with -c and lint: prints the findings as text or as JSON",
         act: Act::Take(|arguments, word| {
             arguments.json = match word {
                 "json" => true,
@@ -406,13 +406,13 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-sf",
         value: "<pid>*",
-        help: "once it listens, tells these processes to end after their last connection",
+        help: "once it listens, stops these processes after their last connection",
         act: Act::Processes { at_once: false },
     },
     Flag {
         name: "-st",
         value: "<pid>*",
-        help: "once it listens, tells these processes to end",
+        help: "once it listens, stops these processes",
         act: Act::Processes { at_once: true },
     },
     Flag {
@@ -433,7 +433,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-Ws",
         value: "",
-        help: "as -W, and tells systemd how it goes",
+        help: "as -W, and reports its state to systemd",
         act: Act::Set(|a| (a.master, a.notify) = (true, true)),
     },
     Flag {
@@ -454,13 +454,13 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dD",
         value: "",
-        help: "says what is unusual in the configuration",
+        help: "reports unusual lines of the configuration",
         act: Act::Set(|a| a.diagnose = true),
     },
     Flag {
         name: "-dr",
         value: "",
-        help: "starts although names of servers have no address",
+        help: "starts even if names of servers do not resolve",
         act: Act::Set(|a| a.ignore_unresolved = true),
     },
     Flag {
@@ -514,7 +514,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dt",
         value: "[ <source>[:<level>[:<verbosity>]],...]",
-        help: "traces to standard error; -dt help tells more",
+        help: "traces to standard error; -dt help explains the syntax",
         act: Act::Perhaps(|a, word| a.traces = Some(word.to_owned())),
     },
     Flag {
@@ -543,7 +543,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dC",
         value: "[,line]",
-        help: "prints the configuration as it is understood, with numbers of lines if asked for",
+        help: "prints the configuration as understood, with line numbers on request",
         act: Act::Attached(|arguments, word| {
             arguments.dump = match word {
                 "" => Some(Dump::Lines),
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn options_mean_what_they_say() {
+    fn each_option_sets_its_fields() {
         check("", |_| ());
         check("-f a.cfg -f b/ -- c.cfg -d", |a| {
             a.files = ["a.cfg", "b/", "c.cfg", "-d"].map(str::to_owned).to_vec();
@@ -723,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_is_executed_again_without_what_it_replaced() {
+    fn a_reexecuted_master_drops_the_options_of_a_takeover() {
         let kept = |text: &str| {
             let words: Vec<Vec<u8>> = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
             let kept: Vec<String> = without_former(&words)

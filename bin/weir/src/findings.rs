@@ -1,4 +1,4 @@
-//! What was found wrong with a configuration, for people and for programs (`--format json`).
+//! Problems found in a configuration, printed for people and for programs (`--format json`).
 
 use std::fmt::Write;
 
@@ -16,13 +16,13 @@ pub struct Finding {
     pub code: &'static str,
     /// Where, when it has a position.
     pub position: Option<Position>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What was expected, or why.
+    /// The expected input, or the reason.
     pub note: Option<String>,
     /// A known word near the one that was written.
     pub suggestion: Option<String>,
-    /// How many lines of the configuration have the same; only the first few are told.
+    /// The number of lines with the same problem; only the first few are listed.
     pub times: usize,
 }
 
@@ -66,7 +66,7 @@ fn code_of(diagnostic: &Diagnostic) -> &'static str {
     if diagnostic.asked_for { ASKED_FOR } else { problems::code_of(&diagnostic.message) }
 }
 
-/// What was found after parsing: the text names its position itself, if it has one.
+/// A finding from after parsing: its text contains its position, if there is one.
 pub fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
     Finding {
         severity,

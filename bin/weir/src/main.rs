@@ -67,7 +67,7 @@ fn complain(text: &str) {
 
 /// Runs the command line and returns the exit status.
 fn run_program() -> u8 {
-    // An error is ignored: such a kernel has no huge pages, or they only cost memory.
+    // An error is ignored: such a kernel lacks huge pages, or they only cost memory.
     let _ = weir_sys::process::use_small_pages();
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
     let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();

@@ -16,7 +16,7 @@ use weir_sys::{process as system, signal};
 use crate::arguments::{self, Arguments};
 use crate::{configuration, version};
 
-/// What the process has to do next.
+/// The next task of the process.
 pub enum Role {
     /// Serve these files; the text is the address of the master's command line, if there is a master.
     Serve(SourceMap, Box<Invocation>, Option<String>),
@@ -115,7 +115,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
             let precedence = Precedence::of_start(niceness, messages);
             let mut invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
             if reexecuted {
-                // HAProxy's master passes the workers by `-sf`; this one knows them, and tells them to end later.
+                // HAProxy's master passes the workers by `-sf`; this one knows them, and stops them later.
                 invocation.former = Former::default();
                 invocation.take_over =
                     invocation.take_over.filter(|path| !path.to_string_lossy().starts_with("sockpair@"));

@@ -22,9 +22,9 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
         match running_files().and_then(|files| archive(&files, messages)) {
             // Leaked on purpose: it must be in memory as long as the process lives.
             Ok(archive) => drop(Box::leak(archive)),
-            Err(error) => {
-                messages.warning(format!("'set-dumpable libs': cannot see what the process runs: {error}."))
-            }
+            Err(error) => messages.warning(format!(
+                "'set-dumpable libs': cannot list the object files of the process: {error}."
+            )),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::Sort;
 use crate::explain::lines::{self, Expressions, Line};
 use crate::explain::{Entry, parts};
 
-/// What the entries of tables show: expressions with their values, commands with their answers, lines of configurations.
+/// Examples for the entries of tables: expressions with their values, commands with their answers, configuration lines.
 pub struct Examples {
     fetches: BTreeMap<String, (String, String)>,
     converters: BTreeMap<String, (String, String)>,
@@ -65,7 +65,7 @@ impl Examples {
         }
     }
 
-    /// The line of a configuration that shows an entry, where there is no value of the tests.
+    /// The configuration line that shows an entry, for entries without a value in the tests.
     fn line(&self, entry: &Entry) -> Option<Line> {
         match Sort::of(entry) {
             Sort::Fetch if !self.fetches.contains_key(entry.name) => self.lines.of_fetch(entry.name),
@@ -79,12 +79,12 @@ impl Examples {
         .cloned()
     }
 
-    /// What HAProxy 3.2 makes of the same, where that is something else: one line for each reason.
+    /// The differing results of HAProxy 3.2, one line for each reason.
     pub fn differences(&self, entry: &Entry) -> Vec<String> {
         let of_expressions = |table, at: usize, calls: fn(&str, &str) -> bool| {
             let rows = rows(table).filter(move |row| calls(row[at], entry.name));
             let known = rows.filter_map(move |row| {
-                // The expression; of converters what the reference makes of it stands first.
+                // In rows of converters the reference's value comes before ours.
                 let (ours, theirs, why) = match (at, &row[1..]) {
                     (0, [theirs, ours, why, ..]) => (*ours, *theirs, *why),
                     (_, [_, _, _, ours, theirs, why, ..]) => (*ours, *theirs, *why),
@@ -126,7 +126,7 @@ impl Examples {
     }
 }
 
-/// What stands on a page of rows that differ: expression, what weir makes of it, what HAProxy 3.2 does, and why. One line for each
+/// Lists the rows that differ: expression, our result, the result of HAProxy 3.2, and the reason. One line for each
 /// reason.
 fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -155,7 +155,7 @@ fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
         .map(|row| row.split('\t').collect())
 }
 
-/// What comes of an expression, in a sentence.
+/// The result of an expression, in a sentence.
 fn result(value: &str) -> String {
     match value {
         "error" => "is refused".to_owned(),
@@ -182,7 +182,7 @@ fn command(name: &str) -> Option<String> {
     }
     let is_answered = |answer: &str| !REFUSALS.iter().any(|part| answer.contains(part));
     let mut known: Vec<_> = commands(name).collect();
-    // What is refused shows little, and arguments show more than none.
+    // Refusals show little, and calls with arguments show more than calls without.
     known.sort_by_key(|(line, answer, _)| (!is_answered(answer), *line == name));
     let (line, answer, _) = known.first().copied()?;
     let (line, answer) = (line.replace("@folder@", "/etc/weir"), answer.trim_end_matches("\\n"));
@@ -194,7 +194,7 @@ fn command(name: &str) -> Option<String> {
     Some(if is_shown { format!("`{line}` answers `{answer}`.") } else { format!("`{line}`") })
 }
 
-/// What an answer has that refuses a command.
+/// Words in the answer to a refused command.
 const REFUSALS: [&str; 28] = [
     "Require",
     "require",
@@ -266,7 +266,7 @@ fn is_fit(expression: &str, value: &str) -> bool {
         && ![expression, value].iter().any(|text| text.contains(['`', '|']))
 }
 
-/// What stands before the arguments.
+/// The name in front of the arguments.
 fn name(call: &str) -> &str {
     call.split('(').next().unwrap_or_default()
 }
@@ -506,7 +506,7 @@ fn examples_of_tables_are_accepted() {
         .filter(|entry| Sort::of(entry) != Sort::Configured && !entry.sort.ends_with(crate::explain::NOT_YET))
     {
         if examples.of(entry).is_none() {
-            faults.push(format!("{}: {} has no example", entry.sort, entry.name));
+            faults.push(format!("{}: {} lacks an example", entry.sort, entry.name));
         }
         let line = match Sort::of(entry) {
             Sort::Fetch => examples.lines.of_fetch(entry.name).cloned(),
@@ -573,7 +573,7 @@ const PLACEHOLDERS: [(&str, &str); 16] = [
     ("<key>", "src"),
 ];
 
-/// A default that is told as arguments is the same as nothing, in one of the sections that the word may stand in.
+/// A default written as arguments equals the omitted word, in one of the sections where the word is valid.
 #[test]
 fn defaults_that_can_be_written_change_nothing() {
     use weir_config::vocabulary::DefaultValue;
@@ -638,7 +638,7 @@ const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
     "tcplog",
 ];
 
-/// Words whose example names a file.
+/// Words with an example that names a file.
 const FILES_NEEDED: [&str; 20] = [
     "alias",
     "ca-file",

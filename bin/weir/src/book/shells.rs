@@ -102,7 +102,7 @@ fn configuration() -> String {
     text
 }
 
-/// From what the program prints itself.
+/// A man page from the usage text of the program.
 fn of_usage(name: &str, about: &str, source: &str) -> String {
     let mut text = head(name, 1, about);
     let _ = writeln!(text, ".SH SYNOPSIS\n.B {}", roff(name));
@@ -135,7 +135,7 @@ fn usage(source: &str) -> &str {
     source.split("\"\\\n").nth(1).and_then(|rest| rest.split("\n\";").next()).expect("a usage")
 }
 
-/// The options of weir-top: each way to write it, what its value is called, its help.
+/// The options of weir-top: the spellings of each, the name of its value, its help.
 fn top_options() -> Vec<(Vec<&'static str>, &'static str, &'static str)> {
     let lines = usage(TOP).lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
     let option = |(option, help): (&'static str, &'static str)| {
@@ -217,7 +217,7 @@ fn options() -> Vec<&'static str> {
     FLAGS.iter().map(|flag| flag.name).collect()
 }
 
-/// What follows an option of weir.
+/// The value of an option of weir.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     Nothing,

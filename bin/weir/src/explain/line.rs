@@ -1,4 +1,4 @@
-//! `weir explain -f FILE LINE`: what a line means once `defaults` are inherited, and what it inherits or replaces, from where.
+//! `weir explain -f FILE LINE`: the effect of a line with its `defaults`, and the lines that it inherits or replaces.
 
 mod expressions;
 
@@ -15,7 +15,7 @@ use crate::{configuration, reports};
 /// The text about line `number` of the last file of the command line.
 ///
 /// # Errors
-/// There is no such line, or the files cannot be used. A text for standard error.
+/// A text for standard error if the line does not exist or the files cannot be used.
 pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     let checked = configuration::check(arguments);
     let lines = configuration::lines(&checked.sources, arguments);
@@ -88,7 +88,7 @@ fn sections(lines: &[Line]) -> Vec<Section<'_>> {
     parts.filter(|(header, _)| begins(header)).map(|(header, body)| Section { header, body }).collect()
 }
 
-/// What is known of the configuration.
+/// The lines of the configuration, by section.
 struct Book<'l> {
     sources: &'l SourceMap,
     sections: &'l [Section<'l>],
@@ -230,7 +230,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// What is there beside a line that adds to what is inherited.
+    /// The inherited lines that a line adds to.
     fn tell_added(&self, text: &mut String, at: usize, line: &Line) {
         for ancestor in self.ancestors(at) {
             let alike =
@@ -241,7 +241,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// Who takes a line of a `defaults` section, and who says otherwise.
+    /// The sections that inherit a line of a `defaults` section, and the lines that replace it.
     fn heirs(&self, text: &mut String, at: usize, line: &Line, setting: &String) {
         for (index, section) in self.sections.iter().enumerate() {
             if !self.ancestors(index).contains(&at) || !self.is_valid_in(line, section.kind()) {
@@ -271,7 +271,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// What a line sets, if a later line about the same replaces it. None for a line that adds to others.
+    /// The setting of a line, if a later line for the same setting replaces it. `None` for a line that adds to others.
     fn setting(&self, line: &Line) -> Option<String> {
         let negated = ["no", "default"].contains(&line.text(0));
         let from = usize::from(negated);
@@ -306,7 +306,7 @@ impl<'l> Book<'l> {
         word.is_some_and(|word| vocabulary::written_in(&ACTIONS, word).contains(&section))
     }
 
-    /// The row whose words the line has from a position on, the longest.
+    /// The row with the most words that match the line from a position on.
     fn word(&self, place: WordPlace, line: &Line, from: usize) -> Option<&ConfigWord> {
         let matches = |word: &&ConfigWord| {
             word.place == place
@@ -319,7 +319,7 @@ impl<'l> Book<'l> {
         self.words.iter().filter(matches).max_by_key(|word| word.name.len())
     }
 
-    /// What the words of the line mean.
+    /// The meaning of the line's words.
     fn vocabulary(&self, text: &mut String, section: &str, line: &Line, known: &[Entry]) {
         let from = usize::from(["no", "default"].contains(&line.text(0)));
         let place = if ["defaults", "frontend", "listen", "backend"].contains(&section) {
@@ -356,7 +356,7 @@ impl<'l> Book<'l> {
 /// Words that answer an error: the last line about a status is the one that counts.
 const ERROR_PAGES: [&str; 5] = ["errorfile", "errorloc", "errorloc302", "errorloc303", "http-error"];
 
-/// Options that choose what a log line looks like: the last one counts.
+/// Options that choose the format of log lines: the last one counts.
 const LOG_LINES: [&str; 3] = ["httplog", "tcplog", "httpslog"];
 
 /// Rules: those of a `defaults` section run before a proxy's own.

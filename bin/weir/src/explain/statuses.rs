@@ -28,7 +28,7 @@ pub static STATUSES: [(u16, &str, &str); 11] = [
     (
         403,
         "a rule denies the request ('http-request deny'), or an option does",
-        "'show timeline' names the rule; 'weir explain -f FILE LINE' says what a line does.",
+        "'show timeline' names the rule; 'weir explain -f FILE LINE' explains a line.",
     ),
     (
         407,
@@ -48,7 +48,7 @@ pub static STATUSES: [(u16, &str, &str); 11] = [
     (422, "a request has a transfer coding other than chunked", "'show errors' on the runtime API has it."),
     (
         500,
-        "a rule 'http-request tarpit' holds a client, or there is no memory for a request",
+        "a rule 'http-request tarpit' holds a client, or memory for a request runs out",
         "The termination code says which: PT is the tarpit, R a resource. Look at '-m' and 'tune.buffers.limit'.",
     ),
     (

@@ -44,7 +44,7 @@ struct Step<'r> {
 fn unreached<'r>(subject: &Subject<'_>, rules: impl Iterator<Item = Step<'r>>, list: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut over: Option<&Location> = None;
-    // The conditions of the rules that end the list, since something could change what they test.
+    // The conditions of the rules that end the list, since the last rule that could change the values tested.
     let mut tested: HashMap<String, &Location> = HashMap::new();
     for rule in rules {
         let condition = condition(subject, rule.at).filter(|_| rule.conditional);
@@ -80,8 +80,8 @@ fn condition(subject: &Subject<'_>, at: &Location) -> Option<String> {
     (!text.contains("rand")).then_some(text)
 }
 
-/// Whether a `use_backend` rule that applies always ends the search: a backend that is not published is passed over, and so is
-/// a name that a format gives and nobody has.
+/// Whether a `use_backend` rule that applies always ends the search: unpublished backends are skipped, and so are names
+/// from a format without a backend of that name.
 fn is_certain(subject: &Subject<'_>, target: &BackendTarget) -> bool {
     match target {
         BackendTarget::Static(index) => {

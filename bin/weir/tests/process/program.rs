@@ -146,7 +146,7 @@ impl Address {
         Address::Unix(path.as_ref().to_owned())
     }
 
-    /// Connects; none while nobody listens.
+    /// Connects; `None` without a listener.
     pub fn try_connect(&self) -> Option<Client> {
         let stream: Box<dyn Duplex> = match self {
             Address::Tcp(port) => Box::new(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).ok()?),
@@ -193,7 +193,7 @@ pub struct Response {
 }
 
 impl Client {
-    /// Sends bytes as they are.
+    /// Sends bytes verbatim.
     pub fn send(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).expect("the process receives");
     }

@@ -1,4 +1,4 @@
-//! The real binary serves traffic, keeps its limits, and ends as told.
+//! The real binary serves traffic, enforces its limits, and stops on request.
 
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -92,14 +92,14 @@ fn connections_beyond_maxconn_wait_for_a_place() {
     assert_eq!((first.ask("/").body, second.ask("/").body), ("hello".to_owned(), "hello".to_owned()));
     let mut third = address.connect();
     third.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert!(third.is_silent(), "there is no place");
+    assert!(third.is_silent(), "the limit is reached");
     drop(first);
     assert_eq!(third.response().body, "hello");
     drop(second);
 }
 
 #[test]
-fn a_rate_limit_delays_and_refuses_nobody() {
+fn a_rate_limit_delays_sessions_without_refusing_them() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let _weir = setup.start(&answering(&bind, "rate-limit sessions 50"));
