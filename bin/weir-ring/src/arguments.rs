@@ -59,7 +59,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
                         'r' => settings.repair = true,
                         'i' => settings.information = true,
                         'h' => return Asked::Help,
-                        _ => return Asked::Nonsense(format!("there is no option '-{letter}'")),
+                        _ => return Asked::Nonsense(format!("unknown option '-{letter}'")),
                     }
                 }
             }
@@ -90,7 +90,7 @@ mod tests {
         check("-- -f", Asked::Dump(Settings { path: "-f".into(), ..Settings::default() }));
         check("-h", Asked::Help);
         check("", Asked::Nonsense("a file is expected".to_owned()));
-        check("-x ring", Asked::Nonsense("there is no option '-x'".to_owned()));
+        check("-x ring", Asked::Nonsense("unknown option '-x'".to_owned()));
         check("a b", Asked::Nonsense("one file at a time".to_owned()));
     }
 }

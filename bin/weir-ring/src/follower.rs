@@ -48,10 +48,10 @@ pub enum Look {
 }
 
 impl Follower {
-    /// Reports what is new.
+    /// Reports the new messages.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a ring, or `tell` fails.
+    /// If the file cannot be read or is not a ring, or `tell` fails.
     pub fn look(&mut self, source: &impl Source, look: Look, tell: Tell<'_>) -> io::Result<()> {
         let header = Header::read(source)?;
         let place = match self.place.take() {
@@ -148,7 +148,7 @@ impl<S: Source> Reading<'_, S> {
         part.ends && number.is_some_and(|number| number + walked.found.len() as u64 != counters.reserved)
     }
 
-    /// Reports what was found in the bytes; returns whether all of it was reported.
+    /// Reports the messages and faults found in the bytes; returns whether all of them were reported.
     fn take(&mut self, found: &[Found], next: usize, tell: Tell<'_>) -> io::Result<bool> {
         let start = self.place.position;
         let mut last = 0..0;
@@ -320,7 +320,7 @@ impl Stuck {
 /// Reports all messages of a file with a damaged header, wherever they are, the oldest first if the order can be found.
 ///
 /// # Errors
-/// When the file cannot be read or has no message anywhere, or `tell` fails.
+/// If the file cannot be read or does not contain a message, or `tell` fails.
 pub fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
     let mut best: Option<(u64, Header, u64)> = None;
     for guess in Header::guesses(source)? {

@@ -1,5 +1,4 @@
-//! The program, run on files of HAProxy, of weir, on damaged ones, and on one whose writing process is
-//! killed.
+//! The program, run on files of HAProxy, of weir, on damaged ones, and on one with a writer that is killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -57,7 +56,7 @@ fn printed_with_damage(arguments: &[&str], path: &Path, said: &str) -> String {
 }
 
 #[test]
-fn damage_is_said_and_repaired() {
+fn reports_and_repairs_damage() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");
     let ring = Ring::in_file(&path, 1029, 6).expect("a file");
@@ -157,8 +156,8 @@ fn writes_until_it_is_killed() {
     });
 }
 
-/// `kill -9` in the middle of writing, several times: every message whose writing had ended is in the file, whole and in
-/// order, whatever the others were doing (R105, R108).
+/// `kill -9` in the middle of writing, several times: every message that was completely written is in the file, whole
+/// and in order, whatever the others were doing (R105, R108).
 #[test]
 fn a_killed_process_loses_nothing_that_was_written() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! The columns of the views: each is a row with its title, its width, its worth, what it shows and what it is sorted by.
+//! The columns of the views: each is a row with its title, width, rank, cell and sort key.
 
 use std::cmp::Ordering;
 
@@ -36,7 +36,7 @@ enum Value<R> {
         choose: fn(&R) -> String,
         tone: fn(&R) -> Tone,
     },
-    /// What is shown is not what it is sorted by.
+    /// The cell and the sort key differ.
     Other {
         cell: fn(&R) -> Cell,
         key: fn(&R) -> Key,
@@ -76,7 +76,7 @@ impl<R> Column<R> {
     }
 }
 
-/// What is shown in one place.
+/// The content of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     pub text: String,
@@ -89,7 +89,7 @@ impl Cell {
     }
 }
 
-/// What a text means to who looks at it.
+/// The meaning of a text for its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -124,7 +124,7 @@ impl Key {
     }
 }
 
-/// A row with what is known of it beside its counters.
+/// A row, and its data besides the counters.
 pub struct Shown<'m> {
     pub row: &'m Row,
     pub track: Option<&'m Track>,
@@ -136,7 +136,7 @@ impl<'m> Shown<'m> {
         Shown { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
     }
 
-    /// How much it does a second. Before there are two pictures, what the process itself counted.
+    /// Its work per second. Before the second picture, the rate that the process itself counted.
     pub fn rate(&self) -> f64 {
         self.track.and_then(|track| track.rates.work).unwrap_or(self.row.reported_rate as f64)
     }
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_show_what_the_row_has() {
+    fn cells_show_the_data_of_the_row() {
         let mut model = Model::default();
         model.add(picture(1, 1, 10));
         model.add(picture(1, 2, 20));

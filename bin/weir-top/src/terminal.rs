@@ -68,8 +68,8 @@ pub fn take() -> io::Result<(Screen, Taken)> {
     Ok((screen, taken))
 }
 
-/// Watches for a signal to end and for a terminal that is gone; what it returns becomes true then. The process ends soon after in any case:
-/// reading keys from a terminal that is gone never returns.
+/// Watches for a signal to end and for a closed terminal, and sets the returned flag then. The process ends soon after
+/// in any case: reading keys from a closed terminal never returns.
 pub fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&over);
@@ -85,7 +85,7 @@ pub fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     over
 }
 
-/// Whether nobody is at the other end of standard input any more.
+/// Whether the other end of standard input is closed.
 fn is_gone() -> bool {
     let stdin = io::stdin();
     let mut asked = [PollFd::new(&stdin, PollFlags::empty())];

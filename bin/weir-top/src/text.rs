@@ -1,4 +1,4 @@
-//! Text for a terminal: what came from elsewhere made harmless, and figures short enough for a column.
+//! Text for a terminal: foreign text made harmless, and figures short enough for a column.
 
 /// The text without anything that moves the cursor, changes the direction of writing or is invisible, at most `limit`
 /// characters long. Each such character becomes a question mark: names come from configurations, the rest from clients.
@@ -93,7 +93,7 @@ pub fn bar(part: u64, whole: u64, width: usize) -> String {
     format!("{}{}", "█".repeat(filled.min(width)), "░".repeat(width - filled.min(width)))
 }
 
-/// What stands for a character where only ASCII can be shown.
+/// The replacement of a character where only ASCII can be shown.
 pub fn ascii(text: &str) -> String {
     text.chars().map(in_ascii).collect()
 }

@@ -19,7 +19,7 @@ pub enum Kind {
     Listener,
 }
 
-/// One row. A counter that the row does not have is 0, an `Option` tells where that matters.
+/// One row. A counter that the row lacks is 0, or `None` where that matters.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub key: RowKey,
@@ -79,7 +79,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// What went wrong, without what was denied on purpose and what was tried again.
+    /// All failures, without deliberate denials and retries.
     pub fn sum(&self) -> u64 {
         self.requests.saturating_add(self.connects).saturating_add(self.responses)
     }
@@ -185,7 +185,7 @@ impl Row {
         })
     }
 
-    /// What a rate is made of: requests where they are counted, sessions elsewhere.
+    /// The counter behind the rate: requests where they are counted, sessions elsewhere.
     pub fn work(&self) -> u64 {
         self.requests_total.unwrap_or(self.sessions_total)
     }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_cannot_be_sent_back() {
+    fn names_that_are_not_valid_cannot_be_sent_back() {
         for name in ["s1; shutdown sessions", "s\u{1b}[2J", "a b", "", "a/b", "\"a,b\""] {
             let row = read(&format!("app,{name},UP,2,,,,,,,,,,"));
             assert!(!row.can_be_named && !row.key.name.contains('\u{1b}'), "{name}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_bounded_and_what_is_no_row_is_left_out() {
+    fn limits_the_rows_and_skips_lines_that_are_not_rows() {
         let text = format!("{HEAD}{}", "a,b,UP,2,,,,,,,,,,\n".repeat(9));
         let (rows, more) = Row::read_all(&text, 5).expect("a table");
         assert_eq!((rows.len(), more), (5, true));

@@ -1,4 +1,4 @@
-//! Lists: as many columns as fit, the selected row, what they are sorted by.
+//! Lists: as many columns as fit, the selected row, the sort key.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -85,7 +85,7 @@ fn draw<R>(
     }
 }
 
-/// The columns that fit into a width, with the width of each: the first gets what is left.
+/// The columns that fit into a width, with the width of each: the first takes the remaining space.
 fn fitting<R>(columns: &[Column<R>], width: u16) -> Vec<(&Column<R>, u16)> {
     let mut by_rank: Vec<usize> = (0..columns.len()).collect();
     by_rank.sort_by_key(|&index| (columns[index].rank, index));
@@ -142,7 +142,7 @@ pub fn fit(text: &str, width: u16, left: bool) -> String {
     if left { format!("{text}{blank}") } else { format!("{blank}{text}") }
 }
 
-/// A name that is too long loses its middle: its end is what tells it from its neighbours.
+/// A name that is too long loses its middle: its end distinguishes it from its neighbours.
 pub fn shortened(name: &str, width: u16) -> String {
     let characters: Vec<char> = name.chars().collect();
     let width = usize::from(width);

@@ -1,4 +1,4 @@
-//! What is on the screen, drawn without a terminal, and what keys do to it.
+//! The content of the screen, drawn without a terminal, and the effects of keys on it.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Screen {
         (0..buffer.area.height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
     }
 
-    /// Types words as a person would, after what is on the screen.
+    /// Types words as a person would.
     fn keys(&mut self, keys: &str) -> Vec<Order> {
         keys.chars().flat_map(|c| self.key(KeyCode::Char(c))).collect()
     }
@@ -84,7 +84,7 @@ fn command(text: &str) -> Vec<Order> {
 }
 
 #[test]
-fn the_overview_has_the_process_and_what_is_wrong() {
+fn the_overview_shows_the_process_and_its_troubles() {
     let mut screen = Screen::new();
     screen.shows(&[
         "weir 0.1.0",
@@ -101,7 +101,7 @@ fn the_overview_has_the_process_and_what_is_wrong() {
 }
 
 #[test]
-fn every_page_lists_what_it_is_for() {
+fn every_page_lists_its_own_rows() {
     let mut screen = Screen::new();
     screen.keys("2");
     screen.shows(&["FRONTEND", "web", "OPEN"]);
@@ -139,7 +139,7 @@ fn nothing_is_changed_without_a_yes() {
     screen.keys("4");
     assert_eq!(screen.keys("d"), []);
     screen.shows(&["Drain app/s1?", "set server app/s1 state drain", "yes"]);
-    assert_eq!(screen.keys("qxd"), [], "other keys are no answer");
+    assert_eq!(screen.keys("qxd"), [], "other keys do not answer");
     screen.shows(&["Drain app/s1?"]);
     assert_eq!(screen.keys("n"), []);
     screen.shows(&["nothing was changed"]);
@@ -177,7 +177,7 @@ fn a_weight_is_typed_and_asked_about() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_said() {
+fn gives_the_reason_why_a_server_cannot_be_changed() {
     let mut screen = Screen::new();
     assert_eq!(screen.keys("d"), []);
     screen.shows(&["no server is selected"]);
@@ -198,8 +198,8 @@ fn a_lost_process_leaves_its_last_picture() {
     let mut screen = Screen::new();
     screen.keys("4d");
     screen.take(News::Lost("the connection was closed".to_owned()));
-    assert_eq!(screen.keys("y"), [], "nobody would do it, and later it would be a surprise");
-    screen.shows(&["lost 0s", "app/s1", "not sent, nobody answers"]);
+    assert_eq!(screen.keys("y"), [], "not connected: executed later, it would be a surprise");
+    screen.shows(&["lost 0s", "app/s1", "not sent, not connected"]);
     screen.now += Duration::from_secs(11);
     assert!(screen.app.forget(screen.now));
     screen.shows(&["lost 11s", "the connection was closed; this is the last picture"]);
@@ -280,7 +280,7 @@ fn names_are_filtered() {
     screen.keys("/zzz");
     screen.shows(&["nothing is listed here"]);
     screen.key(KeyCode::Enter);
-    assert_eq!(screen.keys("dy"), [], "what is hidden is not changed");
+    assert_eq!(screen.keys("dy"), [], "a hidden server is not changed");
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn without_utf8_only_ascii_is_drawn() {
 }
 
 #[test]
-fn without_colours_there_are_none() {
+fn a_theme_without_colours_draws_none() {
     for page in "123456".chars() {
         let mut screen = Screen::new();
         screen.theme.color = false;
