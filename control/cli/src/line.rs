@@ -1,11 +1,12 @@
 //! A line of input: commands separated by `;`, words separated by blanks, `\` to escape separators.
 //!
-//! Quotes have no meaning, as in HAProxy: a blank in a word is written as `\ `. A line may end with `<<` or `<<PATTERN`:
+//! Quotes are ordinary characters, as in HAProxy: a blank in a word is written as `\ `. A line may end with `<<` or
+//! `<<PATTERN`:
 //! then a payload follows, up to an empty line or to a line that equals the pattern.
 
 use std::fmt;
 
-/// The most words in one command: twice what the longest server line uses.
+/// The most words in one command: twice the number of words in the longest server line.
 pub const MAX_WORDS: usize = 64;
 
 /// The longest pattern that can end a payload.
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_takes_the_next_byte_as_it_is() {
+    fn a_backslash_escapes_the_next_byte() {
         check(r"add acl f Mon\ User\ Agent\;", &[&["add", "acl", "f", "Mon User Agent;"]], None);
         check(r"a\.b a\\b", &[&["a.b", r"a\b"]], None);
         check(r"a\", &[&["a"]], None);

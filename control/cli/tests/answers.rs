@@ -456,7 +456,7 @@ fn a_profile_waits_for_names() {
     assert!(profile.starts_with("Per-task CPU profiling ") && profile.contains("\nAlloc/Free statistics "));
     toy.pending = 2;
     assert!(ask(&mut toy, "show profiling tasks").starts_with("Tasks activity "));
-    assert_eq!(toy.pending, 2, "nobody waits for what is not shown");
+    assert_eq!(toy.pending, 2, "does not wait for data that is not shown");
 }
 
 #[test]

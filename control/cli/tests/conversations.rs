@@ -113,7 +113,7 @@ fn the_timeout_follows_the_command() {
 }
 
 #[test]
-fn what_is_too_long_ends_the_session() {
+fn a_line_or_payload_above_the_limit_ends_the_session() {
     let settings = SessionSettings { longest_line: 100, longest_payload: 50, ..admin() };
     let long = [b'x'; 150];
     assert_eq!(converse(&mut toy(), settings, &long, 64, usize::MAX), "The line is too long.\n\n");
@@ -145,7 +145,7 @@ fn help_lists_what_looks_like_it() {
     assert_eq!(
         text,
         "The following commands are valid at this level:\n\
-         \x20 show startup-logs                       : print what was logged while the process started\n\
+         \x20 show startup-logs                       : print the log messages of the process's start\n\
          \x20 show stat [desc|json|no-maint|typed|up]*: print the counters of proxies, servers and listeners\n\
          \x20 help [<command>]                        : list all commands, or those that look like this one\n\
          \x20 prompt [help | n | i | p | timed ]*     : keep the connection open after a command, with a prompt\n\

@@ -34,7 +34,7 @@ impl Client {
         Client { toy, session }
     }
 
-    /// The output until the session wants something, and what it wants.
+    /// The output until the session needs something, and the status that names it.
     fn hear(&mut self) -> (String, Status) {
         let mut out = Vec::new();
         loop {
@@ -121,7 +121,7 @@ fn a_watcher_is_woken_and_any_key_stops_it() {
 
 /// A client that does not read only delays itself: events without room are lost and counted.
 #[test]
-fn a_slow_watcher_costs_events_and_nobody_time() {
+fn a_slow_watcher_loses_events_and_delays_only_itself() {
     let (toy, ring) = with_ring();
     let mut client = Client::new(toy);
     client.ask("show events r -w");

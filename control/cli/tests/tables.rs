@@ -114,7 +114,7 @@ fn filters_choose_entries() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_arguments_are_answered_with_haproxys_errors() {
     let usage_of_clear = "Required arguments: <table> \"data.<store_data_type>\" <operator> <value> or <table> key <key> \
                           or <table> ptr <ptr>\n\n";
     check(&[

@@ -176,7 +176,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show servers state [<backend>]",
         level: Level::User,
         flags: WORKER,
-        help: "print what a state file keeps about servers",
+        help: "print the servers in the format of a state file",
         run: Some(|context, arguments| list(context, arguments, Listing::State)),
     },
     Command {

@@ -33,7 +33,7 @@ impl PatternKind {
     }
 }
 
-/// What commands ask of maps and ACLs.
+/// Operations on maps and ACLs.
 pub trait PatternTarget {
     /// The set of this kind with this file name, or with the number in `#<id>`.
     fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey>;
@@ -41,7 +41,7 @@ pub trait PatternTarget {
     /// The next set of this kind, and the place behind it.
     fn next_pattern_set(&self, kind: PatternKind, place: &mut ListPosition) -> Option<PatternSet>;
 
-    /// The set as it stands.
+    /// The current state of a set.
     fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet>;
 
     /// Passes the next patterns of a version to `each`, in the order of insertion, until it returns false; a bounded
@@ -54,7 +54,7 @@ pub trait PatternTarget {
         each: &mut dyn FnMut(Pattern<'_>) -> bool,
     ) -> bool;
 
-    /// What a value matches: one answer per way in which the set is matched.
+    /// The entries that match a value: one answer per matching method of the set.
     fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;
 
     /// Adds a pattern to a version that exists. The error is a text for the operator, without newline.
@@ -66,10 +66,10 @@ pub trait PatternTarget {
         value: Option<&str>,
     ) -> Result<(), String>;
 
-    /// Gives the entries with this key, or the entry with this number, a new value. False when there is none.
+    /// Gives the entries with this key, or the entry with this number, a new value. False if no entry matches.
     fn set_pattern(&mut self, set: SetKey, which: Which<'_>, value: &str) -> bool;
 
-    /// Deletes the entries with this key, or the entry with this number. False when there is none.
+    /// Deletes the entries with this key, or the entry with this number. False if no entry matches.
     fn delete_pattern(&mut self, set: SetKey, which: Which<'_>) -> bool;
 
     /// Deletes all patterns of a version.
@@ -120,11 +120,11 @@ pub struct PatternSet {
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern<'a> {
-    /// What names it: unique in its set. Printed in hexadecimal.
+    /// The entry's identifier: unique in its set. Printed in hexadecimal.
     pub number: u64,
-    /// What is matched.
+    /// The pattern.
     pub key: &'a str,
-    /// What it maps to.
+    /// The value of a map entry.
     pub value: Option<&'a str>,
 }
 
@@ -135,7 +135,7 @@ pub struct Lookup {
     pub method: &'static str,
     /// Whether letter case counts.
     pub case_sensitive: bool,
-    /// What was found.
+    /// The entry that matched.
     pub found: Option<Found>,
 }
 

@@ -1,4 +1,4 @@
-//! Frontends, backends, servers, and what they refused.
+//! Frontends, backends, servers, and the messages that they rejected.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub struct ServerKey {
     pub server: u64,
 }
 
-/// What commands ask of proxies. Names are as configured, or `#<id>`.
+/// Operations on proxies. Names are as configured, or `#<id>`.
 pub trait ProxyTarget {
     /// The `id` of a proxy of either side.
     fn proxy_id(&self, name: &str) -> Option<u32>;
@@ -63,7 +63,7 @@ pub trait ProxyTarget {
     /// Changes address and port. New connections go there.
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal>;
 
-    /// Has a server follow another name, which name servers are asked for. Gives the name that it followed before.
+    /// Changes the name that the name servers resolve for a server. Returns the former name.
     fn set_server_name(&mut self, server: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal>;
 
     /// Sets the number of connections at a time; 0 for no limit.
@@ -75,19 +75,19 @@ pub trait ProxyTarget {
     /// Sets the counters of a server to zero. False when it is gone.
     fn clear_server_counters(&mut self, server: ServerKey) -> bool;
 
-    /// Lets a server's checks run, or not; false when it has none of that kind.
+    /// Starts or stops a server's checks of a kind; false if it does not have any.
     fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;
 
-    /// Has the traffic of a server's new connections go over TLS, or in clear; false when its line says nothing of TLS.
+    /// Has the traffic of a server's new connections go over TLS, or in clear; false when its line lacks TLS settings.
     fn set_server_tls(&mut self, server: ServerKey, on: bool) -> bool;
 
-    /// Forces what the agent would have said; false when there is no agent.
+    /// Forces the result of the agent check; false without an agent.
     fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool;
 
-    /// Has a server's checks of a kind go elsewhere, or tell an agent something else; false when there are none.
+    /// Redirects a server's checks of a kind, or changes the string sent to the agent; false without such checks.
     fn redirect_checks(&mut self, server: ServerKey, kind: CheckKind, to: CheckRedirection) -> bool;
 
-    /// Forces what health checks would have found out. The error is a text for the operator, without newline.
+    /// Forces the result of health checks. The error is a text for the operator, without newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
     /// Lets frontends send to a backend, or keeps them away from it. False when it is `disabled`: no frontend sends to it.
@@ -96,13 +96,13 @@ pub trait ProxyTarget {
     /// Switches the dynamic cookies of a backend on or off. False when it is gone.
     fn enable_dynamic_cookies(&mut self, backend: BackendKey, enabled: bool) -> bool;
 
-    /// Sets what the dynamic cookies of a backend are made with. False when it is gone.
+    /// Sets the key of a backend's dynamic cookies. False when the backend is gone.
     fn set_dynamic_cookie_key(&mut self, backend: BackendKey, key: &str) -> bool;
 
     /// The words that `add server` takes after name and address.
     fn added_server_words(&self) -> Vec<&'static str>;
 
-    /// Adds a server. `words` are what follows the name on a `server` line. The error is a text for the operator, without
+    /// Adds a server. `words` follow the name on a `server` line. The error is a text for the operator, without
     /// newline.
     fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String>;
 
@@ -142,7 +142,7 @@ pub mod check_state {
     pub const AGENT: u32 = 16;
 }
 
-/// How a server is: what `show servers state` prints, and what other commands need to know.
+/// The state of a server: `show servers state` prints it, and other commands use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {
     /// The backend's `id`.
@@ -183,7 +183,7 @@ pub struct ServerView {
     pub fqdn: Option<String>,
     /// The SRV record that it was made from.
     pub srv_record: Option<String>,
-    /// Whether it is spoken to over TLS; none where the configuration took that back (`no-ssl`) and nobody decided since.
+    /// Whether its connections use TLS; `None` where `no-ssl` removed the setting and no command has set it since.
     pub uses_ssl: Option<bool>,
     /// The check's port; 0 for none.
     pub check_port: u16,
@@ -196,7 +196,7 @@ pub struct ServerView {
 }
 
 impl ServerView {
-    /// A running, unchecked server with these names, everything else as it is by default.
+    /// A running, unchecked server with these names and default settings.
     pub fn new(backend: (u32, &str), server: (u32, &str)) -> Self {
         Self {
             backend_id: backend.0,
@@ -266,7 +266,7 @@ pub struct ServerConnections {
     pub idle_per_worker: Vec<u32>,
 }
 
-/// What an operator wants of a server.
+/// An administrative state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
     /// Traffic and checks.
@@ -286,18 +286,18 @@ pub enum CheckKind {
     Agent,
 }
 
-/// Where checks go from now on: what is none stays as it is.
+/// A new destination of checks: fields that are `None` stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckRedirection {
     /// The address.
     pub address: Option<IpAddr>,
     /// The port.
     pub port: Option<u16>,
-    /// What an agent is told first.
+    /// The string sent to an agent first.
     pub send: Option<Vec<u8>>,
 }
 
-/// What health checks find out.
+/// The result of health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
     /// It answers.
@@ -311,9 +311,9 @@ pub enum ServerHealth {
 /// A new address for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressChange {
-    /// The address; as it was when `None`.
+    /// The address; unchanged if `None`.
     pub address: Option<IpAddr>,
-    /// The port; as it was when `None`.
+    /// The port; unchanged if `None`.
     pub port: Option<PortSetting>,
 }
 
@@ -406,10 +406,10 @@ pub struct CapturedError {
     pub buffer_free: usize,
     /// How large the buffer is.
     pub buffer_size: usize,
-    /// The byte that made it wrong.
+    /// The byte that made the message invalid.
     pub position: usize,
-    /// What the protocol engine has to add, one line each.
+    /// Further details of the protocol engine, one per line.
     pub details: Vec<String>,
-    /// The message as far as it was received.
+    /// The part of the message that was received.
     pub bytes: Vec<u8>,
 }

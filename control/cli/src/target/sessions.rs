@@ -1,15 +1,15 @@
-//! What is going on: the sessions of all workers.
+//! The sessions of all workers.
 
 use super::ListPosition;
 
 /// What commands ask about sessions.
 pub trait SessionTarget {
     /// The next session that the filter wants, and the place behind it. Sessions born after the listing began are left
-    /// out. Other workers may have to be asked: [`NextSession::Pending`], and the target wakes the session's task when it
+    /// out. It may need other workers: [`NextSession::Pending`], and the target wakes the session's task once it
     /// knows.
     fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession;
 
-    /// Ends one session. Another worker may have to be asked: then this is called again with the same identifier, after
+    /// Ends one session. It may need another worker: then this is called again with the same identifier, after
     /// the target woke the session's task.
     fn shutdown_session(&mut self, id: u64) -> Shutdown;
 }
@@ -19,7 +19,7 @@ pub trait SessionTarget {
 pub enum Shutdown {
     /// It ends.
     Done,
-    /// There is none with this identifier.
+    /// No session has this identifier.
     NotFound,
     /// Not known yet.
     Pending,
@@ -32,7 +32,7 @@ pub enum NextSession {
     Session(Box<SessionView>),
     /// Not known yet.
     Pending,
-    /// There is none any more.
+    /// The end of the listing.
     None,
 }
 
@@ -58,13 +58,13 @@ pub struct SessionFilter {
 /// One session, as much of it as the listing shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionView {
-    /// What names it: unique among the living. Printed in hexadecimal.
+    /// The session's identifier: unique among the living. Printed in hexadecimal.
     pub id: u64,
     /// Its running number.
     pub number: u64,
     /// `tcpv4`, `tcpv6`, `unix_stream`; `?` without a client.
     pub protocol: &'static str,
-    /// Where the client is; none for what the process does by itself, like forwarding a ring.
+    /// The address of the client; `None` for streams of the process itself, such as forwarding a ring.
     pub source: Option<String>,
     /// Its frontend.
     pub frontend: String,
