@@ -215,7 +215,7 @@ impl Talk {
         }
     }
 
-    /// The sides whose commands the master executes itself.
+    /// The sides that have commands for the master itself.
     fn sides(&self) -> u8 {
         if self.debug { MASTER | WORKER } else { MASTER }
     }

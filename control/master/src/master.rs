@@ -47,7 +47,7 @@ pub struct Master {
     /// The rest of a first start.
     start: Cell<Option<FirstStart>>,
     signals: Cell<Option<SignalReader>>,
-    /// Whether the workers were told to end; the master ends with the last of them.
+    /// Whether the workers were ordered to end; the master ends with the last of them.
     ending: Cell<bool>,
     /// The exit status.
     status: Cell<i32>,
@@ -272,7 +272,7 @@ impl Master {
     fn failed_worker(self: &Rc<Self>, pid: u32, exit: Exit) {
         self.messages
             .warning(format!("Failed to load worker ({pid}) exited with code {} ({exit})", exit.status()));
-        // The operator is told before anything is cleaned up (R126).
+        // The operator gets the answer before anything is cleaned up (R126).
         if self.ending.get() {
             self.loading.set(Loading::Failed);
             self.answer_waiting();

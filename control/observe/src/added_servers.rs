@@ -180,7 +180,8 @@ pub(super) fn forget_connections(instance: &Arc<Instance>, proxy: &Proxy, server
     on_every_worker(move || weir_stream::server::idle::forget(&instance.proxies[proxy], server));
 }
 
-/// The words of a server line whose addresses may have variables, as in a configuration: quotes and variables of other words are text.
+/// The words of a server line with addresses that may contain variables, as in a configuration: quotes and variables of
+/// other words are text.
 fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     let is_address = |at: usize| {
         at == 0 || matches!(words[at - 1].as_str(), "addr" | "agent-addr" | "source" | "usesrc" | "socks4")

@@ -1,4 +1,4 @@
-//! Registered descriptors: each worker describes its own, a few at a time, so the others are asked.
+//! Registered descriptors: each worker describes its own, a few at a time, on request of the session's worker.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl DescriptorTarget for LiveTarget {
 /// The descriptors of the current worker in so many places.
 fn describe(instance: &Instance, from: usize) -> Batch {
     let (found, next) = weir_sched::registered(from, BATCH);
-    // Nobody but these is put into a map: there may be thousands of others.
+    // Only their owners are put into a map: there may be thousands of other sessions.
     let numbers: HashSet<i32> = found.iter().map(|one| one.number).collect();
     let sessions = weir_stream::worker::sessions();
     let clients: HashMap<i32, &str> = sessions

@@ -1,6 +1,7 @@
 //! The view of a process that serves nothing: a master, while its `mcli-debug-mode` is on.
 //!
-//! It has no proxies, no listeners of traffic and no configuration, so its [`Live`] is that of an empty one: commands find
+//! It has neither proxies nor listeners of traffic nor a configuration, so its [`Live`] is that of an empty one:
+//! commands find
 //! no server to change, and show the process's own state. It is created at the first use, and kept. Only counters that
 //! need it are kept from the beginning.
 
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_serves_nothing_is_shown_as_it_is() {
+    fn a_process_that_serves_nothing_shows_its_own_state() {
         let done = weir_sched::run(async {
             let master_view = MasterView::begin();
             let (first, second) = (master_view.meet(), master_view.meet());

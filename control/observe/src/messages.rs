@@ -190,7 +190,7 @@ impl MessagesState {
         let patience_ms = if self.finished || self.dropped > 0 { 0 } else { PATIENCE_MS };
         if self.dropped > 0 {
             let count = self.dropped;
-            let lost = format!("{count} messages were dropped: nobody read standard error.");
+            let lost = format!("{count} messages were dropped: standard error was not read.");
             let line = classic_line(Severity::Warning, weir_sys::process::id(), &lost);
             if !standard_error::write(line.as_bytes(), 0) {
                 self.dropped = count.saturating_add(1);
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_warning_is_preceded_by_who_speaks() {
+    fn the_version_and_path_precede_the_first_warning() {
         let messages = Messages::new();
         messages.set_verbosity(Verbosity::Quiet);
         messages.notice("a");

@@ -29,7 +29,7 @@ pub(super) fn change_server(
     Ok(())
 }
 
-/// Logs the result of a change, and has followed what is to be done later.
+/// Logs the result of a change, and starts its delayed effects.
 pub(super) fn tell(live: &Live, news: News) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
@@ -118,7 +118,7 @@ fn end_sessions(proxy: &Proxy, passage: &Passage) {
 /// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
 pub(super) fn change_frontend_state(live: &Live, proxy: &Proxy, state: ProxyState) -> bool {
     let Some(frontends) = &live.record.frontends else {
-        // There are no listening sockets yet.
+        // The listening sockets do not exist yet.
         proxy.set_state(state);
         return true;
     };

@@ -43,7 +43,8 @@ pub fn start(live: Live) {
     });
 }
 
-/// Reorganizes large changed sets, in a thread of low priority. If there is no thread it is done here: a late worker is
+/// Reorganizes large changed sets, in a thread of low priority. If the thread cannot start, this worker does it: a late
+/// worker is
 /// better than lists that grow with every change.
 fn tidy(live: &Live) {
     static TIDYING: AtomicBool = AtomicBool::new(false);
@@ -105,7 +106,7 @@ mod tests {
     use weir_expr::Location;
 
     #[test]
-    fn a_report_names_the_rule_and_what_was_decided() {
+    fn a_report_names_the_rule_and_the_result() {
         let mut report =
             LimitReport { at: Location::new("t.cfg".into(), 7), pattern: "^(a+)+$".into(), times: 1 };
         assert_eq!(

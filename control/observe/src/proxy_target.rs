@@ -507,7 +507,7 @@ fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32
         (check_state::PAUSED, in_maintenance && record.enabled),
     ];
     let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
-    // A check that runs has no result yet.
+    // A running check does not have a result yet.
     let result = if record.running { CheckResult::Unknown } else { record.result };
     (record.last.status as u32, result as u32, level(record.level), state)
 }

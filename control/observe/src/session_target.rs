@@ -1,4 +1,4 @@
-//! Streams in progress: each worker lists its own, so the others are asked.
+//! Streams in progress: each worker lists its own, on request of the session's worker.
 //!
 //! ```text
 //!  session's worker                      other worker

@@ -334,7 +334,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 static CENSUS: Kind = Kind::new("census");
-/// How long a worker has to answer, in milliseconds: one that takes longer between two tasks is what the operator looks for.
+/// How long a worker has to answer, in milliseconds: the operator looks for workers that take longer between two tasks.
 const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
@@ -344,7 +344,7 @@ mod tests {
 
     /// R4: the figures are current.
     #[test]
-    fn threads_say_exactly_what_they_have_to_do() {
+    fn threads_report_their_exact_queues() {
         with_live(|live| {
             for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
                 weir_sched::spawn(&CENSUS, class, async {});

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_too_much_does_not_take_its_answer_away() {
+    fn excess_input_does_not_discard_the_answer() {
         let long = [b"show backend\n".as_slice(), &[b'x'; 100_000]].concat();
         assert!(talk(long.leak(), settings()).starts_with("# name\nbe\n"));
     }

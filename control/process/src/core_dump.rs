@@ -29,7 +29,7 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     }
 }
 
-/// The files whose code is mapped by the process: the program first, then libraries.
+/// The files mapped as code by the process: the program first, then libraries.
 pub fn running_files() -> io::Result<Vec<PathBuf>> {
     let mut files = vec![std::env::current_exe()?];
     for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_is_said_and_left_out() {
+    fn a_missing_file_is_reported_and_left_out() {
         static SAID: Messages = Messages::new();
         let files = [std::env::current_exe().expect("known"), PathBuf::from("/nonexistent/lib.so")];
         let bytes = archive(&files, &SAID).expect("memory takes it");

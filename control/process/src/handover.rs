@@ -24,7 +24,7 @@ use weir_sys::{Errno, pass, socket};
 
 use crate::listening::Listening;
 
-/// The process that is asked for listening sockets.
+/// The process that can pass listening sockets.
 #[derive(Debug)]
 pub enum Giver<'g> {
     /// A process that has the runtime API at this path (`-x`).
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_something_else_gives_nothing() {
+    fn an_answer_without_sockets_gives_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let listener = std::os::unix::net::UnixListener::bind(&path).expect("a new path");

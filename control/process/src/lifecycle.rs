@@ -278,7 +278,7 @@ impl Lifecycle {
         }
     }
 
-    /// SIGQUIT: reports the memory of each worker's buffers, and frees what is unused.
+    /// SIGQUIT: reports the memory of each worker's buffers, and frees unused ones.
     fn report_memory(&self) {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {

@@ -39,7 +39,7 @@ fn of_source(source: &Source, at: &Location) -> Option<Need> {
     Some(Need { what, at: at.clone() })
 }
 
-/// Whether the capabilities `held` suffice. The error says what is missing.
+/// Whether the capabilities `held` suffice. The error names the missing one.
 pub fn check(needs: &[Need], held: Capabilities) -> Result<(), String> {
     let enough = [Capabilities::NET_ADMIN, Capabilities::NET_RAW, Capabilities::SYS_ADMIN];
     let Some(first) = needs.first().filter(|_| !enough.into_iter().any(|one| held.contains(one))) else {

@@ -92,7 +92,7 @@ pub enum End {
 pub struct Prepared {
     /// The configuration.
     pub config: Config,
-    /// What its servers had in a former process.
+    /// The state of its servers in a former process.
     pub states: SavedStates,
     /// The sets of patterns that it loaded.
     pub patterns: Arc<PatternStore>,
@@ -109,7 +109,7 @@ pub struct Prepared {
 }
 
 impl Former {
-    /// Sends a signal to them; false if there is no such process.
+    /// Sends a signal to them; false if none of them exists.
     fn tell(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
     }

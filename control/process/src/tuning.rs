@@ -157,7 +157,7 @@ mod tests {
 
     /// The manual's sentences that begin with a value: it changes nothing where it is written.
     #[test]
-    fn defaults_are_what_the_manual_tells() {
+    fn defaults_equal_the_manuals() {
         let plain = made_of("");
         let (mut looked_at, mut wrong) = (0, Vec::new());
         for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {

@@ -39,7 +39,7 @@ impl Walk {
     }
 }
 
-/// What a dump writes for its rows, and around them.
+/// The writer of a dump's rows, and of the text around them.
 pub(crate) trait WritesRows {
     fn walk(&mut self) -> &mut Walk;
     fn begin(&mut self, out: &mut Vec<u8>);
@@ -109,7 +109,7 @@ pub struct StatsDump {
 }
 
 impl StatsDump {
-    /// A dump of which nothing was written. `legends` shows addresses, cookies and algorithms.
+    /// A dump at its beginning. `legends` shows addresses, cookies and algorithms.
     pub fn new(format: Format, descriptions: bool, legends: bool, selection: Selection) -> Self {
         Self { format, descriptions, legends, walk: Walk::new(selection) }
     }

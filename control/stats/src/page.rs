@@ -89,7 +89,7 @@ enum PageState {
 }
 
 impl PageDump {
-    /// A page of which nothing was written.
+    /// A page at its beginning.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let selection = settings.selection(&request);
         Self { settings, request, selection, cursor: Cursor::default(), state: PageState::Head }

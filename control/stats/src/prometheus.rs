@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: the text exposition format, version 0.0.4, or messages of Protocol Buffers with native histograms.
 //!
 //! Dashboards and alerts for HAProxy read the names, labels and their order. A metric is a figure of the dictionaries
-//! ([`crate::fields`], [`crate::info`]) with HAProxy's name; without a figure there is no metric.
+//! ([`crate::fields`], [`crate::info`]) with HAProxy's name; a missing figure omits the metric.
 //!
 //! ```text
 //! query ── MetricsRequest::parse ──► MetricsDump ── advance ──► scope by scope, metric by metric, object by object
@@ -28,8 +28,8 @@ pub use request::{Form, MetricsRequest, Scope};
 use crate::name_server;
 use crate::source::StatsSource;
 
-/// The names of the metrics that a figure of `show stat` or `show info` becomes, with the label of those that need one; none for
-/// a figure that is no metric.
+/// The names of the metrics that a figure of `show stat` or `show info` becomes, with the label of those that need one;
+/// empty for a figure that is not a metric.
 pub fn names_of(figure: &str) -> Vec<String> {
     let scoped = Scope::ALL
         .into_iter()
@@ -66,7 +66,7 @@ pub struct TableFigures<'a> {
     pub used: u32,
     /// Entries that others took the place of.
     pub evicted: u64,
-    /// Entries that there was no place for.
+    /// Entries that were refused for lack of room.
     pub refused: u64,
 }
 

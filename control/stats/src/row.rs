@@ -381,7 +381,7 @@ impl Row {
         self.cells.value(field as usize)
     }
 
-    /// The figure as text; empty if it is none.
+    /// The figure as text; empty for numbers.
     #[inline]
     pub fn text(&self, field: Field) -> &str {
         match self.value(field) {
@@ -390,7 +390,7 @@ impl Row {
         }
     }
 
-    /// The figure as a number; 0 if it is none.
+    /// The figure as a number; 0 for texts.
     pub fn number(&self, field: Field) -> u64 {
         match self.value(field) {
             Value::U32(number) => u64::from(number),

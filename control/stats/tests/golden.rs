@@ -241,7 +241,7 @@ fn json_holds_one_array_per_object_whatever_the_pieces() {
 }
 
 #[test]
-fn selections_keep_what_was_asked_for() {
+fn selections_keep_only_the_matching_rows() {
     let names = |selection| -> Vec<String> {
         let text = dumped(Format::Csv, false, selection, usize::MAX);
         text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()

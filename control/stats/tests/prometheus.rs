@@ -288,7 +288,7 @@ fn distributions_are_shown_if_asked_for() {
     assert_eq!(found[24], line("_sum", "", "90.001627"));
     assert_eq!(found[25], line("_count", "", "5"));
     assert_eq!(found.len(), 2 + 2 * 24);
-    // An object that nothing measures has none.
+    // An object without measurements lacks distributions.
     assert_eq!(lines("histograms&scope=frontend", "haproxy_frontend_total_duration"), Vec::<String>::new());
 }
 
@@ -337,7 +337,7 @@ fn states_are_labels() {
 }
 
 #[test]
-fn what_is_not_known_is_not_a_number_or_left_out() {
+fn unknown_values_are_nan_or_left_out() {
     assert_eq!(
         lines("", "haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"}")[..],
         ["haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"} NaN"]

@@ -50,7 +50,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
                 talk.leave().await;
                 return Some(Flow::Over);
             }
-            // The client sends no more: the worker answers what it got, then closes.
+            // The client has closed its side: the worker answers the commands received, then closes.
             (Shovelled::Over, _) => {
                 worker.shut_write();
                 answer(talk, &mut worker).await?;

@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn commands_are_told_apart() {
+    fn splits_a_line_into_commands() {
         let split = |line: &'static str| -> Vec<&str> {
             let commands = commands(line.as_bytes());
             commands.into_iter().map(|command| std::str::from_utf8(command).expect("text")).collect()

@@ -107,7 +107,7 @@ impl Startup {
 }
 
 /// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
-/// can be shared, or it releases them when told to.
+/// can be shared, or it releases them on request.
 fn handed_over(
     invocation: &mut Invocation,
     link: Option<&WorkerLink>,

@@ -29,7 +29,7 @@ impl ServingProcess {
             if let Some(null) = link.background.take() {
                 null.replace_standard_streams().map_err(said("Cannot go to the background"))?;
             }
-            link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
+            link.ready().map_err(|error| Some(format!("Cannot notify the master: {error}.")))?;
         }
         self.start.messages.finish_startup();
         if let Some(greeting) = &self.start.greeting {

@@ -295,7 +295,7 @@ impl Line<'_> {
         }
     }
 
-    /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing else where there are none.
+    /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing without any.
     fn percentiles(&mut self) {
         for (phase, reading) in PHASES.into_iter().zip(self.row.latencies().into_iter().flatten()) {
             if reading.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct Line<'o> {
 enum Written {
     /// The name is written, and labels, if any.
     Text { labelled: bool },
-    /// What stands before the sample, and its labels.
+    /// The family, and the labels of the sample.
     Protobuf { family: protobuf::Family, labels: Vec<u8> },
 }
 

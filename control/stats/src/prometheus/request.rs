@@ -69,7 +69,8 @@ impl Form {
         }
     }
 
-    /// What an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more than them.
+    /// The form that an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more
+    /// than them.
     fn preferred(accept: &[u8]) -> Form {
         let Ok(accept) = std::str::from_utf8(accept) else { return Form::Text };
         let (mut messages, mut text) = (0.0, 0.0);
@@ -116,7 +117,7 @@ pub struct MetricsRequest {
     pub descriptions: bool,
     /// `extra-counters`: the counters of protocol engines, too.
     pub extra_counters: bool,
-    /// `histograms`: the distributions of durations, too. HAProxy has none, and they are most of a scrape.
+    /// `histograms`: the distributions of durations, too. HAProxy lacks them, and they are most of a scrape.
     pub histograms: bool,
     /// How the answer is written.
     pub form: Form,
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_refused() {
+    fn rejects_invalid_queries() {
         for query in
             ["scope", "scope=SERVER", "scope=sticktables", "metrics", "a=b=c", "x=%zz", "%z", "x=%ff"]
         {
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_have_no_value() {
+    fn switches_work_with_and_without_a_value() {
         let request = MetricsRequest::parse(b"no-maint&desc-labels=&extra-counters=1&histograms").unwrap();
         assert!(
             request.no_maintenance && request.descriptions && request.extra_counters && request.histograms

@@ -140,7 +140,7 @@ impl Samples {
         }
     }
 
-    /// Reads and writes an object, if the metric has no [`MetricSample`]: distributions, and counts of servers.
+    /// Reads and writes an object for metrics without a [`MetricSample`]: distributions, and counts of servers.
     pub(super) fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
         if !self.is_present(row) {
             return;
@@ -188,7 +188,8 @@ impl Samples {
         }
     }
 
-    /// A distribution: as text in the classic form, whose borders are powers of two in microseconds, where the counts are exact.
+    /// A distribution: as text in the classic form, with powers of two in microseconds as borders, where the counts are
+    /// exact.
     fn histogram(&mut self, row: &Row, reading: &HistogramReading, out: &mut Vec<u8>) {
         let labels = self.labels(row);
         if self.form == Form::Protobuf {
@@ -227,7 +228,7 @@ impl Samples {
         labels
     }
 
-    /// Writes the title before the first value: metrics without values have none.
+    /// Writes the title before the first value: metrics without values lack one.
     #[inline]
     fn title(&mut self, out: &mut Vec<u8>) {
         // Every message of the other form has its own.
@@ -258,7 +259,7 @@ fn variants(scope: Scope, metric: &Metric, form: Form) -> Vec<Vec<u8>> {
     states.iter().map(|state| encoded("state", state)).collect()
 }
 
-/// A number; a text is none.
+/// A number; empty for a text.
 fn number(value: Value<'_>) -> Value<'static> {
     match value {
         Value::Empty | Value::Text(_) => Value::Empty,
