@@ -135,7 +135,8 @@ impl Section {
         }
     }
 
-    /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if there is none.
+    /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if it does not
+    /// exist.
     pub async fn teach_successor(&self) {
         let Some(link) = &self.own_link else { return };
         for attempt in 0..ATTEMPTS {
@@ -263,7 +264,7 @@ impl Conversation<'_> {
             if self.tell_at > now {
                 until = until.min(self.tell_at);
             }
-            // Sums are told once we know what there is to know.
+            // Sums are sent once our own resync is complete.
             if let Some(learned_at) = self.section.resync_until().filter(|at| *at > now) {
                 until = until.min(learned_at);
             }
@@ -342,7 +343,7 @@ impl Conversation<'_> {
         more
     }
 
-    /// Sends what the socket takes. False if the connection is broken.
+    /// Sends as much as the socket accepts. False if the connection is broken.
     fn send(&mut self) -> bool {
         if self.out.is_empty() {
             return true;

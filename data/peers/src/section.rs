@@ -34,7 +34,7 @@ pub struct Section {
     pub has_predecessor: bool,
     /// Called with messages for operators.
     pub report: Report,
-    /// Called with what happens to connections of peers.
+    /// Called with events of connections from peers.
     pub log: ListenerLog,
     /// Connections of peers to this instance.
     pub connections: Arc<ConnectionLimit>,
@@ -45,7 +45,7 @@ pub struct Section {
 
 /// Called with messages for operators.
 type Report = Box<dyn Fn(&str) + Send + Sync>;
-/// Called with what happens to connections of peers.
+/// Called with events of connections from peers.
 type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 
 /// Another instance.
@@ -67,7 +67,7 @@ pub struct Peer {
 struct Current {
     /// The number of the latest session. A session with another number must end.
     number: u64,
-    /// The task that runs it; none while there is none.
+    /// The task that runs it, while a session exists.
     task: Option<TaskKey>,
     /// The current session, or the last one.
     session: Option<Arc<Mutex<Session>>>,
@@ -92,7 +92,7 @@ impl Peer {
         self.current().figures
     }
 
-    /// The progress of the current or last session; none if there was none. Names are copied only if `with_names`.
+    /// The progress of the current or last session; `None` before the first. Names are copied only if `with_names`.
     pub fn session_view(&self, with_names: bool) -> Option<SessionView> {
         let session = self.current().session.clone()?;
         let view = session.lock().unwrap_or_else(PoisonError::into_inner).view(with_names);
@@ -250,7 +250,7 @@ impl Section {
         match heard {
             Heard::Finished => {
                 self.learning(|learning, now| learning.taught(who, true, now));
-                // What waited until all is known may be told now.
+                // Sums that were held back until the resync was complete may be sent now.
                 self.wake();
             }
             Heard::Partial => {
