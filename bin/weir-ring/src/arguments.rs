@@ -16,7 +16,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 2 wrong arguments
 ";
 
-/// What to do.
+/// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Print a file.

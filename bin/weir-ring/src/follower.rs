@@ -41,7 +41,7 @@ pub type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Once: reads everything that is there.
+    /// Once: reads all messages of the file.
     Once,
     /// Repeatedly: an unfinished message may be finished the next time.
     Again,
@@ -188,7 +188,7 @@ struct RingPosition {
     position: u64,
     /// Whether it is certainly at a tag; it is not after bytes that the file lacks.
     sure: bool,
-    /// The number of messages ever before it, if known.
+    /// The number of all messages before it, if known.
     number: Option<u64>,
     /// Whether the number may be a few off.
     about: bool,
@@ -255,7 +255,8 @@ impl RingPosition {
         Ok(())
     }
 
-    /// Whether the message before it is the same as when it was read, as far as its bytes are among `kept`.
+    /// Whether the message before it is unchanged since it was read, compared over those of its bytes that are among
+    /// `kept`.
     fn is_as_before(&self, kept: u64, source: &impl Source) -> io::Result<bool> {
         let length = self.before.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
         let mut now = Vec::new();
@@ -373,11 +374,11 @@ impl Gaps {
     }
 }
 
-/// Reports what looks like messages in the whole area, from a place on.
+/// Reports everything that has the form of a message in the whole area, from `start` on.
 fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> io::Result<()> {
     let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
     let area = header.area;
-    // Once round the area to the last tag; if that is not known, to the tag of the first message.
+    // Once round the area to the last tag; if that is unknown, to the tag of the first message.
     let size = if header.tail == start { area.size } else { area.size + 1 };
     while at + 1 < size {
         if let Some(cut) = area.cut_at(start + at) {

@@ -103,7 +103,7 @@ fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<
         }
         printer.out.flush()?;
         std::thread::sleep(INTERVAL);
-        // A file that is just being renamed will be there in a moment.
+        // A file may be missing for a moment while it is renamed.
         if let Ok(metadata) = fs::metadata(&settings.path)
             && metadata.ino() != files[newest].inode
             && let Ok(next) = Followed::open(&settings.path)

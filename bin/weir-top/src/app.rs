@@ -156,7 +156,7 @@ impl App {
         self.notice = Some(Notice { text: text.to_owned(), tone, at: now });
     }
 
-    /// Forgets a notice that was there long enough to be read; whether something changed.
+    /// Removes a notice that was shown long enough; returns whether it did.
     pub fn forget(&mut self, now: Instant) -> bool {
         let old =
             self.notice.as_ref().is_some_and(|notice| now.saturating_duration_since(notice.at) > NOTICE);

@@ -27,7 +27,7 @@ While it runs, the question mark shows the keys.
 exit status: 0 all went well; 1 no answer, or no usable terminal; 2 wrong arguments
 ";
 
-/// What to do.
+/// The action of the program.
 #[derive(Debug, PartialEq)]
 pub enum Asked {
     Run(Settings),

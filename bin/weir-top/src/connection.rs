@@ -13,7 +13,7 @@ use crate::target::Target;
 
 pub struct Connection {
     stream: Stream,
-    /// How the end of an answer is known: an empty line and what invites to write.
+    /// The mark at the end of an answer: an empty line and the prompt.
     prompt: Vec<u8>,
     /// Before each command: a master sends it to its worker then.
     prefix: &'static str,
@@ -87,7 +87,7 @@ impl Connection {
         Ok(Answer { text: String::from_utf8_lossy(&buffer).into_owned(), cut: false })
     }
 
-    /// Whether the next command can be sent: the other end has not closed, and has said nothing that was not asked for.
+    /// Whether the next command can be sent: the other end has neither closed nor sent unsolicited bytes.
     pub fn is_ready(&mut self) -> bool {
         let mut byte = [0];
         let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut byte));
@@ -205,7 +205,7 @@ impl Write for Stream {
     }
 }
 
-/// Longer than any prompt that is known: `"\n> "`, `"\nmaster> "`.
+/// Longer than any known prompt: `"\n> "`, `"\nmaster> "`.
 const LONGEST_PROMPT: usize = 64;
 /// Of one name: each is waited for.
 const MOST_ADDRESSES: usize = 4;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_answer_is_given_up_whatever_comes_meanwhile() {
+    fn gives_up_a_slow_answer_even_while_bytes_arrive() {
         let target = with(|mut stream| {
             greet(&mut stream);
             while stream.write_all(b".").is_ok() {

@@ -90,7 +90,7 @@ fn run(settings: Settings) -> Result<(), Fault> {
     {
         return Err((1, why));
     }
-    // Before there is another thread, or it would get them.
+    // Before the first other thread, which would receive the signals otherwise.
     let signals =
         (!settings.once).then(|| SignalReader::new(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT])).transpose();
     let signals = signals.map_err(|error| (1, format!("signals cannot be read: {error}")))?;
@@ -208,6 +208,6 @@ fn show(
 const CHANNEL: usize = 16;
 /// How long keys are waited for before news and signals are looked at.
 const TURN: Duration = Duration::from_millis(100);
-/// Everything that is printed once is there by then: each of its commands has its own deadline.
+/// The time for `--once`: every command has a shorter deadline of its own.
 const ONCE: Duration = Duration::from_secs(15);
 const POLLER_ENDED: &str = "the thread that holds the connection has ended";

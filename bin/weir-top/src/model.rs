@@ -36,7 +36,7 @@ pub struct Model {
     pub picture: Option<Picture>,
     tracks: HashMap<RowKey, Track>,
     pub process: Process,
-    /// By proxy and name; `None` where the other end does not know `show latency`.
+    /// By proxy and name; `None` if the other end does not have `show latency`.
     latencies: Option<HashMap<(String, String), Latencies>>,
     pub errors: Listing<Vec<String>>,
     pub streams: Listing<Streams>,
@@ -159,7 +159,7 @@ impl Model {
         self.latencies.as_ref()?.get(&(key.proxy.clone(), key.name.clone()))
     }
 
-    /// Backends and servers that somebody should look at, and why: those that are down first.
+    /// Backends and servers that need attention, with the reason: those that are down first.
     pub fn troubles(&self) -> Vec<(&Row, State, String)> {
         let rows = self.picture.iter().flat_map(|picture| &picture.rows);
         let mut found: Vec<(&Row, State, String)> =

@@ -120,7 +120,7 @@ impl Poller {
         }
     }
 
-    /// A command is never sent twice: after a failure, whether it was done is not known.
+    /// A command is never sent twice: after a failure, it may or may not have been executed.
     fn command(&mut self, command: String) -> Result<(), Over> {
         let answer = match self.connected() {
             Err(failure) => Err(format!("not sent: {failure}")),

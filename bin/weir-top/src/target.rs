@@ -12,7 +12,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// A path, or `host:port`. As on `bind` lines, `unix@`, `ipv4@` and `ipv6@` may stand before it.
+    /// A path, or `host:port`, optionally with `unix@`, `ipv4@` or `ipv6@` in front, as on `bind` lines.
     pub fn parse(text: &str) -> Result<Target, String> {
         let wrong = || format!("'{text}' is neither a path nor host:port");
         if let Some(path) = text.strip_prefix("unix@") {
@@ -65,7 +65,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Where packages of weir and HAProxy have their sockets, and what examples in manuals use.
+/// The sockets of packages of weir and HAProxy, and of examples in manuals.
 pub const DEFAULTS: [&str; 4] =
     ["/run/weir/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock", "/var/lib/haproxy/stats"];
 

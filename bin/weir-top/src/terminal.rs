@@ -24,7 +24,7 @@ pub type Screen = Terminal<CrosstermBackend<Stdout>>;
 /// Gives the terminal back when it is dropped.
 pub struct Taken(());
 
-/// Why nothing can be drawn here, if so.
+/// The reason why the program cannot draw here, if there is one.
 pub fn refusal() -> Option<String> {
     unusable(env::var("TERM").ok().as_deref(), io::stdin().is_terminal() && io::stdout().is_terminal())
 }
@@ -39,7 +39,7 @@ fn unusable(term: Option<&str>, is_terminal: bool) -> Option<String> {
     Some(format!("{why}; --once prints a picture as plain text"))
 }
 
-/// Whether characters beyond ASCII can be shown: as the first of these variables says that is set.
+/// Whether the terminal shows characters beyond ASCII, from the first of these variables that is set.
 pub fn has_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_drawn_on_is_named() {
+    fn gives_the_reason_why_a_terminal_is_unusable() {
         assert_eq!(unusable(Some("xterm"), true), None);
         for (term, is_terminal, word) in [
             (Some("dumb"), true, "TERM=dumb"),

@@ -252,7 +252,7 @@ fn footer_line(app: &App, theme: Theme, width: u16) -> Line<'static> {
     let mut used = 1;
     for (at, (key, word)) in keys.iter().enumerate() {
         let size = key.len() + word.len() + 3;
-        // Help and the way out are named whatever does not fit.
+        // The keys for help and quit are always shown, even if others do not fit.
         let kept: usize = keys[at + 1..]
             .iter()
             .skip_while(|(key, _)| *key != "?")

@@ -24,7 +24,7 @@ pub struct Arguments {
     pub folder: Option<PathBuf>,
     /// `-c`.
     pub check: bool,
-    /// `--format json`: what `-c` finds is printed for programs.
+    /// `--format json`: prints the findings of `-c` for programs.
     pub json: bool,
     /// `-D`.
     pub daemon: bool,
@@ -74,7 +74,7 @@ pub struct Arguments {
     pub archive: Option<PathBuf>,
     /// Notices about options without effect, one sentence each.
     pub without_effect: Vec<&'static str>,
-    /// `-dc`: list the processors and which threads run there.
+    /// `-dc`: lists the processors and the threads that run on each.
     pub processors: bool,
     /// `-h`: print the usage, and end.
     pub help: bool,
@@ -82,7 +82,7 @@ pub struct Arguments {
     pub master_sockets: Vec<String>,
 }
 
-/// What `-v` prints.
+/// The output of `-v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionForm {
     /// `-v`.
@@ -119,7 +119,7 @@ pub enum Fault {
 pub struct Flag {
     /// The option as written.
     pub name: &'static str,
-    /// Its argument, as the usage shows it; empty for none.
+    /// Its argument, as the usage shows it; empty without one.
     pub value: &'static str,
     /// The sentence of the usage and the man page, without its subject.
     pub help: &'static str,
@@ -221,7 +221,7 @@ fn find(word: &str) -> Option<(&'static Flag, &str)> {
     })
 }
 
-/// The options of `-dM` in HAProxy, as `-dMhelp` lists them there.
+/// The options of `-dM` in HAProxy, as listed by its `-dMhelp`.
 const MEMORY_OPTIONS: &[&str] = &[
     "fail",
     "no-fail",
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_test_suites_are_there() {
+    fn accepts_the_options_of_test_suites() {
         check("-dM -dI -dW -dr -dD -dR -dS", |a| {
             (a.zero_warning, a.ignore_unresolved, a.diagnose) = (true, true, true);
             (a.no_reuse_port, a.no_splice) = (true, true);

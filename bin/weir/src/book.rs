@@ -100,7 +100,7 @@ fn the_contents_name_every_page() {
     }
 }
 
-/// Links inside the manual lead to pages that are there, and to headings that are in them.
+/// Links inside the manual lead to existing pages, and to existing headings in them.
 #[test]
 fn links_lead_somewhere() {
     let folder = root().join("doc/manual/src");
@@ -136,12 +136,12 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.filter(|target| !target.contains("://") && !target.contains(' '))
 }
 
-/// What links call the headings of a page.
+/// The anchors of a page's headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#').trim()))
 }
 
-/// What mdBook and code hosts make of a heading.
+/// The anchor of a heading in mdBook and on code hosts.
 fn anchor(heading: &str) -> String {
     let lower = heading.to_lowercase();
     let kept = lower.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

@@ -54,7 +54,7 @@ pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<S
     (!diagnostics.has_alerts()).then_some(sources)
 }
 
-/// Reads the settings that a master needs, and nothing else.
+/// Reads only the settings that a master needs.
 pub fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
     weir_config::discover(sources, &features(&feature_names()), environment(arguments, sources, None))
 }
@@ -102,7 +102,7 @@ pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<
     (!diagnostics.has_alerts()).then_some(binds)
 }
 
-/// Checks the configuration. `master` is the address of the master's command line, if there is a master.
+/// Checks the configuration. `master` is the address of the master's command line, if it has one.
 pub fn load(
     sources: &SourceMap,
     arguments: &Arguments,
@@ -177,7 +177,7 @@ pub fn load(
     }))
 }
 
-/// The configuration in the files; none if there are errors.
+/// The configuration in the files; `None` on errors.
 #[cfg(test)]
 pub fn understood(sources: &SourceMap) -> Option<Config> {
     let Outcome { config, diagnostics, .. } =
@@ -209,7 +209,7 @@ fn looked_up(
     warnings.chain(errors).chain(notices).chain(unknown).collect()
 }
 
-/// Says all of it; whether nothing makes the configuration unusable.
+/// Logs all of it. Returns whether the configuration is usable.
 fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
     for (severity, text) in found {
         let text = format!("config : {text}");
@@ -238,7 +238,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
         (true, false) => "",
         (false, _) => "Configuration file has no error but will not start (no listener) => exit(2).\n",
     };
-    // A dump is a configuration, and nothing else.
+    // A dump contains only the configuration.
     if !arguments.quiet && arguments.dump.is_none() {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
         crate::say(&format!("{found}{text}"));
@@ -263,7 +263,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config
 }
 
-/// Prints the diagnostics: the pretty form on a terminal, the classic one elsewhere.
+/// Prints the diagnostics: the pretty form on a terminal, otherwise the classic one.
 fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
     let pretty = is_shown_to_people(arguments);
     for report in diagnostics.reports() {

@@ -26,7 +26,7 @@ use crate::problems;
 pub struct Entry {
     /// The place of a configuration word; `None` for other entries.
     place: Option<WordPlace>,
-    /// The words in front of it on a line, where a line begins otherwise: `http-request`, `option`.
+    /// The words in front of it, if it is not the first word of a line: `http-request`, `option`.
     behind: Vec<&'static str>,
     /// The word, or the words.
     pub name: &'static str,
@@ -40,11 +40,11 @@ pub struct Entry {
     default: Option<DefaultValue>,
     /// The arguments to choose from, with their meaning.
     values: &'static [ValueHelp],
-    /// A line that uses it, or nothing.
+    /// A line that uses it; may be empty.
     example: String,
 }
 
-/// `weir explain -f FILE LINE`; none where the words do not begin like that.
+/// `weir explain -f FILE LINE`; `None` if the words do not have this form.
 pub fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     if !words.contains(&"-f") {
         return None;
@@ -120,7 +120,8 @@ impl Entry {
         self.values.iter().any(|(value, _)| value.split([' ', '(']).any(|word| word == wanted))
     }
 
-    /// Whether its name, its arguments or its help has a word that begins like this; of letters too few to mean something, none does.
+    /// Whether its name, its arguments or its help has a word that begins with `wanted`; false for texts that are too
+    /// short.
     fn mentions(&self, wanted: &str) -> bool {
         let wanted = wanted.to_ascii_lowercase();
         let begins = |text: &str| {
@@ -159,11 +160,11 @@ pub fn default(default: DefaultValue, quote: &str) -> String {
     }
 }
 
-/// How entries end that are not there yet.
+/// The end of entries that are not implemented yet.
 #[cfg(test)]
 pub const NOT_YET: &str = "Not implemented yet.";
 
-/// Everything that is known, word by word.
+/// All entries, word by word.
 pub fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = vocabulary::words(&ACTIONS).iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
@@ -250,7 +251,7 @@ pub fn entries() -> Vec<Entry> {
 fn configured(word: &ConfigWord) -> Entry {
     let place = vocabulary::written_in(&ACTIONS, word).join(", ");
     let sort = match word.state {
-        // A title may say the place itself.
+        // A title may name the place itself.
         WordState::Ready if word.place.title().ends_with(&place) => format!("{}.", word.place.title()),
         WordState::Ready => format!("{}: {place}.", word.place.title()),
         WordState::NotYet => format!("{}. Not implemented yet: using it is an error.", word.place.title()),

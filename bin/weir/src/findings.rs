@@ -12,7 +12,7 @@ use crate::problems;
 pub struct Finding {
     /// How grave.
     pub severity: Severity,
-    /// Of which kind, as `weir explain` knows it.
+    /// Its code, as for `weir explain`.
     pub code: &'static str,
     /// Where, when it has a position.
     pub position: Option<Position>,
@@ -20,7 +20,7 @@ pub struct Finding {
     pub message: String,
     /// The expected input, or the reason.
     pub note: Option<String>,
-    /// A known word near the one that was written.
+    /// A known word similar to the one in the file.
     pub suggestion: Option<String>,
     /// The number of lines with the same problem; only the first few are listed.
     pub times: usize,
@@ -31,7 +31,7 @@ pub struct Finding {
 pub struct Position {
     pub file: String,
     pub line: u32,
-    /// Absent where only the line is known.
+    /// `None` if only the line is known.
     pub columns: Option<(u32, u32)>,
 }
 
@@ -154,7 +154,7 @@ fn name(severity: Severity) -> &'static str {
 /// JSON strings of findings.
 const JSON: Escaping = Escaping { short: "\n\t", is_uppercase: false, beyond: Beyond::Stay };
 
-/// The code of what `.warning` and its like say.
+/// The code of messages by `.warning` and the like.
 const ASKED_FOR: &str = "C116";
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_has_each_known_place_and_the_number() {
+    fn repeated_findings_list_the_places_and_the_count() {
         let sources = sources();
         let file = sources.iter().next().expect("a file").0;
         let mut diagnostics = Diagnostics::new();

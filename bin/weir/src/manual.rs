@@ -20,7 +20,7 @@ const TO_BACKEND: &str = "    default_backend b\n";
 const BACKEND: &str = "backend b\n    server s 127.0.0.1:2\n";
 const LISTEN: &str = "listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2\n";
 
-/// The configuration of a line: nothing else in it is worth a message.
+/// The configuration for a line: the rest of it does not cause messages.
 pub fn written(place: &str, line: &str) -> String {
     let complete = format!("{DEFAULTS}{FRONTEND}{TO_BACKEND}{BACKEND}");
     let line = format!("    {line}\n");

@@ -6,8 +6,7 @@
 /// A kind of problem.
 pub struct Problem {
     /// `C` and three digits: the first is the subject (1 words, 2 names, 3 rules and expressions, 4 proxies, 5 files
-    /// and TLS,
-    /// 6 names of the system, 7 what `weir lint` finds).
+    /// and TLS, 6 names of the system, 7 findings of `weir lint`).
     pub code: &'static str,
     /// The problem, as a heading.
     pub title: &'static str,
@@ -538,7 +537,7 @@ static PROBLEMS: &[Problem] = &[
         "The message ends with the reason. 'weir explain ACTION' shows the action's arguments.",
         &["error detected"],
     ),
-    // 7: what `weir lint` finds.
+    // 7: findings of `weir lint`.
     row(
         "C701",
         "a rule that can never run",

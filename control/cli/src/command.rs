@@ -82,7 +82,7 @@ impl<'a> Arguments<'a> {
         self.words.get(index..).unwrap_or_default()
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }

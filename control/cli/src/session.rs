@@ -224,7 +224,8 @@ impl Session {
         self.finish(target, out);
     }
 
-    /// One step when nothing is in progress: the next command, else the next line. `None` when more steps are possible.
+    /// One step while no command is in progress: the next command, else the next line. `None` when more steps are
+    /// possible.
     fn next_step(&mut self, target: &mut dyn Target, now_ms: u64, out: &mut Vec<u8>) -> Option<Status> {
         let last_waits =
             self.queue.len() == 1 && self.payload.as_ref().is_some_and(|payload| !payload.complete);

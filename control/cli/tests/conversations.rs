@@ -33,7 +33,7 @@ fn prompts() {
     check("prompt\nprompt\nshow version\n", "\n> \n");
     check("prompt i\nprompt n\nshow version\n", "\n\n");
     check("add map m.map <<\na b\n\nshow version\n", "\n");
-    // An empty command does nothing.
+    // An empty command has an empty answer.
     check("\n", "\n");
     check(" \t\n", "\n");
     check(";\n", "\n\n");
@@ -49,7 +49,7 @@ fn prompts() {
     check("prompt\nprompt timed\n", "\n> \n[2:03:04:05]> ");
     check("prompt i timed\nshow version\nprompt p\n", "\n3.5-weir\n\n\n[2:03:04:05]> ");
     check("prompt timed n\nshow version\n", "\n");
-    // An invalid argument changes nothing.
+    // An invalid argument is ignored.
     assert!(say(&mut toy(), "prompt p foo\nshow version\n").ends_with("p->n.\n\n"));
     let help = say(&mut toy(), "prompt help\n");
     assert!(
@@ -140,7 +140,7 @@ fn no_line_of_a_payload_that_was_refused_is_a_command() {
 }
 
 #[test]
-fn help_lists_what_looks_like_it() {
+fn help_lists_similar_commands() {
     let text = say(&mut toy(), "help show sta\n");
     assert_eq!(
         text,
@@ -157,7 +157,7 @@ fn help_lists_what_looks_like_it() {
     );
     assert!(text.contains("\n  show info [desc|json|typed|float]*      : "), "{text}");
     assert_eq!(text.lines().count(), 1 + 1 + 3 + 1);
-    // Words are compared from left to right, as far as they resemble those of commands.
+    // Words are compared from left to right, up to the first that does not resemble one of a command.
     for (typed, suggested) in [
         ("set maxconn x", &["set maxconn frontend", "set maxconn global", "set maxconn server"][..]),
         ("set maxcon globl 5", &["set maxconn global"]),
@@ -191,7 +191,7 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
         ("reload ", true, true),
         ("show version ", true, true),
         ("show info ", false, true),
-        // Useless where nothing is served, or hidden.
+        // Without effect in a process that serves nothing, or hidden.
         ("set maxconn global ", false, false),
         ("debug dev loop ", false, false),
         ("mcli-debug-mode ", false, false),

@@ -146,7 +146,7 @@ fn lists_of_certificates_gain_and_lose_lines() {
 }
 
 #[test]
-fn names_are_listed_and_asked_for_by_time() {
+fn lists_names_and_filters_them_by_time() {
     const HEAD: &str = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n";
     let line =
         |ending: &str| format!("{HEAD}f/a.cfg:3\t*.example\t!b.example \trsa\ta.pem\tthen\t{ending}\n\n");
@@ -220,7 +220,7 @@ fn ocsp_responses_are_listed_shown_and_changed() {
 }
 
 #[test]
-fn ocsp_updates_are_listed_and_asked_for() {
+fn lists_and_starts_ocsp_updates() {
     check(&[
         (
             "show ssl ocsp-updates",

@@ -50,7 +50,7 @@ impl Carried {
             let fields = Fields(record);
             read_process(&fields, &mut processes, &mut inheritance);
             if fields.value("type") == Some("m") && given.is_none() {
-                // The pair to which HAProxy's master passes the connections of clients that asked for the reload.
+                // The pair to which HAProxy's master passes the connections of clients that requested the reload.
                 given = fields.value("cfd").zip(fields.value("fd"));
             }
         }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
         assert!(carried.waiting.is_none());
         assert!(Carried::take(|_| None, "v", 0).is_none());
-        // The master's own pair, since 3.1: the connection of the client that asked for the reload is received from it.
+        // The master's own pair, since 3.1: the connection of the client that requested the reload is received from it.
         let (out, into) = socket::stream_pair().expect("a pair");
         let (out, into) = (out.into_raw_fd(), into.into_raw_fd());
         let text = format!(

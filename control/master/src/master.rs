@@ -68,7 +68,7 @@ pub(crate) enum Loading {
 #[derive(Default)]
 struct Next {
     wanted: Option<How>,
-    /// Connections of the clients that asked for it.
+    /// Connections of the clients that requested it.
     clients: Vec<OwnedFd>,
 }
 
@@ -324,7 +324,7 @@ impl Master {
     }
 
     fn finish(&self) {
-        // A worker that never served leaves nothing behind.
+        // A worker that never served does not have anything to hand over.
         self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();

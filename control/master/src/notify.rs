@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use weir_sys::{Address, AddressFamily, socket, time};
 
-/// The service manager; none when the master was not started by one.
+/// The service manager; `None` if the master was not started by one.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     address: Option<Address>,

@@ -38,7 +38,7 @@ pub struct Worker {
     pub version: String,
     /// Whether it was ordered to end at once.
     pub told_to_end: bool,
-    /// The master's end of their pair of sockets; none when it was lost.
+    /// The master's end of their pair of sockets; `None` if it was lost.
     pub channel: Option<OwnedFd>,
 }
 
@@ -49,7 +49,7 @@ pub struct Processes {
     pub pid: u32,
     /// The master's start time, in seconds of the wall clock.
     pub started: u64,
-    /// How many reloads there were.
+    /// The number of reloads.
     pub reloads: u32,
     /// How many reloads failed since the last successful one.
     pub failed: u32,

@@ -193,7 +193,7 @@ fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     words.iter().enumerate().map(word).collect()
 }
 
-/// A text with the values of its variables, `$NAME` or `${NAME}`; one that is not set is nothing.
+/// A text with the values of its variables, `$NAME` or `${NAME}`; unset ones are empty.
 fn expanded(text: &str, environment: &[String]) -> String {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut parts = text.split('$');

@@ -21,7 +21,7 @@ pub(super) struct Descriptors {
     asked: Option<Mailbox<Batch>>,
 }
 
-/// Views, and the place behind them if there are more.
+/// Views, and the place behind them unless they are the last.
 type Batch = (Vec<DescriptorView>, Option<usize>);
 
 impl Descriptors {
@@ -75,7 +75,7 @@ impl DescriptorTarget for LiveTarget {
     }
 }
 
-/// The descriptors of the current worker in so many places.
+/// The descriptors of the current worker, from a place on.
 fn describe(instance: &Instance, from: usize) -> Batch {
     let (found, next) = weir_sched::registered(from, BATCH);
     // Only their owners are put into a map: there may be thousands of other sessions.

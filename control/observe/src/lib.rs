@@ -4,7 +4,7 @@
 //! serves nothing creates them on demand: [`MasterView`]. [`Page`] serves the statistics page and Prometheus; [`LiveTarget`] is the target
 //! of a session of the runtime API; [`pulse::start`] takes the measurements of each worker once a second.
 //!
-//! The crate refuses to know how a process starts, listens and ends, and how operators reach it. Begin with [`Live`].
+//! The crate does not know how a process starts, listens and ends, and how operators reach it. Begin with [`Live`].
 
 #[cfg(test)]
 extern crate self as weir_observe;
@@ -105,7 +105,7 @@ impl Live {
 }
 
 impl WeakLive {
-    /// The state; none once its owners dropped it.
+    /// The state; `None` once its owners dropped it.
     pub fn upgrade(&self) -> Option<Live> {
         Some(Live { instance: self.instance.upgrade()?, record: self.record.upgrade()? })
     }

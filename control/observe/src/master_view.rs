@@ -54,7 +54,7 @@ impl MasterView {
         self.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     }
 
-    /// Counts an operator's connection, for the limit too as long as the permit lives.
+    /// Counts an operator's connection, for the limit too while the permit lives.
     pub fn meet(&self) -> Option<Permit> {
         self.count(count_client);
         Permit::enter(Arc::clone(&self.clients), u32::MAX)

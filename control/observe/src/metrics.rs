@@ -37,7 +37,7 @@ impl MetricsSource for Live {
     }
 }
 
-/// The answer to a scrape with this query by a client that accepts this; none if the query is invalid.
+/// The answer to a scrape with this query and this `Accept` field; `None` if the query is invalid.
 pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();

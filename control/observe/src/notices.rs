@@ -58,7 +58,7 @@ pub(super) fn tell(live: &Live, news: News) {
     }
 }
 
-/// Has servers follow others that changed, a portion at a time.
+/// Applies changes to the servers that track the changed ones, a portion at a time.
 async fn tell_followers(live: Live, later: Vec<Followers>) {
     let mut later = VecDeque::from(later);
     while let Some(followers) = later.pop_front() {
@@ -81,7 +81,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
     }
 }
 
-/// Has a watched farm follow its changes.
+/// Updates the balancing of a farm after a batch of changes.
 async fn settle(live: Live, end: BatchEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);

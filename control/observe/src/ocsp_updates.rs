@@ -94,7 +94,7 @@ struct Entry {
     /// When the next update is due, in seconds since 1970.
     due: u64,
     is_under_way: bool,
-    /// When it was renewed last.
+    /// The time of the last renewal.
     renewed: Option<u64>,
     successes: u64,
     failures: u64,
@@ -138,7 +138,7 @@ const NOT_BELIEVED: u8 = 4;
 const NOT_SHOWN: u8 = 5;
 
 impl OcspUpdates {
-    /// Nothing is renewed before somebody starts it.
+    /// Updates begin with [`start`].
     pub fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
         OcspUpdates {
             client: plan.client(tls, resolvers),
@@ -230,7 +230,7 @@ impl OcspUpdates {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// The rows of `show ssl ocsp-updates`, those that are due first at the beginning. They are there before the keeper runs.
+    /// The rows of `show ssl ocsp-updates`, in the order of due times. Available before the keeper runs.
     pub(super) fn list(&self, tls: &LiveTls) -> Vec<OcspUpdate> {
         self.align(tls, seconds());
         let state = self.state();
@@ -298,7 +298,7 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
     Ok(&answer.body)
 }
 
-/// Starts what renews the responses, on the current worker.
+/// Starts the keeper on the current worker.
 pub fn start(live: &Live) {
     let (Some(updates), Some(tls)) = (&live.record.ocsp_updates, &live.record.tls) else { return };
     let watching = Arc::clone(updates);
@@ -380,7 +380,7 @@ pub(super) fn update_now(live: &Live, path: &str, task: TaskKey) -> Result<Box<d
     }))
 }
 
-/// Has a task work on an answer, and the operator's task woken once it is there.
+/// Prepares an answer in a task of its own, which then wakes the operator's task.
 pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 'static) -> Box<dyn Later> {
     let place = Arc::new(Mutex::new(None));
     let answer = Arc::clone(&place);

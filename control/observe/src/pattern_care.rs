@@ -97,7 +97,7 @@ static PATTERNS: Kind = Kind::new("patterns");
 const PERIOD_MS: u64 = 1_000;
 /// How many entries are freed before other tasks run.
 const PIECE: usize = 4_096;
-/// The shortest time between reports about one rule, in milliseconds, because clients determine how many there are.
+/// The shortest time between reports about one rule, in milliseconds, because clients determine their number.
 const REPORT_MS: u64 = 60_000;
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 pub(super) struct Mailbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Mailbox<T> {
-    /// Asks a worker; `task` is woken when the answer has arrived. None when that worker cannot be reached.
+    /// Queries a worker; `task` is woken when the answer has arrived. `None` if that worker cannot be reached.
     pub(super) fn ask(
         worker: usize,
         task: TaskKey,

@@ -20,7 +20,7 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     process::lift_file_limits();
     if wanted == CoreDump::WithLibraries {
         match running_files().and_then(|files| archive(&files, messages)) {
-            // Leaked on purpose: it must be in memory as long as the process lives.
+            // Leaked on purpose: it must be in memory for the whole life of the process.
             Ok(archive) => drop(Box::leak(archive)),
             Err(error) => messages.warning(format!(
                 "'set-dumpable libs': cannot list the object files of the process: {error}."
@@ -82,7 +82,7 @@ mod tests {
     static MESSAGES: Messages = Messages::new();
 
     #[test]
-    fn what_runs_is_in_the_archive() {
+    fn the_archive_contains_the_running_files() {
         let files = running_files().expect("a process sees itself");
         assert!(files.iter().any(|path| path.to_string_lossy().contains("libc.so")), "{files:?}");
         let bytes = archive(&files, &MESSAGES).expect("memory takes it");

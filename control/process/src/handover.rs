@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A record is the length of the network namespace's name and that name, the same for the interface, and a C integer of
-//! options, which are 0 here: the receiver asks the kernel about each socket.
+//! options, which are 0 here: the receiver reads each socket's options from the kernel.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};

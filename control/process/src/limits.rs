@@ -7,9 +7,9 @@ pub struct Bounds {
     pub maxconn: Option<u32>,
     /// `ulimit-n`.
     pub open_files: Option<u32>,
-    /// `fd-hard-limit`; none for the default.
+    /// `fd-hard-limit`; `None` for the default.
     pub open_files_hard: Option<u32>,
-    /// `-m`, in megabytes; none for no limit.
+    /// `-m`, in megabytes; `None` without a limit.
     pub memory_mb: Option<u64>,
     /// `maxpipes`.
     pub pipes: Option<u32>,
@@ -19,9 +19,9 @@ pub struct Bounds {
     pub buffer_size: u32,
     /// Descriptors that are not for connections.
     pub fixed: FixedDescriptors,
-    /// The limit of open files with which the process was started: the soft limit; none for no limit.
+    /// The limit of open files at the start of the process: the soft limit; `None` without a limit.
     pub system_soft: Option<u64>,
-    /// The hard limit; none for no limit.
+    /// The hard limit; `None` without a limit.
     pub system_hard: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ fn by_descriptors(bounds: &Bounds) -> u32 {
     };
     let pipes = bounds.pipes.map_or(0, |pipes| u64::from(pipes) * 2);
     let left = limit.saturating_sub(u64::from(bounds.fixed.most) + pipes);
-    // A pipe per so many connections takes its two descriptors from the rest.
+    // A pipe for every few connections takes its two descriptors from the rest.
     let share = if bounds.splices && bounds.pipes.is_none() { u64::from(PIPE_SHARE) } else { 0 };
     let connections = if share > 0 { left * share / (2 * share + 2) } else { left / 2 };
     u32::try_from(connections).unwrap_or(u32::MAX)
@@ -103,7 +103,7 @@ fn two_digits(number: u64) -> u64 {
     number / unit * unit
 }
 
-/// Descriptors that are needed whatever the traffic.
+/// Descriptors that do not depend on the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FixedDescriptors {
     /// All of them: listening sockets (the main thread's and each worker's), each worker's own, clients of the runtime API, and

@@ -368,7 +368,7 @@ impl ListenerSockets {
     }
 }
 
-/// Counts an accept task as long as it may accept.
+/// Counts an accept task while it may accept.
 struct Accepting;
 
 static ACCEPT_TASKS: AtomicUsize = AtomicUsize::new(0);

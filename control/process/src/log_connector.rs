@@ -11,7 +11,8 @@ use weir_sys::process::{self, Fork, NullDevice};
 use crate::process::Identity;
 use weir_observe::messages::Messages;
 
-/// Starts the process if the configuration logs to UNIX sockets and changes the root directory. Call it while there is one thread.
+/// Starts the process if the configuration logs to UNIX sockets and changes the root directory. Call it before the
+/// second thread starts.
 ///
 /// # Errors
 /// When the kernel is out of processes or sockets.

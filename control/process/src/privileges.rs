@@ -12,7 +12,8 @@ pub struct Need {
     pub at: Location,
 }
 
-/// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they need none.
+/// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they are not
+/// among them.
 pub fn needs(config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for proxy in &config.proxies {

@@ -161,7 +161,7 @@ impl Background {
 
     /// The process serves: the original process may exit. The terminal is not used any more.
     pub fn ready(self) {
-        // Both descriptors are open, and if the original process is gone nothing needs to be sent.
+        // Both descriptors are open, and if the original process is gone the report is not needed.
         let _ = self.null.replace_standard_streams();
         let _ = socket::send(&self.parent, b"R", false);
     }
@@ -323,7 +323,7 @@ impl Identity {
         }
     }
 
-    /// Changes the root directory and drops privileges, in every thread. The error says what failed.
+    /// Changes the root directory and drops privileges, in every thread. The error names the failed step.
     pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
         if let Some(root) = &self.root {
             process::change_root(&root.directory)

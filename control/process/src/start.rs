@@ -134,10 +134,10 @@ fn try_serve(prepared: Prepared, invocation: Invocation, messages: &'static Mess
     confined.serve()?.ready()?.join()
 }
 
-/// Why a process could not start: a text, or none when it was printed.
+/// The reason why a process could not start: a text, or `None` when it was printed.
 type Fault = Option<String>;
 
-/// What every step needs.
+/// The input of every step.
 struct Startup {
     global: Global,
     invocation: Invocation,

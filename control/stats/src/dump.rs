@@ -15,7 +15,7 @@ pub enum Progress {
     Done,
 }
 
-/// The walk of a dump over the rows that its selection wants.
+/// The walk of a dump over the rows of its selection.
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub selection: Selection,
@@ -33,7 +33,7 @@ enum WalkState {
 }
 
 impl Walk {
-    /// A walk that visited nothing.
+    /// A walk at its beginning.
     pub fn new(selection: Selection) -> Walk {
         Walk { selection, cursor: Cursor::default(), state: WalkState::Header, has_written: false }
     }

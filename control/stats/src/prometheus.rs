@@ -46,10 +46,10 @@ pub fn names_of(figure: &str) -> Vec<String> {
 
 /// The data of a scrape: the rows of the statistics, stick-tables and name servers.
 pub trait MetricsSource: StatsSource {
-    /// The stick-table with this index; none after the last one.
+    /// The stick-table with this index; `None` after the last one.
     fn table(&self, position: usize) -> Option<TableFigures<'_>>;
 
-    /// The name server with this index, section by section; none after the last one.
+    /// The name server with this index, section by section; `None` after the last one.
     fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>>;
 }
 

@@ -26,7 +26,7 @@ const BE: ProxyHead<'static> = ProxyHead {
     description: None,
 };
 
-/// A frontend that answered one request, and a backend with one server that got none.
+/// A frontend that answered one request, and a backend with one server that did not get any.
 struct Captured;
 
 impl StatsSource for Captured {

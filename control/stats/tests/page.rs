@@ -157,7 +157,7 @@ fn the_page_is_whole_whatever_the_pieces() {
 }
 
 #[test]
-fn percentiles_are_beside_the_maximum() {
+fn percentiles_are_next_to_the_maximum() {
     let page = shown(&settings(), "/stats", usize::MAX);
     let row = page.split("<tr class=\"backend\">").nth(1).and_then(|rest| rest.split("</tr>").next());
     let row = row.expect("the backend");
@@ -262,7 +262,7 @@ fn keeps_addresses_and_versions_hidden() {
 }
 
 #[test]
-fn modules_have_a_column_when_it_is_wanted() {
+fn modules_have_a_column_if_enabled() {
     let modules = PageSettings { modules: true, ..settings() };
     let page = shown(&modules, "/stats", usize::MAX);
     assert!(

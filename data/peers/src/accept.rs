@@ -29,7 +29,7 @@ pub struct PeerAcceptor {
     pub section: Arc<Section>,
     /// The TLS settings of the listener, if it has TLS.
     pub tls: Option<Arc<dyn ChooseServer>>,
-    /// `accept-proxy`: a PROXY header comes first, and says who connects.
+    /// `accept-proxy`: a PROXY header comes first, with the peer's address.
     pub accept_proxy: bool,
 }
 
@@ -107,7 +107,7 @@ impl Section {
     /// Waits for the greeting of a peer that connected: the peer, or why it is refused.
     ///
     /// # Errors
-    /// The log text, if none comes until the deadline.
+    /// The log text, if no greeting arrives until the deadline.
     async fn greeted(
         &self,
         connection: &mut Connection,

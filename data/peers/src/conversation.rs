@@ -27,11 +27,11 @@ const HEARTBEAT_MS: u64 = 3_000;
 /// collide each time (`doc/peers.txt`).
 const RECONNECT_MS: u64 = 50;
 const RECONNECT_SPREAD_MS: u64 = 2_000;
-/// How often a connector that has nothing to do looks again, in milliseconds.
+/// The interval of looks of an idle connector, in milliseconds.
 const LOOK_MS: u64 = 500;
 /// How long changes are collected before they are sent, in milliseconds.
 const TOGETHER_MS: u64 = 2;
-/// While this many bytes wait to leave, nothing more is added.
+/// While this many bytes wait to be sent, no more are added.
 const MOST_WAITING: usize = 64 * 1024;
 /// How often the next process is tried, as it may need a moment until it listens.
 const ATTEMPTS: usize = 3;
@@ -278,7 +278,7 @@ impl Conversation<'_> {
         self.is_over || is_replaced || leaves
     }
 
-    /// Processes received messages, a limited number; true if there are more. None when no more will come.
+    /// Processes received messages, a limited number; true if there are more. `None` when no more will arrive.
     fn hear(&mut self, position: Option<usize>) -> Option<bool> {
         let received =
             if self.session().has_room() { self.connection.receive(usize::MAX) } else { Received::Nothing };
@@ -310,7 +310,7 @@ impl Conversation<'_> {
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
             self.note(|figures| figures.protocol_errors += 1);
-            // Sends the error message as far as the socket takes it.
+            // Sends as much of the error message as the socket accepts.
             self.send();
         }
         result.ok()
@@ -370,7 +370,7 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for more bytes. None when no more will come.
+/// Waits for more bytes. `None` when no more will arrive.
 pub(crate) async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
     loop {
         match connection.receive(usize::MAX) {

@@ -15,7 +15,7 @@ use crate::view::TableProgress;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     tables: Arc<[SharedTable]>,
-    /// Which audience of the tables the peer is; none for another process of this instance.
+    /// The peer's index among the tables' audiences; `None` for another process of this instance.
     audience: Option<usize>,
     /// The peer has shares of sums, as we have.
     counts_together: bool,
@@ -251,7 +251,7 @@ fn read(
     data: &mut Vec<Learned>,
 ) -> Result<(), Fault> {
     entry.read_fields(fields, |field, element, value| {
-        // A name has its number from now on, whatever becomes of the entry.
+        // A name has its number from now on, even if the entry is not learned.
         let value = match value {
             Value::Count(number) => LearnedValue::Number(number),
             Value::Rate(rate) => LearnedValue::Rate(parts(rate)),
@@ -263,7 +263,7 @@ fn read(
     })
 }
 
-/// What counts here and now makes no sense anywhere else (manual, 11.1, "conn_cur").
+/// Whether the data makes sense only in the instance that counts (manual, 11.1, "conn_cur").
 fn is_local(data: DataType) -> bool {
     data == DataType::ConnectionsCurrent
 }

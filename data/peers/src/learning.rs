@@ -54,7 +54,7 @@ const PATIENCE_MS: u64 = 5_000;
 const LESSON_MS: u64 = 60_000;
 
 impl Learning {
-    /// Begins. `from_local` says whether there is a former process to learn from.
+    /// Begins. `from_local`: a former process exists, which teaches first.
     pub fn new(from_local: bool, now: Tick) -> Learning {
         let until = now.after(PATIENCE_MS);
         let state =
@@ -115,7 +115,7 @@ impl Learning {
         }
     }
 
-    /// When the current state ends by itself; none if it does not.
+    /// The end of the current state's waiting time; `None` without one.
     pub fn ends_at(&self) -> Option<Tick> {
         match self.state {
             LearningState::FromLocal(until) | LearningState::FromRemote(until) => Some(until),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anybody_to_ask_we_know_everything_after_five_seconds() {
+    fn completes_after_five_seconds_without_peers() {
         let mut learning = Learning::new(false, at(0));
         assert!(!learning.awaits_local(at(0)));
         assert!(!learning.is_complete(at(4_999)));

@@ -9,7 +9,7 @@ pub enum Mismatch {
     Keys,
     /// One instance has `aggregate`, the other one does not: the table is not shared.
     Aggregate,
-    /// A rate has another period: it is not learned, what else the table has is.
+    /// A rate has another period: it is not learned, the table's other data is.
     Period {
         /// The first such rate.
         data: DataType,

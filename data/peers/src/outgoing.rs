@@ -14,9 +14,9 @@ pub(crate) struct Outgoing {
     tables: Arc<[SharedTable]>,
     /// The peer's index among the tables' audiences; `None` if it only receives lessons.
     audience: Option<usize>,
-    /// The part of all keys that the peer gets, and the number of parts; none for all keys.
+    /// The part of all keys that the peer gets, and the number of parts; `None` for all keys.
     part: Option<(u32, u32)>,
-    /// Whether the peer has shares of sums, as we have; none as long as it said nothing.
+    /// Whether the peer has shares of sums, as we have; `None` before its first message.
     counts_together: Option<bool>,
     told: Vec<Told>,
     /// The table of the last definition.
@@ -48,7 +48,7 @@ struct Lesson {
     cursor: Cursor,
 }
 
-/// How many batches of a table may be unacknowledged: beyond that, nothing more is sent.
+/// How many batches of a table may be unacknowledged: sending pauses at that number.
 const MOST_UNACKNOWLEDGED: usize = 32;
 
 impl Outgoing {
@@ -72,7 +72,7 @@ impl Outgoing {
         self.part = Some((shard, shards));
     }
 
-    /// The peer said something: whether it has shares of sums.
+    /// The first message of the peer revealed whether it has shares of sums.
     pub fn set_counts_together(&mut self, counts_together: bool) {
         self.counts_together = Some(counts_together);
     }
@@ -82,7 +82,7 @@ impl Outgoing {
         self.tables.iter().any(SharedTable::is_aggregate)
     }
 
-    /// Whether the peer said anything.
+    /// Whether the peer has sent its first message.
     pub fn knows_peer(&self) -> bool {
         self.counts_together.is_some()
     }
@@ -210,7 +210,7 @@ struct Batch<'o> {
     position: usize,
     /// The peer receives shares.
     in_shares: bool,
-    /// The peer knows that it is this table which the updates are about, and the number before the next.
+    /// The peer knows from the previous update which table this is, and the next number.
     follows: bool,
     defined: &'o mut Option<usize>,
     number: &'o mut u32,
@@ -241,7 +241,7 @@ impl<'o> Batch<'o> {
         self.add(row, own, None);
     }
 
-    /// Tells everything of an entry: of sums, each share that is known.
+    /// Sends all of an entry: for sums, each known share.
     fn teach(&mut self, row: &Row<'_>, with_own: bool, expires_in_ms: u32) {
         if !self.in_shares {
             return self.add(row, None, Some(expires_in_ms));

@@ -16,11 +16,11 @@ use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView
 pub struct Section {
     /// Its name.
     pub name: Box<str>,
-    /// The index in the section before which this instance's own line stands.
+    /// The index of the peer in front of which this instance's own line is.
     pub local_position: usize,
     /// The name of this instance.
     pub local: Box<str>,
-    /// How a process that leaves connects to the next one. None if unknown.
+    /// How a process that leaves connects to the next one. `None` if unknown.
     pub own_link: Option<Link>,
     /// The tables that are shared.
     pub tables: Arc<[SharedTable]>,
@@ -30,7 +30,7 @@ pub struct Section {
     pub shards: u32,
     /// `tune.peers.max-updates-at-once`: entries that are sent in one turn.
     pub updates_at_once: usize,
-    /// Whether there is a former process to learn from.
+    /// Whether a former process can teach this one.
     pub has_predecessor: bool,
     /// Called with messages for operators.
     pub report: Report,
@@ -55,7 +55,7 @@ pub struct Peer {
     pub name: Box<str>,
     /// How to connect to it.
     pub link: Link,
-    /// `shard`: the part of all keys that it gets, from 1; none for all of them.
+    /// `shard`: the part of all keys that it gets, from 1; `None` for all of them.
     pub shard: Option<u32>,
     /// Sessions so far.
     pub sessions: AtomicU64,
@@ -82,7 +82,7 @@ impl Peer {
         Peer { name: name.into(), link, shard: None, sessions: AtomicU64::new(0), current: Mutex::default() }
     }
 
-    /// Whether there is a session.
+    /// Whether a session exists.
     pub fn is_connected(&self) -> bool {
         self.current().task.is_some()
     }
@@ -212,7 +212,7 @@ impl Section {
         }
     }
 
-    /// Until when this instance looks for a peer to learn from; none if the resync is complete.
+    /// Until when this instance looks for a peer to learn from; `None` if the resync is complete.
     pub fn resync_until(&self) -> Option<Tick> {
         self.learning.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.ends_at()
     }
@@ -245,7 +245,7 @@ impl Section {
         look(learning.get_or_insert_with(|| Learning::new(self.has_predecessor, now)), now)
     }
 
-    /// Handles a peer's control message; none is the former process.
+    /// Handles a peer's control message; `None` is the former process.
     pub(crate) fn hear(&self, who: Option<usize>, heard: Heard) {
         match heard {
             Heard::Finished => {

@@ -30,7 +30,7 @@ pub struct Session {
     held: Vec<u8>,
     /// The progress of a lesson for the peer.
     lesson: LessonState,
-    /// The peer asked for all shares of sums: once is enough.
+    /// The peer has requested all shares of sums: once is enough.
     gave_shares: bool,
     /// Heartbeats sent and received.
     heartbeats: (u64, u64),
@@ -52,7 +52,7 @@ enum LessonState {
 /// Control messages of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// The lesson that we asked for is complete.
+    /// The lesson that we requested is complete.
     Finished,
     /// The lesson is all that the peer has; others may have more.
     Partial,
@@ -99,7 +99,8 @@ impl Session {
         Session { who: who.into(), ..self }
     }
 
-    /// Begins: says that we count together with others, if we do. `is_first` is whether this process never talked to the peer before.
+    /// Begins: announces that we count together with others, if we do. `is_first`: this process never had a session
+    /// with the peer before.
     pub fn begin(&mut self, is_first: bool, out: &mut Vec<u8>) {
         if self.outgoing.has_aggregates() {
             let what = if is_first { Control::WantsShares } else { Control::CountsTogether };
@@ -112,12 +113,12 @@ impl Session {
         self.incoming.set_learning(is_learning);
     }
 
-    /// Takes bytes that came, if there [is room](Self::has_room).
+    /// Adds received bytes, if there [is room](Self::has_room).
     pub fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether more bytes may be taken: otherwise the held ones must be processed first.
+    /// Whether more bytes may be added; if not, process the held ones first.
     pub fn has_room(&self) -> bool {
         self.held.len() < message::MAX_LENGTH
     }

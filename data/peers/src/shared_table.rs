@@ -137,7 +137,7 @@ impl SharedTable {
         told.fields.iter().find_map(longer)
     }
 
-    /// A key from a peer; none if it is invalid.
+    /// A key from a peer; `None` if it is invalid.
     pub(crate) fn key(&self, told: KeyBytes<'_>) -> Option<Key> {
         let kind = self.table.declaration().key;
         let sample = match (told, kind) {

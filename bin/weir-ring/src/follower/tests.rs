@@ -80,7 +80,7 @@ fn each_look_reports_the_new_messages() {
 /// Areas and lengths that divide one another, or by one less or more: after some number of messages the writer is at the
 /// follower's position, or next to it, after any number of laps. Every message is seen or counted as lost.
 #[test]
-fn nothing_is_skipped_in_silence_however_often_the_writer_laps() {
+fn reports_every_loss_however_often_the_writer_laps() {
     for (area, length) in
         [(400, 8), (400, 6), (401, 8), (399, 8), (1024, 14), (1000, 98), (1024, 254), (960, 238)]
     {

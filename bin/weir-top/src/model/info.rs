@@ -1,4 +1,4 @@
-//! The process: what `show info` says.
+//! The process, from `show info`.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ impl Info {
         self.number(name).unwrap_or(0)
     }
 
-    /// weir answers as the version of HAProxy that it stands for, and adds its own.
+    /// The name of the program. weir answers with the version of HAProxy that it implements, and adds its own.
     pub fn program(&self) -> String {
         match self.text("Version").split_once("-weir") {
             Some((_, own)) => format!("weir {own}"),

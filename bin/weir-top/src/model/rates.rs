@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What grew between two readings. `None` when that is not known: the counter was reset, or its process is another one.
+/// The growth between two readings. `None` if it is unknown: the counter was reset, or its process is another one.
 ///
 /// Some counters of older versions have 32 bits: one that falls from its upper half to its lower half has wrapped.
 pub fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {

@@ -23,7 +23,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Row {
     pub key: RowKey,
-    /// Whether the names can be written in a command: they have only what names of a configuration are made of.
+    /// Whether the names can be written in a command: they consist of characters that a configuration allows in names.
     pub can_be_named: bool,
     pub status: String,
     pub mode: String,
@@ -106,7 +106,7 @@ pub enum State {
     Good,
     /// On its way up or down, or without checks and unknown.
     Changing,
-    /// Out of service because somebody wants it.
+    /// Out of service by decision of an operator.
     Wanted,
     Down,
 }
@@ -213,7 +213,7 @@ impl Row {
     }
 }
 
-/// What HAProxy's manual allows in a name. Nothing else may become part of a command.
+/// Whether HAProxy's manual allows the name. Other texts must not become part of a command.
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     (1..=LONGEST_TEXT).contains(&text.len()) && text.chars().all(allowed)
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_good_bad_or_wanted() {
+    fn classifies_states_as_good_bad_or_intended() {
         for (status, expected) in [
             ("UP", State::Good),
             ("no check", State::Good),

@@ -1,4 +1,4 @@
-//! Streams: what `show sess` says of each.
+//! Streams, from `show sess`.
 
 use crate::text::clean;
 
@@ -15,7 +15,7 @@ pub struct Stream {
     pub rate: u64,
 }
 
-/// Streams of an answer, and how many there were.
+/// Streams of an answer, and their total number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Streams {
     pub listed: Vec<Stream>,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_is_harmless() {
+    fn cleans_control_characters_from_clients() {
         let found = Streams::read("0x1: src=\u{1b}]0;x\u{7} fe=a\n", 2).expect("streams");
         assert_eq!(found.listed[0].source, "?]0;x?");
         assert_eq!(seconds("99999999999999999999999999d"), u64::MAX);

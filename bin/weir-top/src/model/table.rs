@@ -44,7 +44,7 @@ impl Line<'_> {
         self.columns.get(column).and_then(|&at| self.values.get(at)).map_or("", String::as_str)
     }
 
-    /// `None` where the column is empty, not there or not a number.
+    /// `None` if the column is empty, missing or not a number.
     pub fn number(&self, column: &str) -> Option<u64> {
         self.text(column).parse().ok()
     }

@@ -56,7 +56,7 @@ fn draw<R>(
     list.titles = shown.iter().map(|(column, _)| column.title).collect();
     list.height = usize::from(area.height.saturating_sub(1));
     list.settle(ids);
-    // The selected row is on the screen, if there is room for rows at all.
+    // The selected row is always on the screen, if rows fit at all.
     list.offset = list.offset.max((list.index + 1).saturating_sub(list.height)).min(list.index);
     list.offset = list.offset.min(ids.len().saturating_sub(list.height));
     let line = |y| Rect { y: area.y + y, height: 1, ..area };
@@ -127,7 +127,7 @@ fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&Sort>, theme: Theme) -> Li
     titles.collect()
 }
 
-/// A text in exactly so many places.
+/// A text of exactly this width.
 pub fn fit(text: &str, width: u16, left: bool) -> String {
     let width = usize::from(width);
     let size = |text: &str| Span::raw(text).width();

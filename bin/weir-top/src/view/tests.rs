@@ -126,7 +126,7 @@ fn every_page_lists_its_own_rows() {
 }
 
 #[test]
-fn a_refused_list_says_why() {
+fn a_refused_list_shows_the_reason() {
     let mut screen = Screen::new();
     screen.keys("6");
     screen.take(News::Streams(Answer { text: "Permission denied\n\n".to_owned(), cut: false }));
@@ -134,7 +134,7 @@ fn a_refused_list_says_why() {
 }
 
 #[test]
-fn nothing_is_changed_without_a_yes() {
+fn changes_require_confirmation() {
     let mut screen = Screen::new();
     screen.keys("4");
     assert_eq!(screen.keys("d"), []);
@@ -156,7 +156,7 @@ fn nothing_is_changed_without_a_yes() {
 }
 
 #[test]
-fn a_weight_is_typed_and_asked_about() {
+fn a_typed_weight_requires_confirmation() {
     let mut screen = Screen::new();
     screen.keys("4w");
     screen.shows(&["Weight of app/s1"]);
@@ -208,7 +208,7 @@ fn a_lost_process_leaves_its_last_picture() {
 }
 
 #[test]
-fn before_there_is_a_picture_the_reason_is_shown() {
+fn shows_the_reason_until_the_first_picture() {
     let mut screen = Screen::new();
     screen.app = App::new("/run/x".to_owned());
     screen.shows(&["connecting to /run/x"]);
@@ -284,7 +284,7 @@ fn names_are_filtered() {
 }
 
 #[test]
-fn details_have_percentiles_where_they_are_known() {
+fn details_have_percentiles_if_the_process_reports_them() {
     let mut screen = Screen::new();
     screen.height = 50;
     screen.keys("4");
@@ -349,7 +349,7 @@ fn no_size_and_no_page_is_too_small() {
 }
 
 #[test]
-fn a_narrow_terminal_has_what_matters() {
+fn a_narrow_terminal_keeps_the_important_columns() {
     let mut screen = Screen::new();
     (screen.width, screen.height) = (40, 12);
     screen.shows(&["weir-top", "1 Overview", "every 1 s", "connections", "app/s2", "? help", "q quit"]);
@@ -389,7 +389,7 @@ fn a_theme_without_colours_draws_none() {
 }
 
 #[test]
-fn nothing_of_a_name_reaches_the_terminal_as_a_command() {
+fn control_characters_of_names_do_not_reach_the_terminal() {
     let mut screen = Screen::new();
     let text = "# pxname,svname,status,type,last_chk\n\x1b[2Jevil,s\x07\u{202e}1,UP\x1b]0;x,2,\x1bc\n";
     let mut hostile = picture(1, 63, 30);

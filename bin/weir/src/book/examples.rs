@@ -30,7 +30,7 @@ impl Examples {
                 examples.fetches.entry(name(fetch).to_owned()).or_insert(example);
             }
         }
-        // What nothing becomes shows less than anything else.
+        // Conversions to an empty value show less than others.
         let dull =
             |row: &Vec<&str>| ["int(0)", "str()", "bool("].iter().any(|begin| row[0].starts_with(begin));
         let (last, first): (Vec<_>, Vec<_>) = rows(CONVERTERS).partition(dull);
@@ -45,7 +45,7 @@ impl Examples {
         examples
     }
 
-    /// What shows an entry, as a page has it.
+    /// The example of an entry, as Markdown.
     pub fn of(&self, entry: &Entry) -> Option<String> {
         let values = match Sort::of(entry) {
             Sort::Fetch => self.fetches.get(entry.name),
@@ -136,7 +136,7 @@ fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
             continue;
         }
         reasons.push(why);
-        // A long expression shows nothing; the reason is worth telling all the same.
+        // A long expression is not readable; its reason is still useful.
         let is_short = [expression, ours, theirs].iter().all(|text| text.len() <= LONGEST);
         let shown = match is_short {
             true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
@@ -255,8 +255,8 @@ fn figure(entry: &Entry) -> String {
     }
 }
 
-/// Whether a page can show it. Backquotes and pipes have meanings of their own there; ports are those of one run, variables and
-/// maps those of the tests.
+/// Whether a page can show it. Backquotes and pipes are Markdown; ports belong to one run, variables and
+/// maps to the tests.
 fn is_fit(expression: &str, value: &str) -> bool {
     let none = ["error", "(empty)", "-", "~", "PORT", "SERVERPORT", ""].contains(&value);
     let foreign = ["var(", "txn.", ".map", ".lst"].iter().any(|part| expression.contains(part));
@@ -271,7 +271,7 @@ fn name(call: &str) -> &str {
     call.split('(').next().unwrap_or_default()
 }
 
-/// What HAProxy 3.2 makes of lines with a word, where that is something else: one line for each reason.
+/// The differing results of HAProxy 3.2 for lines with a word: one line for each reason.
 pub fn differences(word: &ConfigWord) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut found = Vec::new();
@@ -300,7 +300,7 @@ fn is_of(word: &ConfigWord, line: &str) -> bool {
     before.iter().any(|before| line.strip_prefix(before).is_some_and(|rest| begins_with(rest, word.name)))
 }
 
-/// What rules of actions begin with.
+/// The words in front of actions.
 const ACTIONS_FOLLOW: [&str; 8] = [
     "http-request ",
     "http-response ",
@@ -346,7 +346,7 @@ fn of_theirs(verdict: &str) -> &str {
     }
 }
 
-/// Reasons that say nothing of a word: that of the experiment, or of a version.
+/// Reasons that do not concern a word, but the experiment or a version.
 const NOT_WORTH_TELLING: [&str; 6] = [
     "the reference names no line in this warning",
     "no experiment here",
@@ -356,7 +356,7 @@ const NOT_WORTH_TELLING: [&str; 6] = [
     "what has no effect here is warned of, not read",
 ];
 
-/// Reasons in other words, where a page is read by somebody who does not know the table.
+/// Reasons in other words, for readers of the pages who do not know the table.
 const PLAIN: [(&str, &str); 4] = [
     (
         "what is no number, or too much, is refused",
@@ -384,7 +384,7 @@ const NOT_IN_REFERENCE: [&str; 13] = [
     "ejections",
 ];
 
-/// Longer expressions show nothing to a reader.
+/// Longer expressions are not readable.
 const LONGEST: usize = 70;
 
 const FETCHES: &str = include_str!("../../../../tests/walk/fetches.tsv");
@@ -393,8 +393,8 @@ const COMMANDS: &str = include_str!("../../../../tests/commands.tsv");
 const CONVERTERS: &str = include_str!("../../../../language/expr/tests/data/manual.tsv");
 const LINES: &str = include_str!("../../tests/manual.tsv");
 
-/// Commands that the walk only refuses, for want of certificates, keys, entries and masters, and those that it shows with
-/// nothing but mistakes.
+/// Commands that the walk only refuses, for want of certificates, keys, entries and masters, and those that it shows
+/// only with mistakes.
 const OTHER_COMMANDS: &[(&str, &str)] = &[
     ("@!<pid>", "@!1234 show info"),
     ("@<relative pid>", "@1 show info"),
@@ -448,7 +448,7 @@ const OTHER_COMMANDS: &[(&str, &str)] = &[
     ("show ssl sni", "show ssl sni -f web"),
 ];
 
-/// Every example of the rows is a line that `-c` takes, in the place that the page says.
+/// Every example of the rows is a line that `-c` accepts, in the place that the page names.
 #[test]
 fn examples_of_rows_are_accepted() {
     let mut refused = Vec::new();
@@ -575,7 +575,7 @@ const PLACEHOLDERS: [(&str, &str); 16] = [
 
 /// A default written as arguments equals the omitted word, in one of the sections where the word is valid.
 #[test]
-fn defaults_that_can_be_written_change_nothing() {
+fn written_defaults_do_not_change_the_configuration() {
     use weir_config::vocabulary::DefaultValue;
     let mut faults = Vec::new();
     let mut tried = 0;
@@ -600,7 +600,7 @@ fn defaults_that_can_be_written_change_nothing() {
             let line = Line { place, text: text.to_owned() };
             crate::manual::understood(&lines::configuration(&line, ""))
         };
-        // A word that is refused has come of nothing, too.
+        // A refused word does not change the result either.
         let is_same = |place: &&'static str| {
             let with = comes_of(place, &line);
             with.is_some() && with == comes_of(place, without)

@@ -36,7 +36,7 @@ fn head(title: &str, about: &str) -> String {
     format!("# {title}\n\n<!-- Generated from the rows of the program: make reference. -->\n\n{about}\n\n")
 }
 
-/// One section for each word that is there, and a list of those that are not.
+/// One section for each implemented word, and a list of the others.
 fn place_page(title: &str, about: &str, places: &[WordPlace]) -> String {
     let mut text = head(title, about);
     let words = vocabulary::words(&ACTIONS);

@@ -1,4 +1,4 @@
-//! Man pages, and what shells complete.
+//! Man pages, and completions of shells.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ fn head(name: &str, section: u8, about: &str) -> String {
     )
 }
 
-/// Text for roff: nothing in it is a command.
+/// Text for roff, with its control characters escaped.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
@@ -203,7 +203,7 @@ fn top_fish() -> String {
     text
 }
 
-/// Everything that 'weir explain' knows by one word.
+/// All single words that `weir explain` accepts.
 fn explained() -> String {
     let entries = entries();
     let words: BTreeSet<&str> =
@@ -323,7 +323,7 @@ fn fish() -> String {
     text
 }
 
-/// What `--view` of weir-top takes.
+/// The values of `--view` of weir-top.
 const VIEWS: &str = "overview frontends backends servers errors sessions";
 const TOP: &str = include_str!("../../../weir-top/src/arguments.rs");
 const RING: &str = include_str!("../../../weir-ring/src/arguments.rs");

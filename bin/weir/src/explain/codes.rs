@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The meaning of a code of two or four letters; none if it is not a code.
+/// The meaning of a code of two or four letters; `None` if it is not a code.
 pub fn explain(code: &str) -> Option<String> {
     let letters: Vec<char> = code.chars().collect();
     let (by, during) = match letters[..] {
@@ -96,7 +96,7 @@ static RESPONSE_COOKIE: [(char, &str); 7] = [
     ('D', "the server's cookie was removed"),
 ];
 
-/// What to look at, for pairs that are seen.
+/// Advice for the pairs that occur in practice.
 pub const ADVICE: [(&str, &str); 28] = [
     ("--", "Nothing to look at."),
     (

@@ -38,7 +38,7 @@ pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     Ok(text)
 }
 
-/// Why there is nothing to explain.
+/// The reason why a line cannot be explained.
 fn nothing(sources: &SourceMap, file: &str, number: u32) -> String {
     let Some((_, source)) = sources.iter().find(|(_, source)| source.name() == file) else {
         return format!("{file} cannot be read.");
@@ -140,13 +140,13 @@ impl<'l> Book<'l> {
         };
         match (section.is_proxy(), section.from()) {
             (true, Some(name)) => earlier(Some(name)),
-            // A `defaults` section begins with nothing unless it says otherwise.
+            // A `defaults` section begins empty unless it has `from`.
             (true, None) if section.kind() != "defaults" => earlier(None),
             _ => None,
         }
     }
 
-    /// What holds in the section and from where it comes.
+    /// The lines in force in the section, and their origins.
     fn whole_section(&self, text: &mut String, at: usize) {
         let section = &self.sections[at];
         let own: Vec<&Line> = section.body.iter().filter(|line| self.is_in_force(section, line)).collect();
@@ -169,7 +169,7 @@ impl<'l> Book<'l> {
         });
     }
 
-    /// The lines of a `defaults` section that hold in `section`, which says `taken` itself.
+    /// The lines of a `defaults` section in force in `section`, which sets `taken` itself.
     fn inherited_lines(&self, section: &Section<'l>, ancestor: usize, taken: &[String]) -> Vec<&'l Line> {
         let source = &self.sections[ancestor];
         let no_log = section.body.iter().any(|line| line.keyword().is("no") && line.text(1) == "log");
@@ -250,7 +250,7 @@ impl<'l> Book<'l> {
             let says = |section: &Section<'l>| {
                 section.body.iter().rev().find(|other| self.setting(other).as_ref() == Some(setting))
             };
-            // The nearest section that says something is the one that counts.
+            // The nearest section with the setting is the one that counts.
             let nearest = std::iter::once(index)
                 .chain(self.ancestors(index))
                 .find_map(|known| Some((known, says(&self.sections[known])?)));

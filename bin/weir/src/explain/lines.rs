@@ -13,7 +13,7 @@ use weir_vocabulary::fetch::FETCHES;
 #[derive(Clone, Debug)]
 pub struct Line {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
-    /// The first word of the section, `tcp` for a `listen` section in TCP mode, or nothing for a line that begins a section.
+    /// The first word of the section, `tcp` for a `listen` section in TCP mode; empty for a line that begins a section.
     pub place: &'static str,
     /// The text of the line.
     pub text: String,
@@ -114,7 +114,7 @@ fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
     if let Some((_, arguments)) = special.iter().find(|(row, _)| *row == name) {
         return format!("{name}{arguments}");
     }
-    // The name is optional there, and without one the call means little.
+    // The name is optional there, but without one the example would mean little.
     let named = NAMED
         .iter()
         .find(|(begin, _)| name.trim_start_matches("req.").trim_start_matches("res.").starts_with(begin));
@@ -172,7 +172,7 @@ fn pattern(name: &str, method: MatchMethod) -> &'static str {
     }
 }
 
-/// A rule with a condition, of the first rules that may ask this.
+/// A rule with a condition, in the first rules where the condition is valid.
 fn condition(valid: EvaluationPoints, condition: &str) -> Option<Line> {
     let (place, rule, action) = rule(valid)?;
     let action = if rule.starts_with("tcp-re") { "reject" } else { action };
@@ -369,7 +369,7 @@ const OF_FETCHES: &[(&str, &str)] = &[
     ("var", "(txn.name)"),
 ];
 
-/// Arguments of converters where those of the kinds do not do, or show nothing.
+/// Arguments of converters for which those of the kinds are invalid, or not a good example.
 const OF_CONVERTERS: &[(&str, &str)] = &[
     ("add", "(1)"),
     ("add_item", "(\",\",txn.name)"),

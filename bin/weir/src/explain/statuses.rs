@@ -1,4 +1,4 @@
-//! Statuses of answers that weir makes itself: why, and what to look at.
+//! Statuses of weir's own responses: the reason, and the next place to look.
 
 /// The meaning of a status.
 pub fn explain(status: &str) -> Option<String> {
@@ -13,7 +13,7 @@ pub fn explain(status: &str) -> Option<String> {
     ))
 }
 
-/// Status, when weir answers with it, what to look at.
+/// Status, reason, next place to look.
 pub static STATUSES: [(u16, &str, &str); 11] = [
     (
         400,

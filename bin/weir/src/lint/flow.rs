@@ -1,4 +1,4 @@
-//! Where traffic never comes: rules behind one that always ends their list, and backends that nothing names.
+//! Unreachable parts: rules behind one that always ends their list, and backends that are never chosen.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,7 @@ pub fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
     found
 }
 
-/// A rule, as far as it matters whether others come after it.
+/// The properties of a rule that decide whether later ones are reached.
 struct Step<'r> {
     at: &'r Location,
     conditional: bool,
@@ -104,7 +104,7 @@ fn unreached_default(subject: &Subject<'_>, proxy: &Proxy) -> Option<Finding> {
     Some(finding_at(UNREACHED, &certain.at, message))
 }
 
-/// Backends with servers that no rule and no log target names. None where a format may name any of them.
+/// Backends with servers that neither rules nor log targets name. Empty if a format may name any of them.
 pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
     let proxies = &subject.config.proxies;
     let mut chosen = HashSet::new();
@@ -135,5 +135,5 @@ pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// The code of rules that are never reached.
 pub const UNREACHED: &str = "C701";
-/// The code of backends that nothing chooses.
+/// The code of backends that are never chosen.
 const UNCHOSEN: &str = "C703";

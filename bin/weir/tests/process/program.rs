@@ -156,7 +156,7 @@ impl Address {
         Some(Client(BufReader::new(stream)))
     }
 
-    /// Connects as soon as somebody listens.
+    /// Connects as soon as there is a listener.
     pub fn connect(&self) -> Client {
         until("somebody listens", || self.try_connect())
     }
@@ -234,7 +234,7 @@ impl Client {
         text
     }
 
-    /// Whether nothing is received for a moment.
+    /// Whether no bytes are received for a moment.
     pub fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_patience(Some(Duration::from_millis(100)));
         let silent = self.0.fill_buf().is_err();
@@ -243,7 +243,7 @@ impl Client {
     }
 }
 
-/// Calls `ask` repeatedly until it returns something.
+/// Calls `ask` repeatedly until it returns a value.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {

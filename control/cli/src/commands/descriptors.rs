@@ -110,7 +110,7 @@ impl Stream for ShowDescriptors {
     }
 }
 
-/// So many descriptors, wanted or not, are looked at before others get their turn.
+/// How many descriptors, listed or not, are visited before other tasks run.
 const LOOKED_AT: usize = 64;
 
 /// States are letters, in upper case where they hold: readable, writable, far end closed, hung up, error.

@@ -129,7 +129,7 @@ fn request(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// An answer that somebody else works on.
+/// An answer that another task prepares.
 struct Awaited(Box<dyn Later>);
 
 impl Stream for Awaited {

@@ -14,7 +14,7 @@ macro_rules! row {
         Command {
             name: $name,
             syntax: $syntax,
-            // What patterns match decides who is let in, and their contents may name those.
+            // Patterns decide about access, and their contents may name users.
             level: Level::Admin,
             flags: WORKER,
             help: $help,

@@ -41,7 +41,7 @@ enum Order {
 }
 
 impl<'a> View<'a> {
-    /// Parses the options; none when a word is unknown.
+    /// Parses the options; `None` on an unknown word.
     fn parse(words: &'a [String]) -> Option<Self> {
         let mut view = View::default();
         let mut words = words.iter();

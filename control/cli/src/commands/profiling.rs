@@ -77,7 +77,7 @@ enum Order {
 }
 
 impl View {
-    /// Parses the options; none when a word is unknown.
+    /// Parses the options; `None` on an unknown word.
     fn parse(words: &[String]) -> Option<Self> {
         let mut view = Self {
             status: true,

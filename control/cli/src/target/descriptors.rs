@@ -2,7 +2,7 @@
 
 use super::ListPosition;
 
-/// What commands ask about descriptors.
+/// Operations on descriptors.
 pub trait DescriptorTarget {
     /// The next descriptor, and the place behind it: worker by worker, in arbitrary order. It may need other workers:
     /// [`NextDescriptor::Pending`], and the target wakes the session's task once it knows.
@@ -14,7 +14,7 @@ pub trait DescriptorTarget {
 pub enum NextDescriptor {
     /// This one.
     Descriptor(Box<DescriptorView>),
-    /// Not known yet.
+    /// Not available yet.
     Pending,
     /// The end of the listing.
     None,
@@ -43,9 +43,9 @@ pub struct DescriptorView {
     pub worker: u32,
     /// Its purpose.
     pub role: DescriptorRole,
-    /// The identifier of the task that its events wake; 0 for none.
+    /// The identifier of the task that its events wake; 0 without one.
     pub owner: u64,
-    /// What kind of work that is; none if the task ended.
+    /// The kind of that task; `None` if it has ended.
     pub kind: Option<&'static str>,
     /// Whether a receive may succeed.
     pub is_readable: bool,

@@ -75,7 +75,7 @@ pub trait PatternTarget {
     /// Deletes all patterns of a version.
     fn clear_patterns(&mut self, set: SetKey, version: u32);
 
-    /// Makes a new version to be filled, and says its number.
+    /// Makes a new version to be filled, and returns its number.
     fn prepare_version(&mut self, set: SetKey) -> u32;
 
     /// Makes a prepared version the one that is matched, and deletes all others.
@@ -103,15 +103,15 @@ pub enum VersionError {
 pub struct PatternSet {
     /// Its number.
     pub id: u32,
-    /// Its file; `None` for patterns that stand in the configuration.
+    /// Its file; `None` for patterns in the configuration.
     pub file: Option<String>,
-    /// What uses it and where.
+    /// Its users and their positions.
     pub description: String,
     /// The version that is matched.
     pub current_version: u32,
     /// The newest version that was prepared.
     pub next_version: u32,
-    /// How many entries there are, over all versions.
+    /// The number of entries, over all versions.
     pub entries: u64,
     /// Whether entries have values: it is (also) a map.
     pub has_values: bool,

@@ -47,7 +47,7 @@ pub trait ProcessTarget {
     /// The timelines of the workers: streams that ended badly or slowly.
     fn timelines(&self) -> &[Arc<Ring>];
 
-    /// What wakes the session's task.
+    /// The waker of the session's task.
     fn waker(&self) -> Wake;
 
     /// The `resolvers` sections, each with its name servers, in the order of the configuration.
@@ -94,7 +94,7 @@ pub enum Limit {
     ConnectionRate,
     /// Sessions a second; 0 for no limit.
     SessionRate,
-    /// Connections of clients that speak TLS a second; 0 for no limit.
+    /// TLS connections of clients per second; 0 for no limit.
     TlsRate,
 }
 

@@ -54,13 +54,13 @@ pub trait ProxyTarget {
     fn workers(&self) -> usize;
 
     /// Sets the weight, already checked to be 0 to 256, and 0 or the initial one where
-    /// [`ServerView::static_balance`] says that nothing else will do.
+    /// [`ServerView::static_balance`] allows only those.
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal>;
 
     /// Sets the administrative state.
     fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal>;
 
-    /// Changes address and port. New connections go there.
+    /// Changes address and port, for new connections.
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal>;
 
     /// Changes the name that the name servers resolve for a server. Returns the former name.
@@ -106,7 +106,7 @@ pub trait ProxyTarget {
     /// newline.
     fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String>;
 
-    /// Removes a server that nothing refers to and nothing uses. The error is a text for the operator, without newline.
+    /// Removes a server that is neither referenced nor in use. The error is a text for the operator, without newline.
     fn delete_server(&mut self, server: ServerKey) -> Result<(), String>;
 
     /// Sets the number of connections at a time.
@@ -124,7 +124,7 @@ pub trait ProxyTarget {
     /// How many protocol errors were captured since the start.
     fn captured_errors(&self) -> u32;
 
-    /// The next captured error that the filter wants, and the place behind it.
+    /// The next captured error that matches the filter, and the place behind it.
     fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError>;
 }
 
@@ -175,9 +175,9 @@ pub struct ServerView {
     pub check: (u32, u32, u32, u32),
     /// The agent's state.
     pub agent_state: u32,
-    /// Whether the configuration says the backend's `id`.
+    /// Whether the backend's `id` is configured.
     pub backend_id_forced: bool,
-    /// Whether the configuration says the server's `id`.
+    /// Whether the server's `id` is configured.
     pub id_forced: bool,
     /// The name that its address is resolved from.
     pub fqdn: Option<String>,
@@ -185,13 +185,13 @@ pub struct ServerView {
     pub srv_record: Option<String>,
     /// Whether its connections use TLS; `None` where `no-ssl` removed the setting and no command has set it since.
     pub uses_ssl: Option<bool>,
-    /// The check's port; 0 for none.
+    /// The check's port; 0 without one.
     pub check_port: u16,
     /// The check's address.
     pub check_address: Option<IpAddr>,
     /// The agent's address.
     pub agent_address: Option<IpAddr>,
-    /// The agent's port; 0 for none.
+    /// The agent's port; 0 without one.
     pub agent_port: u16,
 }
 
@@ -227,7 +227,7 @@ impl ServerView {
     }
 }
 
-/// A server's connections: what `show servers conn` prints.
+/// A server's connections, for `show servers conn`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerConnections {
     /// The backend's `id`.
@@ -302,7 +302,7 @@ pub struct CheckRedirection {
 pub enum ServerHealth {
     /// It answers.
     Up,
-    /// It answers, but wants no new visitors.
+    /// It answers, but does not want new visitors.
     Stopping,
     /// It does not answer.
     Down,
@@ -347,7 +347,7 @@ impl std::fmt::Display for PortSetting {
     }
 }
 
-/// Why nothing was changed.
+/// The reason why a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerRefusal {
     /// It went away since it was looked up.
@@ -356,7 +356,7 @@ pub enum ServerRefusal {
     Because(String),
 }
 
-/// Why nothing was changed.
+/// The reason why a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrontendRefusal {
     /// It went away, or was shut down before.
@@ -367,7 +367,7 @@ pub enum FrontendRefusal {
     Because(String),
 }
 
-/// Which captured errors are wanted.
+/// A filter for captured errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorFilter {
     /// Only those about this proxy.

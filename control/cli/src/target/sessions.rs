@@ -2,7 +2,7 @@
 
 use super::ListPosition;
 
-/// What commands ask about sessions.
+/// Operations on sessions.
 pub trait SessionTarget {
     /// The next session that the filter wants, and the place behind it. Sessions born after the listing began are left
     /// out. It may need other workers: [`NextSession::Pending`], and the target wakes the session's task once it
@@ -21,7 +21,7 @@ pub enum Shutdown {
     Done,
     /// No session has this identifier.
     NotFound,
-    /// Not known yet.
+    /// Not available yet.
     Pending,
 }
 
@@ -30,13 +30,13 @@ pub enum Shutdown {
 pub enum NextSession {
     /// This one.
     Session(Box<SessionView>),
-    /// Not known yet.
+    /// Not available yet.
     Pending,
     /// The end of the listing.
     None,
 }
 
-/// Which sessions are wanted.
+/// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     /// Only this one.
@@ -49,9 +49,9 @@ pub struct SessionFilter {
     pub backend: Option<String>,
     /// Only those on this server, `<backend>/<server>`.
     pub server: Option<String>,
-    /// Whether the request lines are wanted, too.
+    /// Whether to include the request lines.
     pub with_request_line: bool,
-    /// Whether it is wanted, too, what connections of several streams know of them.
+    /// Whether to include the state of the streams in multiplexed connections.
     pub with_streams: bool,
 }
 
@@ -90,7 +90,7 @@ pub struct SessionView {
     pub expires_ms: Option<u64>,
     /// Attempts that were repeated.
     pub retries: u32,
-    /// The request line, if it was kept and asked for.
+    /// The request line, if it was kept and requested.
     pub request_line: Option<String>,
     /// Its side to the client and its side to the server on connections of several streams, in `name=value` pairs; asked for by
     /// [`SessionFilter::with_streams`].

@@ -14,7 +14,7 @@ pub struct OcspUpdate {
     pub path: String,
     /// When its next update is due, in seconds since 1970.
     pub due: u64,
-    /// When it was renewed last.
+    /// The time of the last renewal.
     pub renewed: Option<u64>,
     /// How often it was renewed.
     pub successes: u64,
@@ -47,7 +47,7 @@ pub trait TlsTarget {
     /// Makes an empty file.
     ///
     /// # Errors
-    /// When there is one.
+    /// If the file exists already.
     fn new_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
     /// Sets the new content of a file, or adds to its content (`add`). Returns whether that began a change.
@@ -65,7 +65,7 @@ pub trait TlsTarget {
     /// Puts the pending content into use. Returns the number of places that use it.
     ///
     /// # Errors
-    /// When it cannot be used: nothing has changed then.
+    /// If it cannot be used: nothing has changed then.
     fn commit_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal>;
 
     /// Discards the pending content.
@@ -77,7 +77,7 @@ pub trait TlsTarget {
     /// Forgets a file.
     ///
     /// # Errors
-    /// When it is used or unknown.
+    /// If it is used or unknown.
     fn delete_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
     /// The lists of certificates, by name.
@@ -89,7 +89,7 @@ pub trait TlsTarget {
     /// Adds a line to a list, as files have them; the certificate that it names.
     ///
     /// # Errors
-    /// When that cannot be.
+    /// If the line is invalid.
     fn add_list_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal>;
 
     /// Deletes a line of a list: the only one of a certificate, or that of this number.
@@ -112,7 +112,7 @@ pub trait TlsTarget {
     /// Has a new one, in base64, shown by the certificates that it is about.
     ///
     /// # Errors
-    /// When it is damaged, too old, or about none of them.
+    /// If it is damaged, too old, or does not concern any certificate.
     fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal>;
 
     /// The OCSP responses that are renewed automatically, in the order of their next updates.

@@ -35,7 +35,7 @@ pub trait WorkTarget {
 pub struct Activity {
     /// The number of the worker that answers, from 1.
     pub thread: u32,
-    /// How many workers there are.
+    /// The number of workers.
     pub threads: u32,
     /// Microseconds since the start of the process.
     pub uptime_us: u64,
@@ -59,7 +59,7 @@ pub struct ActivityRow {
 pub struct Tasks {
     /// Units of work in all run queues.
     pub running: u64,
-    /// How many workers there are.
+    /// The number of workers.
     pub threads: u32,
     /// By kind of work.
     pub rows: Vec<TaskRow>,
@@ -72,9 +72,9 @@ pub struct TaskRow {
     pub kind: String,
     /// How many units of it wait.
     pub places: u64,
-    /// For how long they wait, in all, as far as that is known.
+    /// Their total waiting time, where it is measured.
     pub latency_ns: u64,
-    /// Of how many units that is known.
+    /// The number of units with a measured waiting time.
     pub latencies: u64,
     /// How often these units ran while that was measured.
     pub calls: u64,
@@ -181,7 +181,7 @@ pub struct Span {
 /// The cost of the work, for `show profiling tasks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskProfile {
-    /// When it was measured.
+    /// The period of the measurement.
     pub span: Span,
     /// In no order.
     pub lines: Vec<TaskLine>,
@@ -192,17 +192,17 @@ pub struct TaskProfile {
 pub struct TaskLine {
     /// Its name.
     pub function: String,
-    /// Where it stands in memory, to sort by.
+    /// Its address, to sort by.
     pub address: usize,
-    /// What woke it: `place@file:line task_wakeup`.
+    /// The waker: `place@file:line task_wakeup`.
     pub caller: Option<String>,
     /// How often it ran.
     pub calls: u64,
     /// How long it ran.
     pub cpu_ns: u64,
-    /// How long it waited, as far as that is known.
+    /// Its waiting time, where it is measured.
     pub latency_ns: u64,
-    /// Of how many runs that is known.
+    /// The number of runs with a measured waiting time.
     pub latencies: u64,
     /// How long it waited for locks.
     pub lock_wait_ns: u64,
@@ -215,7 +215,7 @@ pub struct TaskLine {
 /// Memory by caller, for `show profiling memory`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryProfile {
-    /// When it was measured.
+    /// The period of the measurement.
     pub span: Span,
     /// In no order.
     pub lines: Vec<MemoryLine>,
@@ -228,9 +228,9 @@ pub struct MemoryLine {
     pub caller: String,
     /// Its address, to sort by; 0 for callers without one.
     pub address: usize,
-    /// What kind of work it was part of.
+    /// The kind of work that contained the call.
     pub context: Option<String>,
-    /// How it asked.
+    /// The method: `malloc`, `realloc`, ...
     pub method: &'static str,
     /// How often it was given memory.
     pub allocations: u64,

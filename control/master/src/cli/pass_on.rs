@@ -106,7 +106,7 @@ async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(u
     Some(what)
 }
 
-/// The commands sent before a command, so that the worker answers as this client wants, and allows no more than it may do.
+/// The commands sent before a command, so that the worker uses the client's modes, and its level at most.
 fn prepared(talk: &Talk) -> Vec<u8> {
     let modes = &talk.modes;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Rows of live objects: their values, their order, what filling them allocates.
+//! Rows of live objects: their values, their order, and the allocations for filling them.
 
 use std::ops::ControlFlow;
 
@@ -49,7 +49,7 @@ fn rows_are_those_of_the_reference() {
 }
 
 #[test]
-fn what_only_operators_see_is_there_too() {
+fn rows_include_the_columns_for_operators() {
     with_live(|live| {
         let answer = ask(&live, "show stat");
         let check = |object: &str, name: &str, expected: &str| {

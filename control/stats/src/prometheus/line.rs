@@ -111,7 +111,8 @@ impl<'o> Line<'o> {
         );
     }
 
-    /// Ends the sample with a distribution of times in microseconds. As text that is several samples: then nothing is written.
+    /// Ends the sample with a distribution of times in microseconds. Without effect for text, where that is several
+    /// samples.
     pub(super) fn distribution(self, reading: &HistogramReading) {
         if let Written::Protobuf { family, labels } = self.form {
             family.distribution(&labels, reading, self.out);

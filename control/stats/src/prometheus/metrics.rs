@@ -419,7 +419,7 @@ const EXTRA: &[Metric] = &[
     http1("h1_spliced_bytes_out", F | B, Field::H1SplicedBytesOut),
 ];
 
-/// Distributions of durations, of what ended: HAProxy has averages only.
+/// Distributions of durations of ended streams: HAProxy has averages only.
 const HISTOGRAMS: &[Metric] = &[
     Metric::new("queue_duration_seconds", F | B | S, Values::Latency(0)).help("Time spent in queues"),
     Metric::new("connect_duration_seconds", F | B | S, Values::Latency(1))
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_labels_are_unique_and_names_stand_together() {
+    fn names_and_labels_are_unique_and_equal_names_are_adjacent() {
         for scope in Scope::ALL {
             let (mut rows, mut names, mut last) = (HashSet::new(), HashSet::new(), "");
             for metric in Metric::of(scope) {

@@ -54,7 +54,7 @@ pub enum Form {
     /// Text, version 0.0.4.
     #[default]
     Text,
-    /// Delimited messages of Protocol Buffers, for clients that want native histograms.
+    /// Delimited messages of Protocol Buffers, for clients that request native histograms.
     Protobuf,
 }
 
@@ -125,7 +125,7 @@ pub struct MetricsRequest {
 
 const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
 
-/// The limit of names: more than there are metrics.
+/// The limit of names: more than the number of metrics.
 const MOST_NAMES: usize = 1024;
 
 impl MetricsRequest {
@@ -147,7 +147,7 @@ impl MetricsRequest {
         Some(request)
     }
 
-    /// The same for a client that accepts this. Without `histograms` nothing is worth another form than text.
+    /// The same for a client with this `Accept` field. Without `histograms` the form is always text.
     #[must_use]
     pub fn accepting(mut self, accept: &[u8]) -> Self {
         self.form = if self.histograms { Form::preferred(accept) } else { Form::Text };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_for_those_who_prefer_them_and_want_histograms() {
+    fn chooses_messages_only_for_clients_that_prefer_them_and_request_histograms() {
         let form = |query: &str, accept: &str| {
             MetricsRequest::parse(query.as_bytes()).unwrap().accepting(accept.as_bytes()).form
         };

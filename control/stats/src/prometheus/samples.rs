@@ -40,9 +40,9 @@ pub(super) struct Title(Option<(Scope, &'static str)>);
 pub(super) enum MetricSample {
     /// The object does not have the metric: no line.
     Absent,
-    /// A number; none is known if it is empty.
+    /// A number; empty if it is unknown.
     Number(Value<'static>),
-    /// The index of the current state; none for an unknown state.
+    /// The index of the current state; `None` for an unknown state.
     State(Option<u8>),
 }
 
@@ -325,7 +325,7 @@ fn status(row: &Row) -> (&'static [&'static str], &'static str) {
     }
 }
 
-/// The result of a server's last check, by index; none before the first check has ended, or without checks.
+/// The result of a server's last check, by index; `None` before the first check has ended, or without checks.
 fn checked(row: &Row) -> Option<usize> {
     position(CHECK_STATES, row.text(Field::CheckStatus).trim_start_matches("* "))
 }

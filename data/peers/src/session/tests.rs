@@ -130,7 +130,7 @@ fn changes_of_one_instance_reach_the_other() {
 }
 
 #[test]
-fn nothing_that_was_learned_comes_back() {
+fn learned_entries_are_not_sent_back() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..1000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     talk(&mut one, &mut other, 1000);
@@ -228,7 +228,7 @@ fn a_rate_over_another_period_is_passed_over_and_reported_once() {
     assert_eq!(gpc(other.table(), &address(2), 0), Some(5), "what else there is counts");
 }
 
-/// How the table of one instance differs as the other one reports it, and what both have of a counter then.
+/// The mismatches that the other instance reports after a change of the declaration, and the counter that it learns.
 fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>) {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut changed = declaration(KeyType::Ipv4, 0);

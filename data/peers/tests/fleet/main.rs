@@ -182,7 +182,7 @@ fn a_process_that_leaves_teaches_its_successor_before_other_peers_do() {
     simulate(1, Conditions::CALM, |network| async move {
         let old = Instance::new("A", false);
         old.section.start();
-        // By then it knows that no other peer has anything to send.
+        // By then it has given up looking for other peers to learn from.
         pass(6_000).await;
         (0..3000).for_each(|number| old.count(number, 5));
         let new = Instance::new("A", true).start(&network);

@@ -47,7 +47,7 @@ fn all_instances_read_the_same_sum() {
     for seed in 0..10 {
         simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
-            // Before anybody knows the others, too.
+            // Including the time before the instances are connected.
             let mut counts = [0; 20];
             for step in 0..3000 {
                 let number = network.random(20) as u32;
@@ -148,7 +148,7 @@ fn a_restarted_instance_recovers_its_counts_and_continues() {
             all.borrow_mut().remove(0);
             count(50, &mut counts);
             let a = member("A", false).start(&network);
-            // It counts before it knows anything.
+            // It counts before it has learned anything.
             all.borrow_mut().push(a);
             count(50, &mut counts);
             pass(20_000).await;
