@@ -2,7 +2,7 @@
 //!
 //! A follower keeps a position of its own: how many bytes of the ring it has passed since the ring was made. The bytes that it read
 //! are valid only if the oldest message has not passed its position meanwhile: so a writer that laps it, however often,
-//! is noticed. Files of HAProxy have no counters. There, the position of the last message and
+//! is noticed. Files of HAProxy lack counters. There, the position of the last message and
 //! its bytes must be unchanged; a writer that left exactly the same bytes is not noticed.
 
 use std::io;

@@ -287,7 +287,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-v",
         value: "",
-        help: "says the version",
+        help: "prints the version",
         act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
     },
     Flag {
@@ -299,19 +299,19 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-vq",
         value: "",
-        help: "says the version alone",
+        help: "prints the version alone",
         act: Act::Set(|a| a.version = Some(VersionForm::Version)),
     },
     Flag {
         name: "-vqs",
         value: "",
-        help: "says the version's numbers alone",
+        help: "prints the version's numbers alone",
         act: Act::Set(|a| a.version = Some(VersionForm::Short)),
     },
     Flag {
         name: "-vqb",
         value: "",
-        help: "says the version's branch alone",
+        help: "prints the version's branch alone",
         act: Act::Set(|a| a.version = Some(VersionForm::Branch)),
     },
     Flag {
@@ -346,12 +346,12 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-d",
         value: "",
-        help: "stays in the foreground and says more",
+        help: "stays in the foreground and prints more messages",
         act: Act::Set(|a| (a.foreground, a.verbose) = (true, true)),
     },
     Flag { name: "-db", value: "", help: "stays in the foreground", act: Act::Set(|a| a.foreground = true) },
-    Flag { name: "-V", value: "", help: "says more", act: Act::Set(|a| a.verbose = true) },
-    Flag { name: "-q", value: "", help: "says nothing", act: Act::Set(|a| a.quiet = true) },
+    Flag { name: "-V", value: "", help: "prints more messages", act: Act::Set(|a| a.verbose = true) },
+    Flag { name: "-q", value: "", help: "prints nothing", act: Act::Set(|a| a.quiet = true) },
     Flag {
         name: "-C",
         value: "<folder>",
@@ -499,7 +499,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dM",
         value: "[<byte>,][help|...]",
-        help: "debugs memory in HAProxy: accepted for compatibility, no effect; -dMhelp says more",
+        help: "debugs memory in HAProxy: accepted for compatibility, no effect; -dMhelp prints more",
         act: Act::Attached(|arguments, word| {
             for (index, option) in word.split(',').enumerate().filter(|(_, option)| !option.is_empty()) {
                 let is_known = MEMORY_OPTIONS.contains(&option) || (index == 0 && is_number(option));
@@ -603,13 +603,13 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-version",
         value: "",
-        help: "says the version, as -v and --version do",
+        help: "prints the version, as -v and --version do",
         act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
     },
     Flag {
         name: "--version",
         value: "",
-        help: "says the version, as -v does",
+        help: "prints the version, as -v does",
         act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
     },
     Flag { name: "-h", value: "", help: "prints this, as --help does", act: Act::Set(|a| a.help = true) },

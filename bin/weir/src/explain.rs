@@ -188,8 +188,7 @@ pub fn entries() -> Vec<Entry> {
             name: row.name,
             arguments: String::new(),
             sort: "Keyword of ACLs.".to_owned(),
-            help: format!("the sample fetch '{}', matched as '-m {}' says", row.fetch, row.method.name())
-                .into(),
+            help: format!("the sample fetch '{}', matched with '-m {}'", row.fetch, row.method.name()).into(),
             default: None,
             values: &[],
             example: example(lines.of_acl_keyword(row.name)),
@@ -306,7 +305,7 @@ mod tests {
         assert!(text.contains("Example: retries "), "{text}");
         for (word, part) in [
             ("hdr", "Sample fetch"),
-            ("hdr_dom", "the sample fetch 'req.hdr', matched as '-m dom' says"),
+            ("hdr_dom", "the sample fetch 'req.hdr', matched with '-m dom'"),
             ("base64", "Converter, takes"),
             ("%ST", "Alias of log formats, written %ST"),
             ("ST", "Status code"),

@@ -221,15 +221,10 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C104",
         "a word that the language no longer has",
-        "The message says what replaced it.",
+        "The message names the replacement.",
         &["exist anymore", "not supported any more", "not supported anymore", "exist anymore"],
     ),
-    row(
-        "C105",
-        "a deprecated word",
-        "It still works. The message says what to write instead.",
-        &["deprecated"],
-    ),
+    row("C105", "a deprecated word", "It still works. The message names the replacement.", &["deprecated"]),
     row(
         "C102",
         "a line outside of any section",
@@ -353,7 +348,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C101",
         "an unknown word",
-        "It is misspelled, or belongs to another section: 'weir explain WORD' says where words are valid, '-dKall' lists all of them.",
+        "It is misspelled, or belongs to another section: 'weir explain WORD' shows where words are valid, '-dKall' lists all of them.",
         &[
             "unknown keyword",
             "Unknown * keyword",
@@ -381,7 +376,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C109",
         "a value is out of its range",
-        "The message says which values are possible.",
+        "The message lists the valid values.",
         &[
             "allowed range",
             "must be between",

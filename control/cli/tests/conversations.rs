@@ -145,7 +145,7 @@ fn help_lists_similar_commands() {
     assert_eq!(
         text,
         "The following commands are valid at this level:\n\
-         \x20 show startup-logs                       : print the log messages of the process's start\n\
+         \x20 show startup-logs                       : print the log messages of the start\n\
          \x20 show stat [desc|json|no-maint|typed|up]*: print the counters of proxies, servers and listeners\n\
          \x20 help [<command>]                        : list all commands, or those that look like this one\n\
          \x20 prompt [help | n | i | p | timed ]*     : keep the connection open after a command, with a prompt\n\

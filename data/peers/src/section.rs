@@ -16,7 +16,7 @@ use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView
 pub struct Section {
     /// Its name.
     pub name: Box<str>,
-    /// The index of the peer in front of which this instance's own line is.
+    /// The position of this instance's own line: the index of the peer that follows it.
     pub local_position: usize,
     /// The name of this instance.
     pub local: Box<str>,

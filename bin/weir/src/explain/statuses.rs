@@ -22,7 +22,7 @@ pub static STATUSES: [(u16, &str, &str); 11] = [
     ),
     (
         401,
-        "a rule 'http-request auth' or the statistics page asks who it is",
+        "a rule 'http-request auth' or the statistics page requests credentials",
         "Look at the 'userlist', and at 'stats auth'.",
     ),
     (
@@ -49,17 +49,17 @@ pub static STATUSES: [(u16, &str, &str); 11] = [
     (
         500,
         "a rule 'http-request tarpit' holds a client, or memory for a request runs out",
-        "The termination code says which: PT is the tarpit, R a resource. Look at '-m' and 'tune.buffers.limit'.",
+        "The termination code distinguishes them: PT is the tarpit, R a resource. Look at '-m' and 'tune.buffers.limit'.",
     ),
     (
         502,
         "a server's response is not valid or ends in its head, or a rule denies it",
-        "The termination code says which: SH is the server, PH a rule or the protocol. 'show errors' on the runtime API has the bytes.",
+        "The termination code distinguishes them: SH is the server, PH a rule or the protocol. 'show errors' on the runtime API has the bytes.",
     ),
     (
         503,
         "no server takes the request: all are down or full, none accepts, or no rule chose a backend",
-        "The termination code says which: SC refused or no server, sC no answer to the connection, sQ too long in the queue. 'show servers state' has the states, 'show stat' the last checks.",
+        "The termination code distinguishes them: SC refused or no server, sC no answer to the connection, sQ too long in the queue. 'show servers state' has the states, 'show stat' the last checks.",
     ),
     (
         504,

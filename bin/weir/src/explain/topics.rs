@@ -142,7 +142,7 @@ static TOPICS: &[Topic] = &[
     ),
     topic(
         &["websocket", "websockets"],
-        "They work without a setting. 'timeout tunnel' says how long one may be quiet; it replaces 'timeout client' and 'timeout server'.",
+        "They work without a setting. 'timeout tunnel' limits how long one may be quiet; it replaces 'timeout client' and 'timeout server'.",
         &["timeout tunnel 1h"],
         &["timeout tunnel"],
     ),

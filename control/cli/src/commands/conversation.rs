@@ -52,7 +52,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show cli level",
         level: Level::User,
         flags: WORKER | MASTER,
-        help: "say the level of this connection",
+        help: "print the level of this connection",
         run: Some(|context, _| Outcome::info(format!("{}\n", context.modes.level.name()))),
     },
     Command {

@@ -13,7 +13,7 @@ macro_rules! later {
 
 pub(super) static COMMANDS: &[Command] = later! {
     WORKER => {
-        "acme challenge_ready", "acme challenge_ready <certfile> domain <domain>", "say that a challenge can be verified";
+        "acme challenge_ready", "acme challenge_ready <certfile> domain <domain>", "report that a challenge can be verified";
         "acme renew", "acme renew <certfile>", "renew a certificate with ACME";
         "acme status", "acme status", "show the certificates that ACME keeps";
         "add backend", "add backend <backend>", "add a backend";
@@ -26,7 +26,7 @@ pub(super) static COMMANDS: &[Command] = later! {
         "set anon global-key", "set anon global-key <value>", "choose the key of anonymized output for everybody";
         "set anon off", "set anon off", "show names unchanged";
         "set anon on", "set anon on [value]", "show hashes instead of names";
-        "show anon", "show anon", "say whether output is anonymized";
+        "show anon", "show anon", "print whether output is anonymized";
         "show cache", "show cache", "list the caches and their objects";
         "show default-server", "show default-server [<backend>]", "list the default-server settings";
         "show defaults", "show defaults", "list the defaults sections";

@@ -216,7 +216,7 @@ impl PeerView<'_> {
     }
 }
 
-/// 1: a session is established; 2: this peer was asked for a full resync.
+/// 1: a session is established; 2: a full resync was requested from this peer.
 fn flags(state: LinkState, learning: LearnState) -> u32 {
     u32::from(state == LinkState::Established) | u32::from(learning != LearnState::NotAssigned) << 1
 }
