@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_settings() {
+    fn parses_the_command_line() {
         let plain = || Settings { path: "ring".into(), ..Settings::default() };
         check("ring", Asked::Dump(plain()));
         check("-f0 ring", Asked::Dump(Settings { follow: true, zero: true, ..plain() }));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_settings() {
+    fn parses_the_command_line() {
         check("", Asked::Run(Settings::default()));
         let target = Some(Target::Unix("/tmp/a".into()));
         let half = Duration::from_millis(500);

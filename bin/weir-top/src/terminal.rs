@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn locales_name_their_characters() {
+    fn detects_utf8_from_the_locale() {
         for (locale, expected) in
             [("C.UTF-8", true), ("de_DE.utf8", true), ("C", false), ("de_DE.ISO-8859-1", false)]
         {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_shows_the_former_screen_and_the_cursor() {
+    fn restores_the_screen_and_the_cursor_at_the_end() {
         let mut out = Vec::new();
         leave(&mut out).expect("room");
         assert_eq!(String::from_utf8_lossy(&out), "\x1b[?1049l\x1b[?25h");

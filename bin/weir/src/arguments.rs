@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn rejects_invalid_arguments() {
         refuse("-foo", "unknown option '-foo'.");
         refuse("--foo", "unknown option '--foo'.");
         refuse("-dc1", "unknown option '-dc1'.");

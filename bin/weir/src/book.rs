@@ -102,7 +102,7 @@ fn the_contents_name_every_page() {
 
 /// Links inside the manual lead to existing pages, and to existing headings in them.
 #[test]
-fn links_lead_somewhere() {
+fn links_lead_to_existing_pages_and_headings() {
     let folder = root().join("doc/manual/src");
     let mut wrong = Vec::new();
     for place in ["", "reference"] {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_name_its_place() {
+    fn takes_the_position_from_the_text() {
         let line = |text| of_text(Severity::Alert, text, &sources()).position.map(|position| position.line);
         assert_eq!(line("[dir/a.cfg:12] : 'server b/s' : could not resolve"), Some(12));
         assert_eq!(of_text(Severity::Alert, "parsing [dir/a.cfg:1] : x", &sources()).message, "x");

@@ -82,7 +82,7 @@ fn is_message(line: &str) -> bool {
 }
 
 #[test]
-fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
+fn each_line_has_the_outcome_of_the_table() {
     let mut faults = Vec::new();
     let mut without_code = Vec::new();
     let mut rows = 0;

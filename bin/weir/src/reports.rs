@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_they_have_to_be() {
+    fn quotes_only_words_that_need_it() {
         for (word, expected) in [
             ("a", "a"),
             ("", "''"),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_and_semicolons_separate() {
+    fn splits_at_blanks_and_semicolons() {
         check("", &[&[]], None);
         check(" \t ", &[&[]], None);
         check("show info", &[&["show", "info"]], None);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be() {
+    fn rejects_too_many_words_and_invalid_utf8() {
         assert_eq!(Line::parse(&b"x ".repeat(MAX_WORDS + 1)), Err(LineError::TooManyWords));
         assert_eq!(Line::parse(b"show \xff"), Err(LineError::NotUtf8));
         assert!(Line::announces_payload(b"add map \xff <<") && !Line::announces_payload(b"show \xff"));
@@ -168,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn escaped_words_come_back(words in prop::collection::vec("[ -~]{1,12}", 1..6)) {
+        fn escaped_words_are_read_back_unchanged(words in prop::collection::vec("[ -~]{1,12}", 1..6)) {
             let text: Vec<String> =
                 words.iter().map(|word| word.chars().flat_map(|c| ['\\', c]).collect()).collect();
             let line = Line::parse(text.join(" ").as_bytes()).unwrap();

@@ -84,7 +84,7 @@ fn single_command_sessions_end_after_their_line() {
 
 /// A client that sends many commands at once is answered a few at a time, so that other tasks run in between.
 #[test]
-fn many_short_commands_are_taken_in_turns() {
+fn yields_between_many_short_commands() {
     let mut session = Session::new(admin());
     session.feed(format!("prompt i\n{}", "show version\n".repeat(500)).as_bytes());
     let (mut turns, mut answered) = (0, 0);
@@ -125,7 +125,7 @@ fn a_line_or_payload_above_the_limit_ends_the_session() {
 }
 
 #[test]
-fn no_line_of_a_payload_that_was_refused_is_a_command() {
+fn does_not_execute_lines_of_a_refused_payload() {
     let settings = SessionSettings { longest_payload: 50, ..admin() };
     let announced = "prompt i\nadd map m.map <<\n";
     let lines = "show version\n".repeat(100);
@@ -246,7 +246,7 @@ const SCRIPT: &str = "prompt\nadd map m.map <<EOF\nk1 v 1\n\nk2 v2\nEOF\nshow ma
                       show servers state;show stat typed\nwait 5;show version\nuser;show env\nprompt n;show cli level\n";
 
 #[test]
-fn input_may_come_in_any_pieces_and_output_go_in_any() {
+fn answers_do_not_depend_on_the_pieces_of_input_and_output() {
     let whole = say(&mut toy(), SCRIPT);
     assert!(whole.contains("k2 v2\n") && whole.ends_with("[6]: user\n\n"), "{whole}");
     for piece in 1..SCRIPT.len() {

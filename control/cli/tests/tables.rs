@@ -171,7 +171,7 @@ fn an_entry_is_named_by_its_number_and_stays_while_it_is_tracked() {
 }
 
 #[test]
-fn a_long_list_comes_in_pieces_and_whole() {
+fn sends_a_long_list_in_pieces_without_losses() {
     let mut toy = with_tables();
     for number in 0..5_000 {
         let key = Key::of(Value::Int(number), KeyType::Ipv4).expect("a key");
@@ -188,7 +188,7 @@ fn a_long_list_comes_in_pieces_and_whole() {
 }
 
 #[test]
-fn others_get_their_turn_after_a_few_entries() {
+fn long_commands_yield_after_a_bounded_number_of_entries() {
     let mut toy = with_tables();
     let fill = |toy: &Toy| {
         for number in 0..5_000 {

@@ -168,7 +168,7 @@ fn only_administrators_change_certificates() {
 }
 
 #[test]
-fn keys_of_tickets_are_listed_and_followed_by_others() {
+fn lists_ticket_keys_and_adds_new_ones() {
     check(&[
         ("show tls-keys", "# id (file)\n0 (b.keys)\n1 (a.keys)\n\n"),
         ("show tls-keys 0", "'show tls-keys' unable to locate referenced filename\n\n"),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn r121_a_new_worker_sends_the_others_away_in_two_passes() {
+    fn r121_a_new_worker_stops_the_others_in_two_passes() {
         use WorkerState::{Init, Leaving, Ready};
         check(&[(Init, 0)], 50, false, &[]);
         check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_leaves_the_others_out() {
+    fn a_query_selects_metrics() {
         with_live(|live| {
             let text = scrape(&live, "scope=server&metrics=haproxy_server_weight");
             assert!(text.starts_with("# HELP haproxy_server_weight "), "{text}");

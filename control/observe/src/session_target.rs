@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_does_not_exist_is_not_found_wherever_it_would_be() {
+    fn does_not_find_a_missing_session_on_any_worker() {
         let answers = on_two_workers(|| async {
             let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut answers = Vec::new();

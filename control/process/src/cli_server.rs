@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_before_the_end_of_input_are_answered() {
+    fn answers_all_lines_before_the_end_of_input() {
         assert_eq!(talk(b"show backend\n", settings()), "# name\nbe\nemp\nbs\ntcp1\n\n");
         assert_eq!(
             talk(b"get weight be/s1; get weight be/s2\n", settings()),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_client_is_left() {
+    fn disconnects_a_silent_client() {
         let (_ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
         let settings = CliSettings { timeout: Duration::from_millis(20), ..settings() };

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_and_refused() {
+    fn parses_valid_records_and_rejects_others() {
         let mut bytes = &b"\0\x02lo\x05\0\0\0\x01n\0\0\0\0\0"[..];
         assert_eq!(record(&mut bytes), Some(Some("lo".into())));
         assert_eq!(record(&mut bytes), Some(None));

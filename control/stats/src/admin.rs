@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_fare_as_in_the_reference() {
+    fn forms_have_the_result_of_haproxy() {
         check(
             "s=srv1&s=srv2&action=maint&b=%233",
             FormStatus::Done,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_browser_is_sent_to_the_view_it_came_from() {
+    fn redirects_the_browser_to_its_former_view() {
         let request = StatsRequest::parse("/stats", "/stats;up?scope=b1").unwrap();
         assert_eq!(location("/stats", &request, FormStatus::Done), "/stats;st=DONE;up?scope=b1");
     }

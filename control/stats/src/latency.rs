@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_as_json() {
+    fn writes_phases_as_json() {
         let values: serde_json::Value = serde_json::from_str(&shown(true, None)).unwrap();
         assert_eq!(values.as_array().map(Vec::len), Some(2));
         assert_eq!(values[1]["pxname"], "a,\"b\"");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn legends_are_for_those_who_may_see_them() {
+    fn hides_addresses_and_cookies_without_legends() {
         let mut row = Row::default();
         row.begin(Kind::Server, &head(), 1, "s1");
         row.set(Field::Addr, "127.0.0.1:80");

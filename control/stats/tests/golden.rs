@@ -228,7 +228,7 @@ fn info_is_the_reference_s() {
 }
 
 #[test]
-fn json_holds_one_array_per_object_whatever_the_pieces() {
+fn json_has_one_array_per_object_for_any_size_of_pieces() {
     let whole = dumped(Format::Json, false, Selection::default(), usize::MAX);
     assert_eq!(whole, dumped(Format::Json, false, Selection::default(), 1));
     let objects: serde_json::Value = serde_json::from_str(&whole).unwrap();

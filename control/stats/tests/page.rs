@@ -131,7 +131,7 @@ fn assert_well_formed(page: &str) {
 }
 
 #[test]
-fn the_page_is_whole_whatever_the_pieces() {
+fn the_page_does_not_depend_on_the_size_of_pieces() {
     let admin = PageSettings { form_token: Some("17".to_owned()), legends: true, ..settings() };
     for settings in [settings(), admin] {
         let page = shown(&settings, "/stats", usize::MAX);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_has_an_end() {
+    fn a_lesson_ends_after_a_minute() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.ask(3, at(0)));
         (0..60).for_each(|second| learning.told(3, at(second * 1000)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_process_comes_first() {
+    fn learns_from_a_former_process_first() {
         let mut learning = Learning::new(true, at(0));
         assert!(learning.awaits_local(at(4_999)));
         assert!(!learning.ask(0, at(4_999)));

@@ -177,7 +177,7 @@ fn messages_overwritten_during_a_read_are_reported_as_lost() {
 }
 
 #[test]
-fn a_message_that_is_not_finished_is_waited_for() {
+fn waits_for_an_unfinished_message_for_a_limited_time() {
     let mut live = Live::new(400, false);
     live.write("one");
     live.write("two");
@@ -196,7 +196,7 @@ fn a_message_that_is_not_finished_is_waited_for() {
 }
 
 #[test]
-fn a_file_that_is_used_again_is_another_ring() {
+fn reports_a_file_that_was_replaced_by_a_new_ring() {
     for count in [1, 3] {
         let mut live = Live::new(400, false);
         (0..3).for_each(|_| live.write("former"));
@@ -211,7 +211,7 @@ fn a_file_that_is_used_again_is_another_ring() {
 
 /// An area that holds as many bytes as a part, or one more or less; messages longer than one.
 #[test]
-fn long_messages_and_many_are_read_in_parts() {
+fn reads_long_and_many_messages_in_parts() {
     let part = PART as usize;
     for (area, length, count) in [
         (part, 1021, 5000),
@@ -300,7 +300,7 @@ proptest::proptest! {
 
     /// Any bytes: repairing ends, and only messages of the file are reported.
     #[test]
-    fn any_file_is_repaired_or_refused(
+    fn repairs_or_refuses_any_file(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),
         size in 0usize..700, second in 0usize..300, tail in 0usize..700, head in 0usize..700,
     ) {

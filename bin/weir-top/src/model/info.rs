@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_does_not_continue_this_one() {
+    fn detects_another_process() {
         let info = |pid: u32, uptime: u32| {
             Info::read(&format!("Pid: {pid}\nUptime_sec: {uptime}\n")).expect("an answer")
         };

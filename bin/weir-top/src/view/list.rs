@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_fill_their_places() {
+    fn fits_texts_to_their_width() {
         assert_eq!((fit("abc", 5, true), fit("abc", 5, false)), ("abc  ".to_owned(), "  abc".to_owned()));
         assert_eq!(
             (fit("abcdef", 4, true), fit("abc", 0, true), fit("漢漢漢", 4, true)),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_of_most_worth_stay() {
+    fn keeps_the_columns_of_the_lowest_ranks() {
         for width in 0..300 {
             let columns = columns::of_page(Page::Servers, true);
             let shown = fitting(&columns, width);

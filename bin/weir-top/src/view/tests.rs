@@ -310,7 +310,7 @@ fn help_names_every_action() {
 }
 
 #[test]
-fn pace_and_pause_are_ordered() {
+fn keys_change_the_interval_and_pause() {
     let mut screen = Screen::new();
     assert_eq!(screen.keys("p"), [Order::Pause(true)]);
     screen.shows(&["paused"]);
@@ -319,7 +319,7 @@ fn pace_and_pause_are_ordered() {
 }
 
 #[test]
-fn no_size_and_no_page_is_too_small() {
+fn draws_every_page_at_every_size() {
     for (width, height) in
         [(0, 0), (1, 1), (2, 3), (5, 2), (10, 4), (20, 6), (40, 12), (80, 16), (120, 3), (3, 60)]
     {

@@ -141,7 +141,7 @@ mod tests {
 
     /// Management guide, 9.3, "show pools": the orders, the prefix and the number of entries, in any order of options.
     #[test]
-    fn words_choose_and_sort() {
+    fn options_select_and_sort_pools() {
         for (words, expected) in [
             ("", "c a b"),
             ("byname", "a b c"),

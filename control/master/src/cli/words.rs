@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics_and_nothing_is_lost(line in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn splits_any_line_without_panics_and_losses(line in prop::collection::vec(any::<u8>(), 0..64)) {
             let kept: usize = commands(&line).iter().map(|command| command.len()).sum();
             prop_assert!(kept <= line.len());
             let _ = prefix(&line);

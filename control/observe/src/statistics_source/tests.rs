@@ -155,7 +155,7 @@ fn rows_of_servers_are_filled_without_allocations() {
 }
 
 #[test]
-fn rows_go_on_where_a_piece_ended() {
+fn rows_continue_after_the_last_piece() {
     with_farm(40, |live| {
         let (mut cursor, mut row) = (Cursor::default(), Row::default());
         let mut names = Vec::new();
@@ -176,7 +176,7 @@ fn rows_go_on_where_a_piece_ended() {
 }
 
 #[test]
-fn a_selection_leaves_the_others_out() {
+fn a_selection_keeps_only_its_rows() {
     with_live(|live| {
         let count = |command: &str| rows(&ask(&live, command)).lines().count();
         assert_eq!(count("show stat be -1 -1"), 6);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_values_has_an_empty_span() {
+    fn an_empty_histogram_has_an_empty_span() {
         let found = histogram(&[]);
         assert_eq!(found[found.len() - 2..], [(HISTOGRAM_POSITIVE_SPAN << 3 | 2) as u8, 0]);
     }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_add_up_and_an_empty_one_begins_anew() {
+    fn scopes_add_up_and_an_empty_one_resets_them() {
         let all: Vec<_> = Scope::ALL.into_iter().map(Scope::word).collect();
         assert_eq!(scopes(""), Some(all.clone()));
         assert_eq!(scopes("scope=*"), Some(all.clone()));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_metric_holds() {
+    fn the_last_mention_of_a_metric_counts() {
         let wants = |query: &str| {
             let request = MetricsRequest::parse(query.as_bytes()).unwrap();
             ["a", "b", "c"].map(|name| request.wants_metric(name))

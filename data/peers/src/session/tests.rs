@@ -204,7 +204,7 @@ fn skips_a_table_with_other_keys_in_the_peer() {
 }
 
 #[test]
-fn a_rate_over_another_period_is_passed_over_and_reported_once() {
+fn skips_a_rate_over_another_period_and_reports_it_once() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut longer = declaration(KeyType::Ipv4, 0);
     longer.stored[1].period_ms = 60_000;
@@ -305,7 +305,7 @@ fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
 }
 
 #[test]
-fn clocks_may_differ_and_jump() {
+fn tolerates_clocks_that_differ_and_jump() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     // One process has just started, the other one's milliseconds begin again at 0 in a second; clocks are not
     // transmitted.
@@ -385,7 +385,7 @@ fn garbage_ends_the_session_with_the_reason() {
 }
 
 #[test]
-fn a_message_that_never_ends_holds_no_more_than_one() {
+fn limits_the_bytes_held_of_an_endless_message() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
     // A length of 32,000 bytes, and then as many bytes as the session takes.
