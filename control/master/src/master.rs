@@ -324,7 +324,7 @@ impl Master {
     }
 
     fn finish(&self) {
-        // A worker that never served does not have anything to hand over.
+        // If the worker never served, the socket paths of this start are removed.
         self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();

@@ -81,7 +81,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
     }
 }
 
-/// Updates the balancing of a farm after a batch of changes.
+/// Recomputes the servers for new visitors after a batch of changes, if that was postponed.
 async fn settle(live: Live, end: BatchEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
