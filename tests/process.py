@@ -384,7 +384,7 @@ def messages_that_nobody_reads_are_dropped_and_counted(binary, folder):
         # There is room now: the next one is preceded by how many were lost.
         assert ask(path, "disable frontend f;enable frontend f") == "\n\n"
         last = os.read(program.process.stdout.fileno(), 65536).decode()
-        lost = re.search(r" (\d+) messages were dropped: nobody read standard error\.\n", last)
+        lost = re.search(r" (\d+) messages were dropped: standard error was not read\.\n", last)
         told = len(re.findall(r"(?:Paused|Resumed) frontend f\.\n", said + last))
         assert lost and int(lost[1]) > 0 and told > 2 and int(lost[1]) + told == 802, (lost and lost[0], told)
         assert last.index("were dropped") < last.index("Paused frontend f."), last

@@ -16,7 +16,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 2 wrong arguments
 ";
 
-/// What to do.
+/// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Print a file.
@@ -59,7 +59,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
                         'r' => settings.repair = true,
                         'i' => settings.information = true,
                         'h' => return Asked::Help,
-                        _ => return Asked::Nonsense(format!("there is no option '-{letter}'")),
+                        _ => return Asked::Nonsense(format!("unknown option '-{letter}'")),
                     }
                 }
             }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_settings() {
+    fn parses_the_command_line() {
         let plain = || Settings { path: "ring".into(), ..Settings::default() };
         check("ring", Asked::Dump(plain()));
         check("-f0 ring", Asked::Dump(Settings { follow: true, zero: true, ..plain() }));
@@ -90,7 +90,7 @@ mod tests {
         check("-- -f", Asked::Dump(Settings { path: "-f".into(), ..Settings::default() }));
         check("-h", Asked::Help);
         check("", Asked::Nonsense("a file is expected".to_owned()));
-        check("-x ring", Asked::Nonsense("there is no option '-x'".to_owned()));
+        check("-x ring", Asked::Nonsense("unknown option '-x'".to_owned()));
         check("a b", Asked::Nonsense("one file at a time".to_owned()));
     }
 }

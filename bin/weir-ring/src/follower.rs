@@ -2,7 +2,7 @@
 //!
 //! A follower keeps a position of its own: how many bytes of the ring it has passed since the ring was made. The bytes that it read
 //! are valid only if the oldest message has not passed its position meanwhile: so a writer that laps it, however often,
-//! is noticed. Files of HAProxy have no counters. There, the position of the last message and
+//! is noticed. Files of HAProxy lack counters. There, the position of the last message and
 //! its bytes must be unchanged; a writer that left exactly the same bytes is not noticed.
 
 use std::io;
@@ -41,17 +41,17 @@ pub type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Once: reads everything that is there.
+    /// Once: reads all messages of the file.
     Once,
     /// Repeatedly: an unfinished message may be finished the next time.
     Again,
 }
 
 impl Follower {
-    /// Reports what is new.
+    /// Reports the new messages.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a ring, or `tell` fails.
+    /// If the file cannot be read or is not a ring, or `tell` fails.
     pub fn look(&mut self, source: &impl Source, look: Look, tell: Tell<'_>) -> io::Result<()> {
         let header = Header::read(source)?;
         let place = match self.place.take() {
@@ -148,7 +148,7 @@ impl<S: Source> Reading<'_, S> {
         part.ends && number.is_some_and(|number| number + walked.found.len() as u64 != counters.reserved)
     }
 
-    /// Reports what was found in the bytes; returns whether all of it was reported.
+    /// Reports the messages and faults found in the bytes; returns whether all of them were reported.
     fn take(&mut self, found: &[Found], next: usize, tell: Tell<'_>) -> io::Result<bool> {
         let start = self.place.position;
         let mut last = 0..0;
@@ -188,7 +188,7 @@ struct RingPosition {
     position: u64,
     /// Whether it is certainly at a tag; it is not after bytes that the file lacks.
     sure: bool,
-    /// The number of messages ever before it, if known.
+    /// The number of all messages before it, if known.
     number: Option<u64>,
     /// Whether the number may be a few off.
     about: bool,
@@ -255,7 +255,8 @@ impl RingPosition {
         Ok(())
     }
 
-    /// Whether the message before it is the same as when it was read, as far as its bytes are among `kept`.
+    /// Whether the message before it is unchanged since it was read, compared over those of its bytes that are among
+    /// `kept`.
     fn is_as_before(&self, kept: u64, source: &impl Source) -> io::Result<bool> {
         let length = self.before.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
         let mut now = Vec::new();
@@ -320,7 +321,7 @@ impl Stuck {
 /// Reports all messages of a file with a damaged header, wherever they are, the oldest first if the order can be found.
 ///
 /// # Errors
-/// When the file cannot be read or has no message anywhere, or `tell` fails.
+/// If the file cannot be read or does not contain a message, or `tell` fails.
 pub fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
     let mut best: Option<(u64, Header, u64)> = None;
     for guess in Header::guesses(source)? {
@@ -373,11 +374,11 @@ impl Gaps {
     }
 }
 
-/// Reports what looks like messages in the whole area, from a place on.
+/// Reports everything that has the form of a message in the whole area, from `start` on.
 fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> io::Result<()> {
     let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
     let area = header.area;
-    // Once round the area to the last tag; if that is not known, to the tag of the first message.
+    // Once round the area to the last tag; if that is unknown, to the tag of the first message.
     let size = if header.tail == start { area.size } else { area.size + 1 };
     while at + 1 < size {
         if let Some(cut) = area.cut_at(start + at) {

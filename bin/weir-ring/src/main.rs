@@ -3,8 +3,8 @@
 //! The process that writes the file may be alive, gone or killed in the middle of a message, so nothing in the file is
 //! trusted. The layouts are those of weir and of HAProxy (see [`weir_sync::ring::file`]).
 //!
-//! Begin with `dump` below: it gets new messages from `follower`, and prints them. The program refuses to know what a
-//! message says, and it changes nothing: of a damaged file it prints every message that is left.
+//! Begin with `dump` below: it gets new messages from `follower`, and prints them. The program does not interpret
+//! messages, and it changes nothing: of a damaged file it prints every message that is left.
 
 mod arguments;
 mod follower;
@@ -103,7 +103,7 @@ fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<
         }
         printer.out.flush()?;
         std::thread::sleep(INTERVAL);
-        // A file that is just being renamed will be there in a moment.
+        // A file may be missing for a moment while it is renamed.
         if let Ok(metadata) = fs::metadata(&settings.path)
             && metadata.ino() != files[newest].inode
             && let Ok(next) = Followed::open(&settings.path)
@@ -219,7 +219,7 @@ impl Followed {
     }
 }
 
-/// How often files that are followed are looked at: at their headers, and at what is new.
+/// The interval of looks at a followed file: at its header, and at its new messages.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How often a header may be invalid before the file is refused: for some seconds.
 const PATIENCE: u32 = 100;

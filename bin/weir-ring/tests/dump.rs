@@ -1,5 +1,4 @@
-//! The program, run on files of HAProxy, of weir, on damaged ones, and on one whose writing process is
-//! killed.
+//! The program, run on files of HAProxy, of weir, on damaged ones, and on one with a writer that is killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -57,7 +56,7 @@ fn printed_with_damage(arguments: &[&str], path: &Path, said: &str) -> String {
 }
 
 #[test]
-fn damage_is_said_and_repaired() {
+fn reports_and_repairs_damage() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");
     let ring = Ring::in_file(&path, 1029, 6).expect("a file");
@@ -132,7 +131,7 @@ fn a_file_is_followed_into_the_next() {
     child.wait().expect("it ends");
 }
 
-/// The writer of [`a_killed_process_loses_nothing_that_was_written`], if the environment selects it.
+/// The writer of [`keeps_every_complete_message_of_a_killed_process`], if the environment selects it.
 #[test]
 fn writes_until_it_is_killed() {
     let Some(path) = std::env::var_os("WEIR_RING_TEST_FILE") else { return };
@@ -157,10 +156,10 @@ fn writes_until_it_is_killed() {
     });
 }
 
-/// `kill -9` in the middle of writing, several times: every message whose writing had ended is in the file, whole and in
-/// order, whatever the others were doing (R105, R108).
+/// `kill -9` in the middle of writing, several times: every message that was completely written is in the file, whole
+/// and in order, whatever the others were doing (R105, R108).
 #[test]
-fn a_killed_process_loses_nothing_that_was_written() {
+fn keeps_every_complete_message_of_a_killed_process() {
     let folder = tempfile::tempdir().expect("a folder");
     for round in 0..5 {
         let path = folder.path().join(format!("ring{round}"));
@@ -199,7 +198,7 @@ fn a_killed_process_loses_nothing_that_was_written() {
             last[thread] = Some(sequence);
         }
         for (thread, last) in last.iter().enumerate() {
-            // A thread that never ran has printed nothing.
+            // A thread that never ran has not printed any message.
             let said = written[thread];
             assert!(last.map_or(said == 0, |last| last >= said), "thread {thread}: {last:?} {said}");
         }

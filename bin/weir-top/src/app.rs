@@ -1,4 +1,4 @@
-//! What is on the screen, and what keys and news do to it. Nothing here waits, reads or writes.
+//! The state of the screen, and the effects of keys and news on it. Nothing here waits, reads or writes.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ pub struct App {
     pub model: Model,
     pub target: String,
     pub page: Page,
-    /// The row whose details are shown over its list.
+    /// The row that has its details shown over its list.
     pub detail: Option<RowKey>,
     pub help: bool,
-    /// Lines that the text on the screen is scrolled by: the details, the help or what was captured of errors.
+    /// Lines that the text on the screen is scrolled by: the details, the help or the captured errors.
     pub scroll: u16,
     pub lists: [List; 6],
     pub filter: String,
@@ -34,11 +34,11 @@ pub struct App {
     pub is_garbled: bool,
 }
 
-/// Where one is in a list, and its order.
+/// The selection and the order of a list.
 #[derive(Debug, Default, Clone)]
 pub struct List {
     pub selected: Option<Id>,
-    /// Where what was selected was last, for when it is gone.
+    /// The last index of the selected row, for when the row is gone.
     pub index: usize,
     /// The first row on the screen.
     pub offset: usize,
@@ -46,7 +46,7 @@ pub struct List {
     /// As many rows as the screen has, and the titles of its columns, when it was last drawn.
     pub height: usize,
     pub titles: Vec<&'static str>,
-    /// Where one is and how many there are, in words.
+    /// The position and the number of rows, in words.
     pub note: String,
 }
 
@@ -69,7 +69,7 @@ pub enum Typing {
     Weight { server: String, text: String },
 }
 
-/// What is done when it is answered with yes.
+/// A question, and the command that `y` sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub words: String,
@@ -115,7 +115,7 @@ impl App {
         }
     }
 
-    /// Takes what the other end said.
+    /// Takes a message of the poller.
     pub fn take(&mut self, news: News, now: Instant) {
         match news {
             News::Picture(picture) => {
@@ -135,7 +135,7 @@ impl App {
             News::Errors(answer) => self.model.add_errors(&answer.text, answer.cut),
             News::Streams(answer) => self.model.add_streams(&answer.text, answer.cut),
             News::Done(command, Ok(answer)) => {
-                // What goes well is answered by nothing.
+                // A command that succeeds has an empty answer.
                 let silent = answer.trim().is_empty();
                 let (tone, words) = if silent {
                     (Tone::Good, "done".to_owned())
@@ -156,7 +156,7 @@ impl App {
         self.notice = Some(Notice { text: text.to_owned(), tone, at: now });
     }
 
-    /// Forgets a notice that was there long enough to be read; whether something changed.
+    /// Removes a notice that was shown long enough; returns whether it did.
     pub fn forget(&mut self, now: Instant) -> bool {
         let old =
             self.notice.as_ref().is_some_and(|notice| now.saturating_duration_since(notice.at) > NOTICE);
@@ -166,12 +166,12 @@ impl App {
         old
     }
 
-    /// What the poller has to ask for, for what is looked at.
+    /// The additional answers that the present page needs from the poller.
     pub fn watch(&self) -> Watch {
         Watch { errors: self.page == Page::Errors, sessions: self.page == Page::Sessions }
     }
 
-    /// The rows of a page as they are listed: filtered and sorted.
+    /// The rows of a page, filtered and sorted.
     pub fn rows(&self, page: Page) -> Vec<Shown<'_>> {
         let wanted = |row: &&Row| page.kinds().contains(&row.key.kind) && self.passes(&[&row.path()]);
         let all = self.model.picture.iter().flat_map(|picture| &picture.rows);
@@ -207,7 +207,7 @@ impl App {
         keyed.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// What the rows of the present page are called, in their order.
+    /// The identities of the rows of the present page, in their order.
     fn ids(&self) -> Vec<Id> {
         match self.page {
             Page::Sessions => self.streams().into_iter().map(|stream| Id::Stream(stream.id)).collect(),
@@ -215,11 +215,11 @@ impl App {
         }
     }
 
-    /// The server that an action is about: the one whose details are shown, or the selected one.
+    /// The target of an action: the server with its details shown, or the selected one.
     fn server(&self) -> Option<&Row> {
         let key = match (&self.detail, &self.lists[self.page as usize].selected) {
             (Some(key), _) => key,
-            // What a filter hides is not changed.
+            // A server that the filter hides is not changed.
             (None, Some(Id::Row(key))) if self.rows(self.page).iter().any(|shown| shown.row.key == *key) => {
                 key
             }
@@ -228,7 +228,7 @@ impl App {
         self.model.row(key).filter(|row| row.key.kind == Kind::Server)
     }
 
-    /// What a key does; what is to be done elsewhere because of it.
+    /// Handles a key; returns the orders for the poller.
     pub fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Order> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over |= matches!(key.code, KeyCode::Char('c' | 'd'));
@@ -253,7 +253,7 @@ impl App {
     fn answer(&mut self, question: Question, key: KeyCode, now: Instant) -> Vec<Order> {
         match key {
             KeyCode::Char('y' | 'Y') if self.link != Link::Up => {
-                self.say(Tone::Bad, &format!("{}: not sent, nobody answers", question.command), now);
+                self.say(Tone::Bad, &format!("{}: not sent, not connected", question.command), now);
             }
             KeyCode::Char('y' | 'Y') => {
                 self.say(Tone::Plain, &format!("{}: sent", question.command), now);
@@ -432,7 +432,7 @@ impl App {
         }
     }
 
-    /// The path of the server that may be changed, or a notice why there is none.
+    /// The path of the server to change, or a notice with the reason against it.
     fn changeable(&mut self, now: Instant) -> Option<String> {
         let why = match self.server() {
             _ if self.read_only => "nothing is changed: this was started with --read-only",
@@ -452,7 +452,7 @@ impl App {
 }
 
 impl List {
-    /// Finds what is selected among what is listed now; when it is gone, what has its place.
+    /// Finds the selected row in a new list; if it is gone, selects the row at its index.
     pub fn settle(&mut self, ids: &[Id]) {
         let found = self.selected.as_ref().and_then(|selected| ids.iter().position(|id| id == selected));
         self.index = found.unwrap_or(self.index).min(ids.len().saturating_sub(1));

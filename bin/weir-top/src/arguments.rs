@@ -24,10 +24,10 @@ shows what a weir or an HAProxy does, over its runtime API, and changes the stat
 Without -s, the variable WEIR_SOCKET names the socket. Without it the first of these that is there is used:
 /run/weir/admin.sock, /run/haproxy/admin.sock, /var/run/haproxy.sock, /var/lib/haproxy/stats.
 While it runs, the question mark shows the keys.
-exit status: 0 all went well; 1 nobody answers, or there is no usable terminal; 2 wrong arguments
+exit status: 0 all went well; 1 no answer, or no usable terminal; 2 wrong arguments
 ";
 
-/// What to do.
+/// The action of the program.
 #[derive(Debug, PartialEq)]
 pub enum Asked {
     Run(Settings),
@@ -95,7 +95,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
             "--sort" => value().map(|text| settings.sort = Some(text)),
             "--view" => value().and_then(|text| page(&text)).map(|page| settings.page = Some(page)),
             word => Err(match word.strip_prefix('-') {
-                Some(_) => format!("there is no option '{word}'"),
+                Some(_) => format!("unknown option '{word}'"),
                 None => format!("'{word}' is not expected here; the socket is named with -s"),
             }),
         };
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_settings() {
+    fn parses_the_command_line() {
         check("", Asked::Run(Settings::default()));
         let target = Some(Target::Unix("/tmp/a".into()));
         let half = Duration::from_millis(500);
@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn names_the_wrong_argument() {
         nonsense("-s", "'-s' needs a value");
         nonsense("-i 0", "'0' is not a number of seconds from 0.1 to 3600");
         nonsense("-i NaN", "'NaN' is not a number of seconds from 0.1 to 3600");
         nonsense("--view x", "'x' is not a view: overview, frontends, backends, servers, errors or sessions");
-        nonsense("-z", "there is no option '-z'");
+        nonsense("-z", "unknown option '-z'");
         nonsense("/a", "'/a' is not expected here; the socket is named with -s");
     }
 

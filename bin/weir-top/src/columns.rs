@@ -1,4 +1,4 @@
-//! The columns of the views: each is a row with its title, its width, its worth, what it shows and what it is sorted by.
+//! The columns of the views: each is a row with its title, width, rank, cell and sort key.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::text::{bytes, count, duration, micros, rate, sparkline};
 pub struct Column<R> {
     pub title: &'static str,
     pub width: u16,
-    /// 0 is always shown; the largest goes first where there is little room.
+    /// 0 is always shown; the largest is the first to be dropped on a narrow screen.
     pub rank: u8,
     value: Value<R>,
 }
@@ -36,7 +36,7 @@ enum Value<R> {
         choose: fn(&R) -> String,
         tone: fn(&R) -> Tone,
     },
-    /// What is shown is not what it is sorted by.
+    /// The cell and the sort key differ.
     Other {
         cell: fn(&R) -> Cell,
         key: fn(&R) -> Key,
@@ -76,7 +76,7 @@ impl<R> Column<R> {
     }
 }
 
-/// What is shown in one place.
+/// The content of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     pub text: String,
@@ -89,7 +89,7 @@ impl Cell {
     }
 }
 
-/// What a text means to who looks at it.
+/// The meaning of a text for its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -100,7 +100,7 @@ pub enum Tone {
     Accent,
 }
 
-/// What rows are sorted by. Nothing comes after everything, whatever the direction.
+/// A sort key. Missing values come last in both directions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Key {
     Number(f64),
@@ -124,7 +124,7 @@ impl Key {
     }
 }
 
-/// A row with what is known of it beside its counters.
+/// A row, and its data besides the counters.
 pub struct Shown<'m> {
     pub row: &'m Row,
     pub track: Option<&'m Track>,
@@ -136,7 +136,7 @@ impl<'m> Shown<'m> {
         Shown { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
     }
 
-    /// How much it does a second. Before there are two pictures, what the process itself counted.
+    /// Its work per second. Before the second picture, the rate that the process itself counted.
     pub fn rate(&self) -> f64 {
         self.track.and_then(|track| track.rates.work).unwrap_or(self.row.reported_rate as f64)
     }
@@ -149,7 +149,7 @@ impl<'m> Shown<'m> {
         self.latencies?[phase].filter(|percentiles| percentiles.count > 0).as_ref().map(choose)
     }
 
-    /// How full it is, where there is a limit.
+    /// The tone for its use of a limit, if it has one.
     fn fullness(&self) -> Tone {
         match self.row.sessions.limit {
             Some(limit) if limit > 0 && self.row.sessions.now >= limit => Tone::Bad,
@@ -160,7 +160,7 @@ impl<'m> Shown<'m> {
     }
 }
 
-/// The columns of a view of rows, in their order from the left. `latencies`: percentiles are known.
+/// The columns of a view of rows, from left to right. `latencies`: the process reports percentiles.
 pub fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<Shown<'m>>> {
     let mut columns = match page {
         Page::Frontends => frontends(),
@@ -300,7 +300,7 @@ pub fn state_tone(state: State) -> Tone {
     }
 }
 
-/// What every proxy and server does: rate, bytes.
+/// The columns of every proxy and server: rate, bytes.
 fn traffic<'m>() -> [OfRow<'m>; 4] {
     let history = Value::Other {
         cell: |s: &Shown<'m>| {
@@ -402,7 +402,7 @@ fn error_rate<'m>() -> OfRow<'m> {
     Column { title: "ERR/s", width: 6, rank: 3, value }
 }
 
-/// The mean of the total time, which every version knows.
+/// The mean of the total time, which every version reports.
 fn average<'m>() -> OfRow<'m> {
     time("AVERAGE", 7, |s| s.row.means_ms[3].map(|ms| ms.saturating_mul(1000)))
 }
@@ -422,7 +422,7 @@ mod tests {
     use crate::model::tests::picture;
 
     #[test]
-    fn nothing_is_last_in_both_directions() {
+    fn missing_values_are_last_in_both_directions() {
         let sorted = |descending| {
             let mut keys = vec![Key::Number(1.0), Key::Nothing, Key::Number(3.0), Key::Number(2.0)];
             keys.sort_by(|a, b| a.compare(b, descending));
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_columns_only_where_they_are_known() {
+    fn shows_columns_of_percentiles_only_if_the_process_reports_them() {
         let titles = |latencies| {
             of_page(Page::Servers, latencies).iter().map(|column| column.title).collect::<Vec<_>>()
         };
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_show_what_the_row_has() {
+    fn cells_show_the_data_of_the_row() {
         let mut model = Model::default();
         model.add(picture(1, 1, 10));
         model.add(picture(1, 2, 20));

@@ -13,7 +13,7 @@ use crate::target::Target;
 
 pub struct Connection {
     stream: Stream,
-    /// How the end of an answer is known: an empty line and what invites to write.
+    /// The mark at the end of an answer: an empty line and the prompt.
     prompt: Vec<u8>,
     /// Before each command: a master sends it to its worker then.
     prefix: &'static str,
@@ -24,11 +24,11 @@ pub struct Connection {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub text: String,
-    /// It was longer than its limit. The connection is of no use any more.
+    /// It was longer than its limit. The connection cannot be used any more.
     pub cut: bool,
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug)]
 pub enum Failure {
     Connect(io::Error),
@@ -66,7 +66,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends one command and waits for its whole answer, of which at most `limit` bytes are taken.
+    /// Sends one command and waits for its whole answer; keeps at most `limit` bytes of it.
     pub fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
         debug_assert!(!command.contains(['\n', ';']), "one command at a time: {command}");
         self.write(&format!("{}{command}\n", self.prefix))?;
@@ -87,7 +87,7 @@ impl Connection {
         Ok(Answer { text: String::from_utf8_lossy(&buffer).into_owned(), cut: false })
     }
 
-    /// Whether the next command can be sent: the other end has not closed, and has said nothing that was not asked for.
+    /// Whether the next command can be sent: the other end has neither closed nor sent unsolicited bytes.
     pub fn is_ready(&mut self) -> bool {
         let mut byte = [0];
         let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut byte));
@@ -100,7 +100,7 @@ impl Connection {
         self.stream.write_all(text.as_bytes()).map_err(|error| self.failure(error))
     }
 
-    /// Appends what comes next.
+    /// Appends the next bytes.
     fn read(&mut self, buffer: &mut Vec<u8>, end: Instant) -> Result<(), Failure> {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -151,7 +151,7 @@ impl Stream {
             Target::Unix(path) => return UnixStream::connect(path).map(Stream::Unix),
             Target::Tcp(host, port) => (host, *port),
         };
-        let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(ErrorKind::NotFound, "the name does not resolve");
         for address in (host.as_str(), port).to_socket_addrs()?.take(MOST_ADDRESSES) {
             match TcpStream::connect_timeout(&address, deadline) {
                 Ok(stream) => {
@@ -205,7 +205,7 @@ impl Write for Stream {
     }
 }
 
-/// Longer than any prompt that is known: `"\n> "`, `"\nmaster> "`.
+/// Longer than any known prompt: `"\n> "`, `"\nmaster> "`.
 const LONGEST_PROMPT: usize = 64;
 /// Of one name: each is waited for.
 const MOST_ADDRESSES: usize = 4;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_answer_is_given_up_whatever_comes_meanwhile() {
+    fn gives_up_a_slow_answer_even_while_bytes_arrive() {
         let target = with(|mut stream| {
             greet(&mut stream);
             while stream.write_all(b".").is_ok() {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_closed_connections_are_told_apart() {
+    fn distinguishes_strangers_from_closed_connections() {
         let http = with(|mut stream| {
             let _ = stream.read(&mut [0; 100]);
             let _ = stream.write_all(b"HTTP/1.0 400 Bad request\r\n\r\n");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_makes_it_useless() {
+    fn unsolicited_bytes_make_a_connection_unusable() {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let target = with(move |mut stream| {
             stream.write_all(b"\n> ").expect("room");

@@ -1,6 +1,6 @@
 //! `weir-top`: the terminal dashboard over the runtime API, of weir and of HAProxy.
 //!
-//! Three parts that know little of each other. [`model`] is what is known: pure, made of text. [`poller`] is a thread with
+//! Three parts that know little of each other. [`model`] is the data: pure, made of text. [`poller`] is a thread with
 //! the only connection: it alone waits for the other end. [`app`] and [`view`] are the screen: keys and news change the one, the
 //! other draws it. The program refuses to know how either process works: it sees what `show stat` and its like print.
 //!
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever reads the output may have enough of it.
+/// A reader that closes the pipe early is not an error.
 fn printed(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -90,7 +90,7 @@ fn run(settings: Settings) -> Result<(), Fault> {
     {
         return Err((1, why));
     }
-    // Before there is another thread, or it would get them.
+    // Before the first other thread, which would receive the signals otherwise.
     let signals =
         (!settings.once).then(|| SignalReader::new(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT])).transpose();
     let signals = signals.map_err(|error| (1, format!("signals cannot be read: {error}")))?;
@@ -163,7 +163,7 @@ fn show(
     let mut changed = true;
     let mut drawn = Instant::now();
     while !app.is_over {
-        // How long nobody has answered is a clock.
+        // The time since the last answer is a clock.
         let ticks = matches!(app.link, Link::Lost { .. }) && drawn.elapsed() >= Duration::from_secs(1);
         if changed || ticks {
             if std::mem::take(&mut app.is_garbled) {
@@ -208,6 +208,6 @@ fn show(
 const CHANNEL: usize = 16;
 /// How long keys are waited for before news and signals are looked at.
 const TURN: Duration = Duration::from_millis(100);
-/// Everything that is printed once is there by then: each of its commands has its own deadline.
+/// The time for `--once`: every command has a shorter deadline of its own.
 const ONCE: Duration = Duration::from_secs(15);
 const POLLER_ENDED: &str = "the thread that holds the connection has ended";

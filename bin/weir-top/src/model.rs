@@ -1,4 +1,4 @@
-//! What is known of the process at the other end: its newest picture, and what changed since those before.
+//! The data of the process at the other end: its newest picture, and the changes since those before.
 //!
 //! Everything here is pure: text and time come in as arguments.
 
@@ -20,7 +20,7 @@ use sessions::Streams;
 
 use crate::text::clean;
 
-/// What one reading gave.
+/// The result of one reading.
 #[derive(Debug, Clone)]
 pub struct Picture {
     pub info: Info,
@@ -36,20 +36,20 @@ pub struct Model {
     pub picture: Option<Picture>,
     tracks: HashMap<RowKey, Track>,
     pub process: Process,
-    /// By proxy and name; `None` where the other end does not know `show latency`.
+    /// By proxy and name; `None` if the other end does not have `show latency`.
     latencies: Option<HashMap<(String, String), Latencies>>,
     pub errors: Listing<Vec<String>>,
     pub streams: Listing<Streams>,
 }
 
-/// An answer that is asked for only while it is looked at.
+/// An answer that is requested only while its page is open.
 #[derive(Debug, Default)]
 pub enum Listing<T> {
     #[default]
     Unknown,
     Known {
         value: T,
-        /// The answer was longer than what is read.
+        /// The answer was longer than the limit.
         cut: bool,
     },
     /// The words of the refusal.
@@ -93,7 +93,7 @@ impl Model {
         let former = self.picture.take();
         let seconds = former.as_ref().map_or(0.0, |f| picture.at.saturating_sub(f.at).as_secs_f64());
         let continued = former.as_ref().is_some_and(|former| former.info.is_continued_by(&picture.info));
-        // Names that are gone take their history with them, so that it is bounded by what is configured.
+        // Rows that are gone lose their history, so the configuration bounds it.
         let mut tracks = HashMap::with_capacity(picture.rows.len());
         for row in &picture.rows {
             let mut track = self.tracks.remove(&row.key).unwrap_or_default();
@@ -155,11 +155,11 @@ impl Model {
     }
 
     pub fn latencies(&self, key: &RowKey) -> Option<&Latencies> {
-        // The map is by two words, and a pair of references is no reference to a pair.
+        // The key of the map is an owned pair, which a pair of references cannot look up.
         self.latencies.as_ref()?.get(&(key.proxy.clone(), key.name.clone()))
     }
 
-    /// Backends and servers that somebody should look at, and why: those that are down first.
+    /// Backends and servers that need attention, with the reason: those that are down first.
     pub fn troubles(&self) -> Vec<(&Row, State, String)> {
         let rows = self.picture.iter().flat_map(|picture| &picture.rows);
         let mut found: Vec<(&Row, State, String)> =
@@ -257,7 +257,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn forgets_the_history_of_rows_that_are_gone() {
         let mut model = Model::default();
         model.add(picture(1, 1, 1));
         let mut smaller = picture(1, 2, 1);

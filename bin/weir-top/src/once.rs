@@ -9,7 +9,7 @@ use crate::page::Page;
 use crate::view::list::fit;
 use crate::view::overview::facts;
 
-/// The pages that are wanted, one below the other; the second value tells that something was refused.
+/// The requested pages, one below the other; the second value is the text of a refusal.
 pub fn print(app: &App, only: Option<Page>) -> (String, Option<String>) {
     let mut text = String::new();
     let mut refused = None;
@@ -71,7 +71,7 @@ fn table<R>(text: &mut String, rows: &[R], mut columns: Vec<Column<R>>) {
     columns.retain(|column| !matches!(column.title, "HISTORY" | "IN/s" | "OUT/s" | "ERR/s"));
     let mut lines: Vec<Vec<String>> =
         vec![columns.iter().map(|column| column.title.replace(' ', "-")).collect()];
-    // What is empty has a dash, so that fields can be counted; so do blanks in a state: 'no check'.
+    // Empty fields have a dash, so that fields can be counted; blanks in a state ('no check') become underscores.
     let field = |text: String| match text.trim() {
         "" => "-".to_owned(),
         text => text.replace(' ', "_"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_text_whose_fields_can_be_counted() {
+    fn every_line_of_a_table_has_the_same_number_of_fields() {
         let (text, refused) = print(&app(), Some(Page::Servers));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!((lines.len(), refused), (3, None));

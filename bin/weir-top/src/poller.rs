@@ -1,6 +1,7 @@
-//! The thread that holds the connection: asks again and again, does what it is told, and reports.
+//! The thread that holds the connection: polls, executes orders, and reports.
 //!
-//! It is the only one that waits for the other end, so that the screen answers keys whatever the network does. Both channels
+//! It is the only thread that waits for the other end, so that the screen answers keys whatever the network does. Both
+//! channels
 //! are bounded.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -13,12 +14,12 @@ use crate::model::row::Row;
 use crate::model::{MOST_ROWS, Picture, refusal};
 use crate::target::Target;
 
-/// What the thread is told.
+/// An order for the thread.
 #[derive(Debug, PartialEq)]
 pub enum Order {
     /// Send this command now, once.
     Command(String),
-    /// What else to ask for.
+    /// The additional answers to poll.
     Watch(Watch),
     Interval(Duration),
     Pause(bool),
@@ -30,14 +31,14 @@ pub struct Watch {
     pub sessions: bool,
 }
 
-/// What the thread reports.
+/// A report of the thread.
 #[derive(Debug)]
 pub enum News {
     Picture(Box<Picture>),
     Latencies(String),
     Errors(Answer),
     Streams(Answer),
-    /// A command and its answer, or why there is none.
+    /// A command and its answer, or the reason for a missing answer.
     Done(String, Result<String, String>),
     Lost(String),
 }
@@ -89,7 +90,7 @@ impl Poller {
         loop {
             let done = match orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(Order::Command(command)) => {
-                    // What it changed is looked at at once.
+                    // Show the effect immediately.
                     next = Instant::now();
                     self.command(command)
                 }
@@ -119,7 +120,7 @@ impl Poller {
         }
     }
 
-    /// A command is never sent twice: after a failure, whether it was done is not known.
+    /// A command is never sent twice: after a failure, it may or may not have been executed.
     fn command(&mut self, command: String) -> Result<(), Over> {
         let answer = match self.connected() {
             Err(failure) => Err(format!("not sent: {failure}")),
@@ -187,7 +188,7 @@ impl Poller {
         Ok(answer)
     }
 
-    /// The connection; another one when the other end has closed it, as it does when nothing is asked for long.
+    /// The connection; a new one if the other end has closed it, as it does after a long idle time.
     fn connected(&mut self) -> Result<&mut Connection, Failure> {
         if !self.connection.as_mut().is_some_and(Connection::is_ready) {
             self.connection = None;

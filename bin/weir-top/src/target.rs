@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// An address as it was given.
+/// An address, as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     Unix(PathBuf),
@@ -12,7 +12,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// A path, or `host:port`. As on `bind` lines, `unix@`, `ipv4@` and `ipv6@` may stand before it.
+    /// A path, or `host:port`, optionally with `unix@`, `ipv4@` or `ipv6@` in front, as on `bind` lines.
     pub fn parse(text: &str) -> Result<Target, String> {
         let wrong = || format!("'{text}' is neither a path nor host:port");
         if let Some(path) = text.strip_prefix("unix@") {
@@ -35,7 +35,7 @@ impl Target {
         if inet.is_some() || text.is_empty() { Err(wrong()) } else { Ok(Target::Unix(text.into())) }
     }
 
-    /// What is used when none was given.
+    /// The address to use without `-s`.
     pub fn default_one(variable: Option<&str>) -> Result<Target, String> {
         match variable.filter(|value| !value.is_empty()) {
             Some(value) => Target::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),
@@ -65,7 +65,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Where packages of weir and HAProxy have their sockets, and what examples in manuals use.
+/// The sockets of packages of weir and HAProxy, and of examples in manuals.
 pub const DEFAULTS: [&str; 4] =
     ["/run/weir/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock", "/var/lib/haproxy/stats"];
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_comes_first_and_what_was_tried_is_named() {
+    fn prefers_the_variable_and_names_the_sockets_tried() {
         assert_eq!(Target::default_one(Some("h:1")), Ok(Target::Tcp("h".to_owned(), 1)));
         assert!(Target::default_one(Some("h:x")).expect_err("wrong").starts_with("WEIR_SOCKET: "));
         assert_eq!(first_of(&["/nonexistent/a", "/"]), Ok(Target::Unix("/".into())));

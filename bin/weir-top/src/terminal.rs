@@ -24,7 +24,7 @@ pub type Screen = Terminal<CrosstermBackend<Stdout>>;
 /// Gives the terminal back when it is dropped.
 pub struct Taken(());
 
-/// Why nothing can be drawn here, if so.
+/// The reason why the program cannot draw here, if there is one.
 pub fn refusal() -> Option<String> {
     unusable(env::var("TERM").ok().as_deref(), io::stdin().is_terminal() && io::stdout().is_terminal())
 }
@@ -39,7 +39,7 @@ fn unusable(term: Option<&str>, is_terminal: bool) -> Option<String> {
     Some(format!("{why}; --once prints a picture as plain text"))
 }
 
-/// Whether characters beyond ASCII can be shown: as the first of these variables says that is set.
+/// Whether the terminal shows characters beyond ASCII, from the first of these variables that is set.
 pub fn has_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -68,8 +68,8 @@ pub fn take() -> io::Result<(Screen, Taken)> {
     Ok((screen, taken))
 }
 
-/// Watches for a signal to end and for a terminal that is gone; what it returns becomes true then. The process ends soon after in any case:
-/// reading keys from a terminal that is gone never returns.
+/// Watches for a signal to end and for a closed terminal, and sets the returned flag then. The process ends soon after
+/// in any case: reading keys from a closed terminal never returns.
 pub fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&over);
@@ -85,7 +85,7 @@ pub fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     over
 }
 
-/// Whether nobody is at the other end of standard input any more.
+/// Whether the other end of standard input is closed.
 fn is_gone() -> bool {
     let stdin = io::stdin();
     let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_drawn_on_is_named() {
+    fn gives_the_reason_why_a_terminal_is_unusable() {
         assert_eq!(unusable(Some("xterm"), true), None);
         for (term, is_terminal, word) in [
             (Some("dumb"), true, "TERM=dumb"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn locales_name_their_characters() {
+    fn detects_utf8_from_the_locale() {
         for (locale, expected) in
             [("C.UTF-8", true), ("de_DE.utf8", true), ("C", false), ("de_DE.ISO-8859-1", false)]
         {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_shows_the_former_screen_and_the_cursor() {
+    fn restores_the_screen_and_the_cursor_at_the_end() {
         let mut out = Vec::new();
         leave(&mut out).expect("room");
         assert_eq!(String::from_utf8_lossy(&out), "\x1b[?1049l\x1b[?25h");

@@ -1,4 +1,4 @@
-//! Text for a terminal: what came from elsewhere made harmless, and figures short enough for a column.
+//! Text for a terminal: foreign text made harmless, and figures short enough for a column.
 
 /// The text without anything that moves the cursor, changes the direction of writing or is invisible, at most `limit`
 /// characters long. Each such character becomes a question mark: names come from configurations, the rest from clients.
@@ -37,7 +37,7 @@ pub fn rate(number: f64) -> String {
 fn scaled(number: f64, step: f64) -> String {
     let mut rest = number;
     for unit in ["", "k", "M", "G", "T", "P", "E"] {
-        // What rounds up to the next unit is written in it.
+        // A value that rounds up to the next unit is written in that unit.
         if rest < step - 0.5 {
             let digits = usize::from(!unit.is_empty() && rest < 9.95);
             return format!("{rest:.digits$}{unit}");
@@ -70,7 +70,7 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-/// The newest values as characters, the oldest first; empty places where there are fewer than `width`.
+/// The newest values as characters, the oldest first; blanks in front of fewer than `width` values.
 pub fn sparkline(values: &[f32], width: usize) -> String {
     let newest = &values[values.len().saturating_sub(width)..];
     let most = newest.iter().copied().fold(0.0, f32::max);
@@ -84,7 +84,7 @@ pub fn sparkline(values: &[f32], width: usize) -> String {
 
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// How much of a width is filled; the least that is not nothing is seen.
+/// The filled part of a width; any positive part is visible.
 pub fn bar(part: u64, whole: u64, width: usize) -> String {
     let filled = match whole {
         0 => 0,
@@ -93,7 +93,7 @@ pub fn bar(part: u64, whole: u64, width: usize) -> String {
     format!("{}{}", "█".repeat(filled.min(width)), "░".repeat(width - filled.min(width)))
 }
 
-/// What stands for a character where only ASCII can be shown.
+/// The replacement of a character where only ASCII can be shown.
 pub fn ascii(text: &str) -> String {
     text.chars().map(in_ascii).collect()
 }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_shown_moves_the_cursor() {
+    fn cleaned_text_cannot_move_the_cursor() {
         assert_eq!(clean("a\x1b[2Jb\r\nc\u{9b}d\u{202e}e\u{200b}f\te", 100), "a?[2Jb??c?d?e?f?e");
         assert_eq!(clean("äöü→漢", 100), "äöü→漢");
         assert_eq!(clean("abcdef", 3), "abc");

@@ -1,4 +1,4 @@
-//! The screen: a title, the names of the pages, the page that is open, and a line for keys, notices and what is typed.
+//! The screen: a title, the names of the pages, the open page, and a line for keys, notices and typed text.
 
 mod detail;
 mod help;
@@ -20,7 +20,7 @@ use crate::page::Page;
 use crate::text::duration;
 use theme::Theme;
 
-/// Draws everything. What is remembered of a list's place is changed by how much fits.
+/// Draws everything. Updates the offset and height of lists to the size of the screen.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Instant) {
     let area = frame.area();
     // Of few lines, those of the page are the last to go.
@@ -37,7 +37,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Instant) {
         }
         _ => page(frame, body, app, theme),
     }
-    // What is listed is known only now.
+    // The list's position is known only now.
     frame.render_widget(title_line(app, theme, title.width, now), title);
     frame.render_widget(tab_line(app, theme, tabs.width), tabs);
     frame.render_widget(footer_line(app, theme, footer.width), footer);
@@ -90,7 +90,7 @@ fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     }
 }
 
-/// What was refused, and a hint where there is one.
+/// The refused command with its reason, and a hint if there is one.
 fn refused(command: &str, why: &str) -> String {
     let hint =
         if why.starts_with("Permission denied") { " (the level of this socket is too low)" } else { "" };
@@ -252,7 +252,7 @@ fn footer_line(app: &App, theme: Theme, width: u16) -> Line<'static> {
     let mut used = 1;
     for (at, (key, word)) in keys.iter().enumerate() {
         let size = key.len() + word.len() + 3;
-        // Help and the way out are named whatever does not fit.
+        // The keys for help and quit are always shown, even if others do not fit.
         let kept: usize = keys[at + 1..]
             .iter()
             .skip_while(|(key, _)| *key != "?")
@@ -280,7 +280,7 @@ fn framed(theme: Theme, title: &str) -> Block<'static> {
         .title(Span::styled(title.to_owned(), theme.heading()))
 }
 
-/// A box in the middle, over what is there.
+/// A box in the middle, over the page.
 fn dialog(frame: &mut Frame<'_>, area: Rect, theme: Theme, title: &str, text: Text<'static>) {
     let width = (text.width() as u16).saturating_add(4).clamp(30, 76).min(area.width);
     let inner = usize::from(width.saturating_sub(4)).max(1);

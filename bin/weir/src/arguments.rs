@@ -24,7 +24,7 @@ pub struct Arguments {
     pub folder: Option<PathBuf>,
     /// `-c`.
     pub check: bool,
-    /// `--format json`: what `-c` finds is printed for programs.
+    /// `--format json`: prints the findings of `-c` for programs.
     pub json: bool,
     /// `-D`.
     pub daemon: bool,
@@ -72,9 +72,9 @@ pub struct Arguments {
     pub objects: bool,
     /// `-dA`: put those files into this archive; standard output where the name is empty.
     pub archive: Option<PathBuf>,
-    /// What was asked for and changes nothing here, a sentence each.
+    /// Notices about options without effect, one sentence each.
     pub without_effect: Vec<&'static str>,
-    /// `-dc`: list the processors and which threads run there.
+    /// `-dc`: lists the processors and the threads that run on each.
     pub processors: bool,
     /// `-h`: print the usage, and end.
     pub help: bool,
@@ -82,7 +82,7 @@ pub struct Arguments {
     pub master_sockets: Vec<String>,
 }
 
-/// What `-v` prints.
+/// The output of `-v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionForm {
     /// `-v`.
@@ -119,9 +119,9 @@ pub enum Fault {
 pub struct Flag {
     /// The option as written.
     pub name: &'static str,
-    /// Its argument, as the usage shows it; empty for none.
+    /// Its argument, as the usage shows it; empty without one.
     pub value: &'static str,
-    /// What it does.
+    /// The sentence of the usage and the man page, without its subject.
     pub help: &'static str,
     /// The action.
     act: Act,
@@ -221,7 +221,7 @@ fn find(word: &str) -> Option<(&'static Flag, &str)> {
     })
 }
 
-/// The options of `-dM` in HAProxy, as `-dMhelp` lists them there.
+/// The options of `-dM` in HAProxy, as listed by its `-dMhelp`.
 const MEMORY_OPTIONS: &[&str] = &[
     "fail",
     "no-fail",
@@ -287,31 +287,31 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-v",
         value: "",
-        help: "says the version",
+        help: "prints the version",
         act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
     },
     Flag {
         name: "-vv",
         value: "",
-        help: "says the version and what was built in",
+        help: "prints the version and the build options",
         act: Act::Set(|a| a.version = Some(VersionForm::Long)),
     },
     Flag {
         name: "-vq",
         value: "",
-        help: "says the version alone",
+        help: "prints the version alone",
         act: Act::Set(|a| a.version = Some(VersionForm::Version)),
     },
     Flag {
         name: "-vqs",
         value: "",
-        help: "says the version's numbers alone",
+        help: "prints the version's numbers alone",
         act: Act::Set(|a| a.version = Some(VersionForm::Short)),
     },
     Flag {
         name: "-vqb",
         value: "",
-        help: "says the version's branch alone",
+        help: "prints the version's branch alone",
         act: Act::Set(|a| a.version = Some(VersionForm::Branch)),
     },
     Flag {
@@ -323,7 +323,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "--format",
         value: "<text|json>",
-        help: "with -c and lint: prints what is found as text or as JSON",
+        help: "with -c and lint: prints the findings as text or as JSON",
         act: Act::Take(|arguments, word| {
             arguments.json = match word {
                 "json" => true,
@@ -346,12 +346,12 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-d",
         value: "",
-        help: "stays in the foreground and says more",
+        help: "stays in the foreground and prints more messages",
         act: Act::Set(|a| (a.foreground, a.verbose) = (true, true)),
     },
     Flag { name: "-db", value: "", help: "stays in the foreground", act: Act::Set(|a| a.foreground = true) },
-    Flag { name: "-V", value: "", help: "says more", act: Act::Set(|a| a.verbose = true) },
-    Flag { name: "-q", value: "", help: "says nothing", act: Act::Set(|a| a.quiet = true) },
+    Flag { name: "-V", value: "", help: "prints more messages", act: Act::Set(|a| a.verbose = true) },
+    Flag { name: "-q", value: "", help: "prints nothing", act: Act::Set(|a| a.quiet = true) },
     Flag {
         name: "-C",
         value: "<folder>",
@@ -406,13 +406,13 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-sf",
         value: "<pid>*",
-        help: "once it listens, tells these processes to end after their last connection",
+        help: "once it listens, stops these processes after their last connection",
         act: Act::Processes { at_once: false },
     },
     Flag {
         name: "-st",
         value: "<pid>*",
-        help: "once it listens, tells these processes to end",
+        help: "once it listens, stops these processes",
         act: Act::Processes { at_once: true },
     },
     Flag {
@@ -433,7 +433,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-Ws",
         value: "",
-        help: "as -W, and tells systemd how it goes",
+        help: "as -W, and reports its state to systemd",
         act: Act::Set(|a| (a.master, a.notify) = (true, true)),
     },
     Flag {
@@ -454,13 +454,13 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dD",
         value: "",
-        help: "says what is unusual in the configuration",
+        help: "reports unusual lines of the configuration",
         act: Act::Set(|a| a.diagnose = true),
     },
     Flag {
         name: "-dr",
         value: "",
-        help: "starts although names of servers have no address",
+        help: "starts even if names of servers do not resolve",
         act: Act::Set(|a| a.ignore_unresolved = true),
     },
     Flag {
@@ -499,7 +499,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dM",
         value: "[<byte>,][help|...]",
-        help: "debugs memory in HAProxy: accepted for compatibility, no effect; -dMhelp says more",
+        help: "debugs memory in HAProxy: accepted for compatibility, no effect; -dMhelp prints more",
         act: Act::Attached(|arguments, word| {
             for (index, option) in word.split(',').enumerate().filter(|(_, option)| !option.is_empty()) {
                 let is_known = MEMORY_OPTIONS.contains(&option) || (index == 0 && is_number(option));
@@ -514,7 +514,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dt",
         value: "[ <source>[:<level>[:<verbosity>]],...]",
-        help: "traces to standard error; -dt help tells more",
+        help: "traces to standard error; -dt help explains the syntax",
         act: Act::Perhaps(|a, word| a.traces = Some(word.to_owned())),
     },
     Flag {
@@ -543,7 +543,7 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-dC",
         value: "[,line]",
-        help: "prints the configuration as it is understood, with numbers of lines if asked for",
+        help: "prints the configuration as understood, with line numbers on request",
         act: Act::Attached(|arguments, word| {
             arguments.dump = match word {
                 "" => Some(Dump::Lines),
@@ -603,13 +603,13 @@ pub static FLAGS: &[Flag] = &[
     Flag {
         name: "-version",
         value: "",
-        help: "says the version, as -v and --version do",
+        help: "prints the version, as -v and --version do",
         act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
     },
     Flag {
         name: "--version",
         value: "",
-        help: "says the version, as -v does",
+        help: "prints the version, as -v does",
         act: Act::Set(|a| a.version = Some(VersionForm::Usual)),
     },
     Flag { name: "-h", value: "", help: "prints this, as --help does", act: Act::Set(|a| a.help = true) },
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn options_mean_what_they_say() {
+    fn each_option_sets_its_fields() {
         check("", |_| ());
         check("-f a.cfg -f b/ -- c.cfg -d", |a| {
             a.files = ["a.cfg", "b/", "c.cfg", "-d"].map(str::to_owned).to_vec();
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_test_suites_are_there() {
+    fn accepts_the_options_of_test_suites() {
         check("-dM -dI -dW -dr -dD -dR -dS", |a| {
             (a.zero_warning, a.ignore_unresolved, a.diagnose) = (true, true, true);
             (a.no_reuse_port, a.no_splice) = (true, true);
@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn rejects_invalid_arguments() {
         refuse("-foo", "unknown option '-foo'.");
         refuse("--foo", "unknown option '--foo'.");
         refuse("-dc1", "unknown option '-dc1'.");
@@ -723,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_is_executed_again_without_what_it_replaced() {
+    fn a_reexecuted_master_drops_the_options_of_a_takeover() {
         let kept = |text: &str| {
             let words: Vec<Vec<u8>> = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
             let kept: Vec<String> = without_former(&words)

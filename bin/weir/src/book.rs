@@ -1,7 +1,7 @@
 //! The generated part of the manual, the man pages and the completions of shells: written from the rows, and held to them.
 //!
 //! `make reference` writes the files again (it runs this test with `WEIR_BOOK=write`); every other run of the tests only
-//! compares. What is written by hand is in `doc/manual/src` beside the folder `reference`.
+//! compares. Hand-written pages are in `doc/manual/src`, next to the folder `reference`.
 
 mod examples;
 mod pages;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use super::explain::Entry;
 
-/// What an entry is about.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Configured,
@@ -58,7 +58,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn generated_files_say_what_the_rows_say() {
+fn generated_files_match_the_rows() {
     let write = std::env::var_os("WEIR_BOOK").is_some_and(|wanted| wanted == "write");
     let mut stale = Vec::new();
     for file in generated() {
@@ -100,9 +100,9 @@ fn the_contents_name_every_page() {
     }
 }
 
-/// Links inside the manual lead to pages that are there, and to headings that are in them.
+/// Links inside the manual lead to existing pages, and to existing headings in them.
 #[test]
-fn links_lead_somewhere() {
+fn links_lead_to_existing_pages_and_headings() {
     let folder = root().join("doc/manual/src");
     let mut wrong = Vec::new();
     for place in ["", "reference"] {
@@ -130,18 +130,18 @@ fn links_lead_somewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What stands in `](...)`, other than addresses of other sites.
+/// Link targets in `](...)`, without addresses of other sites.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.contains(' '))
 }
 
-/// What links call the headings of a page.
+/// The anchors of a page's headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#').trim()))
 }
 
-/// What mdBook and code hosts make of a heading.
+/// The anchor of a heading in mdBook and on code hosts.
 fn anchor(heading: &str) -> String {
     let lower = heading.to_lowercase();
     let kept = lower.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

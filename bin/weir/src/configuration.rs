@@ -28,13 +28,13 @@ use crate::reports;
 
 pub use check::{check, check_as_json};
 
-/// What came of reading the configuration.
+/// The outcome of reading the configuration.
 pub enum ReadOutcome {
     /// It can be served.
     Serve(Box<Prepared>),
-    /// It is valid, and only a check was asked for (`-c`).
+    /// It is valid, and the command only checks (`-c`).
     Valid,
-    /// It is valid, only a check was asked for, and it would not start, because it has no listener.
+    /// It is valid and the command only checks, but a start would fail for lack of a listener.
     Idle,
     /// A check without any file: print the usage.
     Usage,
@@ -54,16 +54,16 @@ pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<S
     (!diagnostics.has_alerts()).then_some(sources)
 }
 
-/// Reads the settings that a master needs, and nothing else.
+/// Reads only the settings that a master needs.
 pub fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
     weir_config::discover(sources, &features(&feature_names()), environment(arguments, sources, None))
 }
 
-/// Every line as it was understood: with variables replaced, and of conditional blocks what holds.
+/// Every line as understood: with variables replaced, and only the conditional blocks that apply.
 pub fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
     let environment = discover(sources, arguments).environment;
     let names = feature_names();
-    // Who parses says what is wrong.
+    // The parser reports these diagnostics.
     let mut unsaid = Diagnostics::new();
     let mut reader = Reader::new(sources);
     let mut lines = Vec::new();
@@ -77,7 +77,7 @@ pub fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
     lines
 }
 
-/// The lines of `-S`. `None` when one means nothing; that was said.
+/// The lines of `-S`. `None` if a line is invalid; the error has been logged.
 pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<Bind>> {
     let mut sources = SourceMap::new();
     for text in &arguments.master_sockets {
@@ -102,7 +102,7 @@ pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<
     (!diagnostics.has_alerts()).then_some(binds)
 }
 
-/// Checks the configuration. `master` is the address of the master's command line, if there is a master.
+/// Checks the configuration. `master` is the address of the master's command line, if it has one.
 pub fn load(
     sources: &SourceMap,
     arguments: &Arguments,
@@ -128,7 +128,7 @@ pub fn load(
     let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
     if diagnostics.has_alerts() {
         if arguments.check {
-            // What the other lines name is looked up too, so that one run tells all.
+            // Look up the names in the other lines too, so that one run reports all errors.
             let _ = say(&looked_up(&config, &states, arguments), messages);
         }
         let at_fault = |id| {
@@ -145,7 +145,7 @@ pub fn load(
     let strict = config.global.zero_warning;
     if arguments.check || strict {
         let mut found = looked_up(&config, &states, arguments);
-        // A start tells of those itself.
+        // A start reports notices itself.
         found.retain(|(severity, _)| arguments.check || *severity > Severity::Notice);
         if !say(&found, messages) {
             messages.alert("config : Fatal errors found in configuration.");
@@ -177,7 +177,7 @@ pub fn load(
     }))
 }
 
-/// The configuration in the files; none if there are errors.
+/// The configuration in the files; `None` on errors.
 #[cfg(test)]
 pub fn understood(sources: &SourceMap) -> Option<Config> {
     let Outcome { config, diagnostics, .. } =
@@ -189,7 +189,7 @@ fn parse(sources: &SourceMap, environment: Environment) -> Parsed {
     Parsed::read(sources, &Disk { again: false }, &features(&feature_names()), environment)
 }
 
-/// What is wrong with the files of `ssl` lines and with names of hosts, users and groups: no parser sees it.
+/// Faults that the parser cannot see: files of `ssl` lines, and names of hosts, users and groups.
 fn looked_up(
     config: &Config,
     states: &weir_assemble::SavedStates,
@@ -209,12 +209,12 @@ fn looked_up(
     warnings.chain(errors).chain(notices).chain(unknown).collect()
 }
 
-/// Says all of it; whether nothing makes the configuration unusable.
+/// Logs all of it. Returns whether the configuration is usable.
 fn say(found: &[(Severity, String)], messages: &Messages) -> bool {
     for (severity, text) in found {
         let text = format!("config : {text}");
         match severity {
-            // What a warning would be without `zero-warning` is always shown, and what may be meant.
+            // Always shown: warnings that `zero-warning` tolerates, and remarks on likely mistakes.
             Severity::Notice => messages.announce(text),
             severity => messages.say(*severity, &text),
         }
@@ -230,7 +230,7 @@ fn listens(config: &Config) -> bool {
     !config.global.sockets.is_empty() || relays || peers || proxies.any(|proxy| !proxy.binds.is_empty())
 }
 
-/// What `-c` says at the end: that all is right only with `-V` (manual, "-c"). The exit status tells scripts.
+/// The last message of `-c`: success is reported only with `-V` (manual, "-c"). Scripts read the exit status.
 fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> ReadOutcome {
     let listens = listens(config);
     let text = match (listens, arguments.verbose) {
@@ -238,7 +238,7 @@ fn conclude(config: &Config, arguments: &Arguments, messages: &Messages) -> Read
         (true, false) => "",
         (false, _) => "Configuration file has no error but will not start (no listener) => exit(2).\n",
     };
-    // A dump is a configuration, and nothing else.
+    // A dump contains only the configuration.
     if !arguments.quiet && arguments.dump.is_none() {
         let found = if messages.warned() { "Warnings were found.\n" } else { "" };
         crate::say(&format!("{found}{text}"));
@@ -263,7 +263,7 @@ fn with_arguments(mut config: Config, arguments: &Arguments) -> Config {
     config
 }
 
-/// Prints the diagnostics: the pretty form on a terminal, the classic one elsewhere.
+/// Prints the diagnostics: the pretty form on a terminal, otherwise the classic one.
 fn show(diagnostics: &Diagnostics, sources: &SourceMap, arguments: &Arguments, messages: &Messages) {
     let pretty = is_shown_to_people(arguments);
     for report in diagnostics.reports() {

@@ -1,5 +1,5 @@
-//! `weir explain`: what a word of the language or a termination code means, from the rows that drive them, and what a line of a
-//! configuration means where it stands.
+//! `weir explain`: the meaning of a word or a termination code, from the rows that drive the program, and of a
+//! configuration line in its context.
 
 pub mod codes;
 mod line;
@@ -24,27 +24,27 @@ use crate::problems;
 
 /// One entry.
 pub struct Entry {
-    /// Where a word of the configuration stands; none for what is no such word.
+    /// The place of a configuration word; `None` for other entries.
     place: Option<WordPlace>,
-    /// The words in front of it on a line, where a line begins otherwise: `http-request`, `option`.
+    /// The words in front of it, if it is not the first word of a line: `http-request`, `option`.
     behind: Vec<&'static str>,
     /// The word, or the words.
     pub name: &'static str,
-    /// What follows it.
+    /// The arguments, as written after the word.
     pub arguments: String,
-    /// What sort of word it is, and where it is written; what is not there yet ends with [`NOT_YET`].
+    /// The kind of word and the place to write it; ends with [`NOT_YET`] if weir does not have it yet.
     pub sort: String,
-    /// What it is for.
+    /// The purpose.
     pub help: Cow<'static, str>,
-    /// What holds where it is not written.
+    /// The default, if it is omitted.
     default: Option<DefaultValue>,
     /// The arguments to choose from, with their meaning.
     values: &'static [ValueHelp],
-    /// A line that uses it, or nothing.
+    /// A line that uses it; may be empty.
     example: String,
 }
 
-/// `weir explain -f FILE LINE`; none where the words do not begin like that.
+/// `weir explain -f FILE LINE`; `None` if the words do not have this form.
 pub fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     if !words.contains(&"-f") {
         return None;
@@ -59,10 +59,10 @@ pub fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     })
 }
 
-/// Everything that is known of these words; without them, how it is asked.
+/// The entries for these words; without words, the usage.
 ///
 /// # Errors
-/// A text for standard error when there is no entry.
+/// A text for standard error if no entry matches.
 pub fn explain(words: &[&str]) -> Result<String, String> {
     let wanted = words.join(" ");
     // An alias is written with a percent sign in a format.
@@ -102,7 +102,7 @@ fn among(entries: &[Entry], wanted: &str) -> Result<String, String> {
     Err(format!("nothing is called '{wanted}'.{similar}{named}"))
 }
 
-/// How many names are told of what only texts mention.
+/// The most names listed of entries that only mention the word.
 const MENTIONED: usize = 12;
 
 impl Entry {
@@ -120,7 +120,8 @@ impl Entry {
         self.values.iter().any(|(value, _)| value.split([' ', '(']).any(|word| word == wanted))
     }
 
-    /// Whether its name, its arguments or its help has a word that begins like this; of letters too few to mean something, none does.
+    /// Whether its name, its arguments or its help has a word that begins with `wanted`; false for texts that are too
+    /// short.
     fn mentions(&self, wanted: &str) -> bool {
         let wanted = wanted.to_ascii_lowercase();
         let begins = |text: &str| {
@@ -151,7 +152,7 @@ impl Entry {
     }
 }
 
-/// A default as a text; `quote` stands around what can be written.
+/// A default as text, with `quote` around literal arguments.
 pub fn default(default: DefaultValue, quote: &str) -> String {
     match default {
         DefaultValue::Written(arguments) => format!("{quote}{arguments}{quote}"),
@@ -159,11 +160,11 @@ pub fn default(default: DefaultValue, quote: &str) -> String {
     }
 }
 
-/// How entries end that are not there yet.
+/// The end of entries that are not implemented yet.
 #[cfg(test)]
 pub const NOT_YET: &str = "Not implemented yet.";
 
-/// Everything that is known, word by word.
+/// All entries, word by word.
 pub fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = vocabulary::words(&ACTIONS).iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
@@ -187,8 +188,7 @@ pub fn entries() -> Vec<Entry> {
             name: row.name,
             arguments: String::new(),
             sort: "Keyword of ACLs.".to_owned(),
-            help: format!("the sample fetch '{}', matched as '-m {}' says", row.fetch, row.method.name())
-                .into(),
+            help: format!("the sample fetch '{}', matched with '-m {}'", row.fetch, row.method.name()).into(),
             default: None,
             values: &[],
             example: example(lines.of_acl_keyword(row.name)),
@@ -250,7 +250,7 @@ pub fn entries() -> Vec<Entry> {
 fn configured(word: &ConfigWord) -> Entry {
     let place = vocabulary::written_in(&ACTIONS, word).join(", ");
     let sort = match word.state {
-        // A title may say the place itself.
+        // A title may name the place itself.
         WordState::Ready if word.place.title().ends_with(&place) => format!("{}.", word.place.title()),
         WordState::Ready => format!("{}: {place}.", word.place.title()),
         WordState::NotYet => format!("{}. Not implemented yet: using it is an error.", word.place.title()),
@@ -298,14 +298,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_say_what_they_are_where_they_stand_and_how_they_are_used() {
+    fn explains_the_kind_place_and_use_of_a_word() {
         let text = explain(&["retries"]).expect("a word");
         assert!(text.starts_with("retries <"), "{text}");
         assert!(text.contains("Words of proxies: defaults, listen, backend."), "{text}");
         assert!(text.contains("Example: retries "), "{text}");
         for (word, part) in [
             ("hdr", "Sample fetch"),
-            ("hdr_dom", "the sample fetch 'req.hdr', matched as '-m dom' says"),
+            ("hdr_dom", "the sample fetch 'req.hdr', matched with '-m dom'"),
             ("base64", "Converter, takes"),
             ("%ST", "Alias of log formats, written %ST"),
             ("ST", "Status code"),
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said_with_what_is_near() {
+    fn suggests_similar_names_for_an_unknown_word() {
         let error = explain(&["retrys"]).expect_err("no word");
         assert_eq!(error, "nothing is called 'retrys'. Did you mean 'retries'?");
         assert_eq!(explain(&["xqzw"]).expect_err("no word"), "nothing is called 'xqzw'.");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_can_be_asked_for() {
+    fn explains_every_entry() {
         let entries = entries();
         for entry in &entries {
             let text = among(&entries, entry.name).unwrap_or_default();

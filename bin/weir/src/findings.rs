@@ -1,4 +1,4 @@
-//! What was found wrong with a configuration, for people and for programs (`--format json`).
+//! Problems found in a configuration, printed for people and for programs (`--format json`).
 
 use std::fmt::Write;
 
@@ -12,17 +12,17 @@ use crate::problems;
 pub struct Finding {
     /// How grave.
     pub severity: Severity,
-    /// Of which kind, as `weir explain` knows it.
+    /// Its code, as for `weir explain`.
     pub code: &'static str,
     /// Where, when it has a position.
     pub position: Option<Position>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What was expected, or why.
+    /// The expected input, or the reason.
     pub note: Option<String>,
-    /// A known word near the one that was written.
+    /// A known word similar to the one in the file.
     pub suggestion: Option<String>,
-    /// How many lines of the configuration have the same; only the first few are told.
+    /// The number of lines with the same problem; only the first few are listed.
     pub times: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct Finding {
 pub struct Position {
     pub file: String,
     pub line: u32,
-    /// Absent where only the line is known.
+    /// `None` if only the line is known.
     pub columns: Option<(u32, u32)>,
 }
 
@@ -66,7 +66,7 @@ fn code_of(diagnostic: &Diagnostic) -> &'static str {
     if diagnostic.asked_for { ASKED_FOR } else { problems::code_of(&diagnostic.message) }
 }
 
-/// What was found after parsing: the text names its position itself, if it has one.
+/// A finding from after parsing: its text contains its position, if there is one.
 pub fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
     Finding {
         severity,
@@ -154,7 +154,7 @@ fn name(severity: Severity) -> &'static str {
 /// JSON strings of findings.
 const JSON: Escaping = Escaping { short: "\n\t", is_uppercase: false, beyond: Beyond::Stay };
 
-/// The code of what `.warning` and its like say.
+/// The code of messages by `.warning` and the like.
 const ASKED_FOR: &str = "C116";
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_name_its_place() {
+    fn takes_the_position_from_the_text() {
         let line = |text| of_text(Severity::Alert, text, &sources()).position.map(|position| position.line);
         assert_eq!(line("[dir/a.cfg:12] : 'server b/s' : could not resolve"), Some(12));
         assert_eq!(of_text(Severity::Alert, "parsing [dir/a.cfg:1] : x", &sources()).message, "x");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_has_each_known_place_and_the_number() {
+    fn repeated_findings_list_the_places_and_the_count() {
         let sources = sources();
         let file = sources.iter().next().expect("a file").0;
         let mut diagnostics = Diagnostics::new();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_can_be_chosen() {
+    fn dumps_only_the_selected_classes() {
         let all = dump("all");
         for class in CLASSES {
             let one = dump(class.name);

@@ -1,8 +1,9 @@
-//! `weir lint`: what a configuration says that can be served and is probably not meant.
+//! `weir lint`: probable mistakes in a configuration that weir can serve.
 //!
-//! It finds rules that are never reached, ACLs that nothing uses, backends that nothing chooses, timeouts that contradict each
-//! other, secrets that all can read, conditions and limits that never apply, servers and log sockets out of reach, unknown protocols; and reports the findings of `-c`, remarks for `-dD` included. A finding is a guess that is
-//! almost always right: where the running configuration could make it wrong (a backend named by a format), nothing is said.
+//! It finds rules that are never reached, unused ACLs, backends that are never chosen, contradictory timeouts,
+//! world-readable secrets, conditions and limits that never apply, unreachable servers and log sockets, and unknown
+//! protocols. It also reports the findings of `-c`, including the remarks of `-dD`. A finding is a guess that is almost
+//! always right: where the running configuration could refute it (a backend named by a format), lint stays silent.
 
 mod counters;
 mod criteria;
@@ -22,7 +23,7 @@ use crate::arguments::Arguments;
 use crate::configuration;
 use crate::findings::{self, Finding, Position};
 
-/// Prints what it finds. 0 when there is nothing, 1 when there is something, 2 when the configuration cannot be used.
+/// Prints the findings. Returns 0 without findings, 1 with findings, 2 if the configuration cannot be used.
 pub fn lint(arguments: &Arguments) -> u8 {
     let checked = configuration::check(arguments);
     let valid = checked.is_valid();
@@ -44,11 +45,11 @@ pub fn lint(arguments: &Arguments) -> u8 {
     }
 }
 
-/// What is looked at.
+/// The configuration under examination.
 struct Subject<'s> {
     config: &'s Config,
     sources: &'s SourceMap,
-    /// Every line as it was understood.
+    /// Every line as understood.
     lines: &'s [Line],
 }
 
@@ -64,7 +65,7 @@ fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(servers::misused(subject));
     found.extend(log_sockets::unreachable(subject));
     found.extend(protocols::unknown(subject));
-    // Parsing tells of some rules that are never reached.
+    // The parser already reports some rules that are never reached.
     let told = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())
     };

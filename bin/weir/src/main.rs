@@ -3,7 +3,7 @@
 //! `main` parses the command line, reads the configuration and serves it. The
 //! options are rows in `arguments`; everything after that is in `weir-process`.
 //!
-//! It refuses to know what serving means: no socket, no proxy, no message. Begin with `arguments.rs` (the options),
+//! It does not know sockets, proxies and messages. Begin with `arguments.rs` (the options),
 //! then `configuration.rs` (reading and checking the files).
 
 mod arguments;
@@ -51,7 +51,7 @@ const FAILURE: u8 = 1;
 fn main() {
     let status = run_program();
     // Handlers of libraries for the end of the process are not run: that of the allocator needs memory, which may have run out, and
-    // threads that write logs may still be there.
+    // threads that write logs may still run.
     weir_sys::process::end(status);
 }
 
@@ -67,7 +67,7 @@ fn complain(text: &str) {
 
 /// Runs the command line and returns the exit status.
 fn run_program() -> u8 {
-    // An error is ignored: such a kernel has no huge pages, or they only cost memory.
+    // An error is ignored: such a kernel lacks huge pages, or they only cost memory.
     let _ = weir_sys::process::use_small_pages();
     let words: Vec<Vec<u8>> = std::env::args_os().map(OsString::into_vec).collect();
     let texts: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();

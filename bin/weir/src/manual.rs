@@ -20,7 +20,7 @@ const TO_BACKEND: &str = "    default_backend b\n";
 const BACKEND: &str = "backend b\n    server s 127.0.0.1:2\n";
 const LISTEN: &str = "listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2\n";
 
-/// The configuration of a line: nothing else in it is worth a message.
+/// The configuration for a line: the rest of it does not cause messages.
 pub fn written(place: &str, line: &str) -> String {
     let complete = format!("{DEFAULTS}{FRONTEND}{TO_BACKEND}{BACKEND}");
     let line = format!("    {line}\n");
@@ -51,7 +51,7 @@ pub fn written(place: &str, line: &str) -> String {
     }
 }
 
-/// What becomes of a configuration, and what is said.
+/// Reads a configuration: the outcome, and the messages.
 pub fn read(text: &str) -> (&'static str, String) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
@@ -67,14 +67,14 @@ pub fn read(text: &str) -> (&'static str, String) {
     (verdict, messages.startup_logs())
 }
 
-/// What comes of a configuration, as text that can be compared; none if it is refused.
+/// A configuration as understood, as text that can be compared; `None` if it is refused.
 pub fn understood(text: &str) -> Option<String> {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     configuration::understood(&sources).map(|config| format!("{config:?}"))
 }
 
-/// Whether a line says what is wrong, other than that something is.
+/// Whether a line describes a problem, rather than announcing or counting problems.
 fn is_message(line: &str) -> bool {
     let of_all = ["Error(s) found in", "Fatal errors found", "weir version", "path to executable"];
     (line.starts_with("[ALERT]") || line.starts_with("[WARNING]"))
@@ -82,7 +82,7 @@ fn is_message(line: &str) -> bool {
 }
 
 #[test]
-fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
+fn each_line_has_the_outcome_of_the_table() {
     let mut faults = Vec::new();
     let mut without_code = Vec::new();
     let mut rows = 0;
@@ -108,7 +108,7 @@ fn each_line_is_taken_warned_of_or_refused_as_the_table_says() {
     assert!(rows > 3000, "{rows} rows");
     assert!(
         without_code.is_empty(),
-        "{} have no code of their own:\n{}",
+        "{} lack a code of their own:\n{}",
         without_code.len(),
         without_code.join("\n")
     );

@@ -1,30 +1,30 @@
-//! Codes of what can be wrong with a configuration. Tools tell problems apart by them, and `weir explain CODE` says what to do.
+//! Codes of configuration problems. Tools distinguish problems by them, and `weir explain CODE` prints advice.
 //!
-//! A code is found by the text of the message: messages keep the reference program's words, so their shapes are stable, and one
-//! that comes from another crate needs nothing of this table. A code is never used again for something else.
+//! The code is derived from the text of the message: messages keep HAProxy's wording, so their shapes are stable, and
+//! other crates need not know this table. A code is never reused.
 
 /// A kind of problem.
 pub struct Problem {
-    /// `C` and three digits: the first says what it is about (1 words, 2 names, 3 rules and expressions, 4 proxies, 5 files and TLS,
-    /// 6 names of the system, 7 what `weir lint` finds).
+    /// `C` and three digits: the first is the subject (1 words, 2 names, 3 rules and expressions, 4 proxies, 5 files
+    /// and TLS, 6 names of the system, 7 findings of `weir lint`).
     pub code: &'static str,
-    /// What is wrong, as a heading.
+    /// The problem, as a heading.
     pub title: &'static str,
-    /// What it means, and what to do.
+    /// The meaning, and the remedy.
     pub help: &'static str,
-    /// What messages about it contain: parts in this order, separated by `*`. Those of `weir lint` have none.
+    /// Parts of the messages about it, in this order, separated by `*`. Empty for findings of `weir lint`.
     shapes: &'static [&'static str],
 }
 
 /// The code of a message. The first row that fits is it.
 pub fn code_of(message: &str) -> &'static str {
     let unquoted = without_quoted(message);
-    // What the operator wrote must not decide, unless it is a word that the shape names.
+    // The operator's own words must not decide, unless the shape contains them.
     let is_of = |shape: &str| fits(if shape.contains('\'') { message } else { &unquoted }, shape);
     PROBLEMS.iter().find(|row| row.shapes.iter().any(|shape| is_of(shape))).unwrap_or(&OTHER).code
 }
 
-/// The text without what stands in single quotes. An apostrophe inside a word quotes nothing.
+/// The text without its parts in single quotes. An apostrophe inside a word does not quote.
 fn without_quoted(text: &str) -> String {
     let mut rest = String::with_capacity(text.len());
     let (mut quoted, mut previous) = (false, ' ');
@@ -71,8 +71,8 @@ const fn row(
 
 static OTHER: Problem = row(
     "C000",
-    "a problem that has no code of its own",
-    "The message says what it is. 'weir explain' with the keyword of the line says what the keyword takes.",
+    "a problem without a code of its own",
+    "The message describes it. 'weir explain' with the keyword of the line shows its arguments.",
     &[],
 );
 
@@ -215,21 +215,16 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C103",
         "a word of the language that weir does not have yet",
-        "It is refused rather than ignored. The README lists all of them; take the line out, or do what it does in another way.",
+        "It is refused rather than ignored. The README lists all of them; remove the line, or find another way.",
         &["is not implemented yet", "option not implemented"],
     ),
     row(
         "C104",
         "a word that the language no longer has",
-        "The message says what replaced it.",
+        "The message names the replacement.",
         &["exist anymore", "not supported any more", "not supported anymore", "exist anymore"],
     ),
-    row(
-        "C105",
-        "a deprecated word",
-        "It still works. The message says what to write instead.",
-        &["deprecated"],
-    ),
+    row("C105", "a deprecated word", "It still works. The message names the replacement.", &["deprecated"]),
     row(
         "C102",
         "a line outside of any section",
@@ -290,8 +285,8 @@ static PROBLEMS: &[Problem] = &[
     ),
     row(
         "C116",
-        "a message that the configuration itself asked for",
-        "'.notice', '.warning', '.alert' and '.diag' say what their author wrote.",
+        "a message that the configuration itself requests",
+        "'.notice', '.warning', '.alert' and '.diag' print their author's text.",
         &[],
     ),
     row(
@@ -353,7 +348,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C101",
         "an unknown word",
-        "It is misspelled, or belongs to another section: 'weir explain WORD' says where words are valid, '-dKall' lists all of them.",
+        "It is misspelled, or belongs to another section: 'weir explain WORD' shows where words are valid, '-dKall' lists all of them.",
         &[
             "unknown keyword",
             "Unknown * keyword",
@@ -381,7 +376,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C109",
         "a value is out of its range",
-        "The message says which values are possible.",
+        "The message lists the valid values.",
         &[
             "allowed range",
             "must be between",
@@ -465,7 +460,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C110",
         "an argument is missing or wrong",
-        "'weir explain WORD' shows what it takes, with an example.",
+        "'weir explain WORD' shows the arguments, with an example.",
         &[
             "expects",
             "expected",
@@ -508,7 +503,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C404",
         "a setting that is doubtful together with others",
-        "The message says with which. The configuration works; it may not do what was meant.",
+        "The message names the others. The configuration works, but perhaps not as intended.",
         &[
             "ignoring",
             "tries to",
@@ -534,22 +529,17 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C309",
         "a rule cannot be read",
-        "The message ends with what is wrong. 'weir explain ACTION' shows what the action takes.",
+        "The message ends with the reason. 'weir explain ACTION' shows the action's arguments.",
         &["error detected"],
     ),
-    // 7: what `weir lint` finds.
+    // 7: findings of `weir lint`.
     row(
         "C701",
         "a rule that can never run",
         "A rule before it always ends the list. Order them from the special to the general.",
         &[],
     ),
-    row(
-        "C702",
-        "an ACL that nothing uses",
-        "Take it away, or use it: what was meant to be protected by it is not.",
-        &[],
-    ),
+    row("C702", "an ACL that nothing uses", "Remove it, or use it: at present it protects nothing.", &[]),
     row(
         "C703",
         "a backend that nothing chooses",
@@ -559,7 +549,7 @@ static PROBLEMS: &[Problem] = &[
     row(
         "C704",
         "timeouts that contradict each other",
-        "One of them makes the other pointless, or ends what the other would allow. The message says which.",
+        "One of them makes the other pointless, or cuts it short. The message names both.",
         &[],
     ),
     row(
@@ -656,7 +646,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_have_the_code_of_what_is_wrong() {
+    fn each_message_gets_the_code_of_its_problem() {
         for (message, code) in [
             ("unknown keyword 'maxcon' in 'frontend' section", "C101"),
             ("unknown keyword 'x' out of section.", "C102"),

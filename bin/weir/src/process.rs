@@ -16,9 +16,9 @@ use weir_sys::{process as system, signal};
 use crate::arguments::{self, Arguments};
 use crate::{configuration, version};
 
-/// What the process has to do next.
+/// The next task of the process.
 pub enum Role {
-    /// Serve these files; the text is the address of the master's command line, if there is a master.
+    /// Serve these files; the text is the address of the master's command line, if it has one.
     Serve(SourceMap, Box<Invocation>, Option<String>),
     /// End with this status.
     End(u8),
@@ -115,7 +115,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
             let precedence = Precedence::of_start(niceness, messages);
             let mut invocation = Invocation { worker: Some(link), precedence, ..invocation(arguments) };
             if reexecuted {
-                // HAProxy's master passes the workers by `-sf`; this one knows them, and tells them to end later.
+                // HAProxy's master passes the workers by `-sf`; this one knows them, and stops them later.
                 invocation.former = Former::default();
                 invocation.take_over =
                     invocation.take_over.filter(|path| !path.to_string_lossy().starts_with("sockpair@"));
@@ -124,7 +124,7 @@ pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messag
             sources.map_or(Role::End(1), |sources| Role::Serve(sources, Box::new(invocation), Some(reached)))
         }
         Some(Side::Master(master)) => {
-            // The master keeps nothing of the configuration (R117).
+            // The master does not keep the configuration (R117).
             drop((sources, found));
             Role::End(u8::try_from(master.run()).unwrap_or(1))
         }
@@ -151,7 +151,7 @@ impl Start<'_> {
         let pid_file = pid_file.map_err(|text| self.messages.alert(text)).ok()?;
         let master_sockets = cli::MasterSockets::open(&binds, sockets, self.messages);
         let master_sockets = match master_sockets {
-            // Without its command line, a reloaded master goes on, but a new one must not start.
+            // Without its command line, a reloaded master continues, but a new one must not start.
             None if first => return None,
             master_sockets => master_sockets.unwrap_or_default(),
         };

@@ -12,8 +12,8 @@ use weir_syntax::Line;
 
 use crate::arguments::{Arguments, Dump};
 
-/// Every line of the configuration as it was understood: without comments, with variables replaced, one blank between words
-/// (`-dC`). A word is quoted where it would be read as something else without.
+/// Every line of the configuration as understood: without comments, with variables replaced, one blank between words
+/// (`-dC`). A word is quoted if it would otherwise be misread.
 pub fn configuration(lines: &[Line], dump: Dump) -> String {
     let mut text = String::new();
     for (number, line) in (1..).zip(lines) {
@@ -34,8 +34,8 @@ pub fn words(line: &Line) -> String {
     words.map(|word| word + " ").collect()
 }
 
-/// A word in single quotes where it would be read as something else without. A quote, a control character and what is no text
-/// stand outside of them, behind a backslash.
+/// A word, in single quotes if it would otherwise be misread. Quotes, control characters and invalid UTF-8 are outside
+/// of the quotes, behind a backslash.
 fn quoted(word: &[u8]) -> String {
     let special = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '\\' | '#' | '$');
     let text = std::str::from_utf8(word).ok();
@@ -78,7 +78,9 @@ pub fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> boo
                     if arguments.verbose && !arguments.quiet { "List of loaded object files:\n" } else { "" };
                 files.iter().for_each(|file| text += &format!("{}\n", file.display()));
             }
-            Err(error) => messages.warning(format!("'-dL': cannot see what the process runs: {error}.")),
+            Err(error) => {
+                messages.warning(format!("'-dL': cannot list the object files of the process: {error}."))
+            }
         }
     }
     crate::say(&text);
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_they_have_to_be() {
+    fn quotes_only_words_that_need_it() {
         for (word, expected) in [
             ("a", "a"),
             ("", "''"),
@@ -154,9 +156,9 @@ mod tests {
         }
     }
 
-    /// Whatever bytes a word has, it is read as it was.
+    /// A word of any bytes survives quoting and reading.
     #[test]
-    fn words_are_read_as_they_were() {
+    fn quoted_words_are_read_back_unchanged() {
         let mut sources = weir_syntax::SourceMap::new();
         let file = sources.add("f", Vec::new());
         let read = |word: &[u8]| {

@@ -81,7 +81,7 @@ fn long() -> String {
 /// The output of `-dt help`.
 pub const TRACES_HELP: &str = "\
 -dt [<source>[:<level>[:<verbosity>]],...] traces to standard error from the start on.\n\
-'all', or no source, is every source; without a level only errors are told.\n\
+'all', or no source, is every source; without a level only errors are traced.\n\
 \n\
 \x20 -dt                        errors of every source\n\
 \x20 -dt all:user               every source, at level user\n\

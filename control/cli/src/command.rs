@@ -15,7 +15,7 @@ pub struct Command {
     pub level: Level,
     /// Where it exists and when it is listed.
     pub flags: u8,
-    /// What it does, in one line.
+    /// The help text, in one line.
     pub help: &'static str,
     /// Its function; `None` when it is not implemented yet.
     pub run: Option<Run>,
@@ -72,7 +72,7 @@ impl<'a> Arguments<'a> {
         Self { words, payload }
     }
 
-    /// The word at this index, empty when there is none.
+    /// The word at this index; empty if it is missing.
     pub fn word(&self, index: usize) -> &'a str {
         self.words.get(index).map_or("", String::as_str)
     }
@@ -82,12 +82,12 @@ impl<'a> Arguments<'a> {
         self.words.get(index..).unwrap_or_default()
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list of words is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

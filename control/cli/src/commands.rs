@@ -186,7 +186,7 @@ fn complaint(text: &str) -> Outcome {
     Outcome::error(format!("{}.\n", text.trim_end_matches('.')))
 }
 
-/// Runs a command whose steps may each end it with an answer as the error.
+/// Runs a command with steps that may each end it: their error is the answer.
 fn answer(run: impl FnOnce() -> Result<Outcome, Outcome>) -> Outcome {
     run().unwrap_or_else(|refused| refused)
 }

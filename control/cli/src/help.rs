@@ -113,7 +113,7 @@ fn nearest<'a>(offered: &[&'a Command], words: &[String]) -> Vec<&'a Command> {
     near
 }
 
-/// The edit distance between a name and as many of the typed words as it has.
+/// The edit distance between a name and the same number of typed words.
 fn distance_to_name(words: &[String], name: &str) -> usize {
     let count = name.split(' ').count().min(words.len());
     let typed = words[..count].join(" ");

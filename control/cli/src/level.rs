@@ -1,9 +1,9 @@
 //! Levels of access, and severities of messages.
 
-/// What a session may do. Higher levels may do everything that lower ones may.
+/// The permissions of a session. Higher levels include lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Read what is not sensitive.
+    /// Read data that is not sensitive.
     User,
     /// Read everything, reset maxima.
     Operator,

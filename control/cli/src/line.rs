@@ -1,11 +1,12 @@
 //! A line of input: commands separated by `;`, words separated by blanks, `\` to escape separators.
 //!
-//! Quotes have no meaning, as in HAProxy: a blank in a word is written as `\ `. A line may end with `<<` or `<<PATTERN`:
+//! Quotes are ordinary characters, as in HAProxy: a blank in a word is written as `\ `. A line may end with `<<` or
+//! `<<PATTERN`:
 //! then a payload follows, up to an empty line or to a line that equals the pattern.
 
 use std::fmt;
 
-/// The most words in one command: twice what the longest server line uses.
+/// The most words in one command: twice the number of words in the longest server line.
 pub const MAX_WORDS: usize = 64;
 
 /// The longest pattern that can end a payload.
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_and_semicolons_separate() {
+    fn splits_at_blanks_and_semicolons() {
         check("", &[&[]], None);
         check(" \t ", &[&[]], None);
         check("show info", &[&["show", "info"]], None);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_takes_the_next_byte_as_it_is() {
+    fn a_backslash_escapes_the_next_byte() {
         check(r"add acl f Mon\ User\ Agent\;", &[&["add", "acl", "f", "Mon User Agent;"]], None);
         check(r"a\.b a\\b", &[&["a.b", r"a\b"]], None);
         check(r"a\", &[&["a"]], None);
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be() {
+    fn rejects_too_many_words_and_invalid_utf8() {
         assert_eq!(Line::parse(&b"x ".repeat(MAX_WORDS + 1)), Err(LineError::TooManyWords));
         assert_eq!(Line::parse(b"show \xff"), Err(LineError::NotUtf8));
         assert!(Line::announces_payload(b"add map \xff <<") && !Line::announces_payload(b"show \xff"));
@@ -167,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn escaped_words_come_back(words in prop::collection::vec("[ -~]{1,12}", 1..6)) {
+        fn escaped_words_are_read_back_unchanged(words in prop::collection::vec("[ -~]{1,12}", 1..6)) {
             let text: Vec<String> =
                 words.iter().map(|word| word.chars().flat_map(|c| ['\\', c]).collect()).collect();
             let line = Line::parse(text.join(" ").as_bytes()).unwrap();

@@ -15,13 +15,13 @@ pub struct SessionModes {
     pub expert: bool,
     /// Whether experimental commands are enabled.
     pub experimental: bool,
-    /// What happens after a line.
+    /// The behaviour after a line.
     pub mode: Mode,
     /// Whether the prompt shows the date.
     pub timed: bool,
 }
 
-/// What happens after a line is answered.
+/// The behaviour after a line is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The session ends.

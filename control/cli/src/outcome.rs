@@ -13,7 +13,7 @@ pub enum Step {
     More,
     /// Waiting for another worker: the target wakes the session's task when it has answered.
     Pending,
-    /// Nothing for now: the session's task is woken when there is more. Any input ends the answer.
+    /// Empty for now: the session's task is woken by more events. Any input ends the answer.
     Watch,
     /// The answer is complete.
     Done,
@@ -50,7 +50,7 @@ pub enum Outcome {
     Quit,
 }
 
-/// What `wait` may wait for.
+/// The conditions of `wait`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitCondition {
     /// A server can be deleted.

@@ -49,7 +49,7 @@ impl Default for SessionSettings {
     }
 }
 
-/// What the transport must do next.
+/// The next action of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Pass more input, or call [`Session::end_of_input`].
@@ -79,7 +79,7 @@ pub struct Session {
     end_of_input: bool,
     /// Remaining commands of the current line.
     queue: VecDeque<Vec<String>>,
-    /// The payload of the last command, as far as it was received, and its end.
+    /// The part of the last command's payload that was received, and its end.
     payload: Option<Payload>,
     doing: Doing,
     /// Whether a line was answered: then single-command sessions end.
@@ -224,7 +224,8 @@ impl Session {
         self.finish(target, out);
     }
 
-    /// One step when nothing is in progress: the next command, else the next line. `None` when more steps are possible.
+    /// One step while no command is in progress: the next command, else the next line. `None` when more steps are
+    /// possible.
     fn next_step(&mut self, target: &mut dyn Target, now_ms: u64, out: &mut Vec<u8>) -> Option<Status> {
         let last_waits =
             self.queue.len() == 1 && self.payload.as_ref().is_some_and(|payload| !payload.complete);
@@ -425,7 +426,7 @@ enum Taken {
     Nothing,
 }
 
-/// How many lines and commands are handled in one call, each of which takes some microseconds unless its answer is long.
+/// How many lines and commands one call handles. Each takes some microseconds, unless its answer is long.
 const STEPS_AT_ONCE: u32 = 32;
 
 /// How often a waiting session checks its condition, in milliseconds.

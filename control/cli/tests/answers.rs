@@ -448,7 +448,7 @@ fn profiling() {
 
 /// Resolving the names of allocating callers may take a while: the answer waits, and is complete.
 #[test]
-fn a_profile_waits_for_names() {
+fn a_memory_profile_waits_until_its_callers_have_names() {
     let mut toy = toy();
     toy.pending = 2;
     let profile = ask(&mut toy, "show profiling");
@@ -456,7 +456,7 @@ fn a_profile_waits_for_names() {
     assert!(profile.starts_with("Per-task CPU profiling ") && profile.contains("\nAlloc/Free statistics "));
     toy.pending = 2;
     assert!(ask(&mut toy, "show profiling tasks").starts_with("Tasks activity "));
-    assert_eq!(toy.pending, 2, "nobody waits for what is not shown");
+    assert_eq!(toy.pending, 2, "does not wait for data that is not shown");
 }
 
 #[test]
@@ -569,7 +569,7 @@ fn statistics() {
 }
 
 #[test]
-fn severity_can_be_the_socket_s() {
+fn the_socket_can_set_the_severity_output() {
     let settings = SessionSettings { severity_output: SeverityOutput::Text, ..admin() };
     let found = converse(&mut toy(), settings, b"show version;get weight x/y\n", 99, usize::MAX);
     assert_eq!(found, "[info]: 3.5-weir\n\n[err]: No such backend.\n\n");

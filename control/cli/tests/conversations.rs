@@ -33,7 +33,7 @@ fn prompts() {
     check("prompt\nprompt\nshow version\n", "\n> \n");
     check("prompt i\nprompt n\nshow version\n", "\n\n");
     check("add map m.map <<\na b\n\nshow version\n", "\n");
-    // An empty command does nothing.
+    // An empty command has an empty answer.
     check("\n", "\n");
     check(" \t\n", "\n");
     check(";\n", "\n\n");
@@ -49,7 +49,7 @@ fn prompts() {
     check("prompt\nprompt timed\n", "\n> \n[2:03:04:05]> ");
     check("prompt i timed\nshow version\nprompt p\n", "\n3.5-weir\n\n\n[2:03:04:05]> ");
     check("prompt timed n\nshow version\n", "\n");
-    // An invalid argument changes nothing.
+    // An invalid argument is ignored.
     assert!(say(&mut toy(), "prompt p foo\nshow version\n").ends_with("p->n.\n\n"));
     let help = say(&mut toy(), "prompt help\n");
     assert!(
@@ -84,7 +84,7 @@ fn single_command_sessions_end_after_their_line() {
 
 /// A client that sends many commands at once is answered a few at a time, so that other tasks run in between.
 #[test]
-fn many_short_commands_are_taken_in_turns() {
+fn yields_between_many_short_commands() {
     let mut session = Session::new(admin());
     session.feed(format!("prompt i\n{}", "show version\n".repeat(500)).as_bytes());
     let (mut turns, mut answered) = (0, 0);
@@ -113,7 +113,7 @@ fn the_timeout_follows_the_command() {
 }
 
 #[test]
-fn what_is_too_long_ends_the_session() {
+fn a_line_or_payload_above_the_limit_ends_the_session() {
     let settings = SessionSettings { longest_line: 100, longest_payload: 50, ..admin() };
     let long = [b'x'; 150];
     assert_eq!(converse(&mut toy(), settings, &long, 64, usize::MAX), "The line is too long.\n\n");
@@ -125,7 +125,7 @@ fn what_is_too_long_ends_the_session() {
 }
 
 #[test]
-fn no_line_of_a_payload_that_was_refused_is_a_command() {
+fn does_not_execute_lines_of_a_refused_payload() {
     let settings = SessionSettings { longest_payload: 50, ..admin() };
     let announced = "prompt i\nadd map m.map <<\n";
     let lines = "show version\n".repeat(100);
@@ -140,12 +140,12 @@ fn no_line_of_a_payload_that_was_refused_is_a_command() {
 }
 
 #[test]
-fn help_lists_what_looks_like_it() {
+fn help_lists_similar_commands() {
     let text = say(&mut toy(), "help show sta\n");
     assert_eq!(
         text,
         "The following commands are valid at this level:\n\
-         \x20 show startup-logs                       : print what was logged while the process started\n\
+         \x20 show startup-logs                       : print the log messages of the start\n\
          \x20 show stat [desc|json|no-maint|typed|up]*: print the counters of proxies, servers and listeners\n\
          \x20 help [<command>]                        : list all commands, or those that look like this one\n\
          \x20 prompt [help | n | i | p | timed ]*     : keep the connection open after a command, with a prompt\n\
@@ -157,7 +157,7 @@ fn help_lists_what_looks_like_it() {
     );
     assert!(text.contains("\n  show info [desc|json|typed|float]*      : "), "{text}");
     assert_eq!(text.lines().count(), 1 + 1 + 3 + 1);
-    // Words are compared from left to right, as far as they resemble those of commands.
+    // Words are compared from left to right, up to the first that does not resemble one of a command.
     for (typed, suggested) in [
         ("set maxconn x", &["set maxconn frontend", "set maxconn global", "set maxconn server"][..]),
         ("set maxcon globl 5", &["set maxconn global"]),
@@ -191,7 +191,7 @@ fn a_master_that_opens_the_commands_of_workers_lists_both() {
         ("reload ", true, true),
         ("show version ", true, true),
         ("show info ", false, true),
-        // Useless where nothing is served, or hidden.
+        // Without effect in a process that serves nothing, or hidden.
         ("set maxconn global ", false, false),
         ("debug dev loop ", false, false),
         ("mcli-debug-mode ", false, false),
@@ -246,7 +246,7 @@ const SCRIPT: &str = "prompt\nadd map m.map <<EOF\nk1 v 1\n\nk2 v2\nEOF\nshow ma
                       show servers state;show stat typed\nwait 5;show version\nuser;show env\nprompt n;show cli level\n";
 
 #[test]
-fn input_may_come_in_any_pieces_and_output_go_in_any() {
+fn answers_do_not_depend_on_the_pieces_of_input_and_output() {
     let whole = say(&mut toy(), SCRIPT);
     assert!(whole.contains("k2 v2\n") && whole.ends_with("[6]: user\n\n"), "{whole}");
     for piece in 1..SCRIPT.len() {

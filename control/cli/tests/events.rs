@@ -34,7 +34,7 @@ impl Client {
         Client { toy, session }
     }
 
-    /// The output until the session wants something, and what it wants.
+    /// The output until the session needs something, and the status that names it.
     fn hear(&mut self) -> (String, Status) {
         let mut out = Vec::new();
         loop {
@@ -85,7 +85,7 @@ fn r97_events_end_with_a_newline_or_with_nul() {
 
 /// R115: waiting and the start position depend only on the current command.
 #[test]
-fn r115_waiting_and_seeking_are_of_one_command() {
+fn r115_flags_of_waiting_and_seeking_apply_to_one_command() {
     check("show events r -n", "\n", Status::Close);
     check("show events r -w", "one\n{\n \"a\": 1\n}\n", Status::Watch);
     check("show events r -wn", "", Status::Watch);
@@ -104,7 +104,7 @@ fn r115_waiting_and_seeking_are_of_one_command() {
 }
 
 #[test]
-fn a_watcher_is_woken_and_any_key_stops_it() {
+fn events_wake_a_watcher_and_any_key_stops_it() {
     let (toy, ring) = with_ring();
     let woken = Arc::clone(&toy.woken);
     let mut client = Client::new(toy);
@@ -121,7 +121,7 @@ fn a_watcher_is_woken_and_any_key_stops_it() {
 
 /// A client that does not read only delays itself: events without room are lost and counted.
 #[test]
-fn a_slow_watcher_costs_events_and_nobody_time() {
+fn a_slow_watcher_loses_events_and_delays_only_itself() {
     let (toy, ring) = with_ring();
     let mut client = Client::new(toy);
     client.ask("show events r -w");

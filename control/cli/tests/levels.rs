@@ -1,4 +1,4 @@
-//! Who may use which command: each command on each level (configuration manual, 5.1 `level`; management manual, 9.3).
+//! The level of each command: each command on each level (configuration manual, 5.1 `level`; management manual, 9.3).
 //!
 //! Only administrators may use a command that is not listed here, so a new command starts restricted.
 
@@ -121,7 +121,7 @@ fn each_command_is_refused_below_its_level() {
 
 /// Arguments do not open a command that is refused without them.
 #[test]
-fn arguments_open_nothing() {
+fn arguments_do_not_raise_the_level() {
     for words in ["x", "@1 x", "#0", "*", "#0 x", "m.map a b", "be/s1 x", "on", "0"] {
         for command in commands().filter(|command| command.flags & WORKER != 0) {
             for level in [Level::User, Level::Operator] {

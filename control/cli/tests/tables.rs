@@ -114,7 +114,7 @@ fn filters_choose_entries() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_arguments_are_answered_with_haproxys_errors() {
     let usage_of_clear = "Required arguments: <table> \"data.<store_data_type>\" <operator> <value> or <table> key <key> \
                           or <table> ptr <ptr>\n\n";
     check(&[
@@ -171,7 +171,7 @@ fn an_entry_is_named_by_its_number_and_stays_while_it_is_tracked() {
 }
 
 #[test]
-fn a_long_list_comes_in_pieces_and_whole() {
+fn sends_a_long_list_in_pieces_without_losses() {
     let mut toy = with_tables();
     for number in 0..5_000 {
         let key = Key::of(Value::Int(number), KeyType::Ipv4).expect("a key");
@@ -188,7 +188,7 @@ fn a_long_list_comes_in_pieces_and_whole() {
 }
 
 #[test]
-fn others_get_their_turn_after_a_few_entries() {
+fn long_commands_yield_after_a_bounded_number_of_entries() {
     let mut toy = with_tables();
     let fill = |toy: &Toy| {
         for number in 0..5_000 {

@@ -146,7 +146,7 @@ fn lists_of_certificates_gain_and_lose_lines() {
 }
 
 #[test]
-fn names_are_listed_and_asked_for_by_time() {
+fn lists_names_and_filters_them_by_time() {
     const HEAD: &str = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n";
     let line =
         |ending: &str| format!("{HEAD}f/a.cfg:3\t*.example\t!b.example \trsa\ta.pem\tthen\t{ending}\n\n");
@@ -168,7 +168,7 @@ fn only_administrators_change_certificates() {
 }
 
 #[test]
-fn keys_of_tickets_are_listed_and_followed_by_others() {
+fn lists_ticket_keys_and_adds_new_ones() {
     check(&[
         ("show tls-keys", "# id (file)\n0 (b.keys)\n1 (a.keys)\n\n"),
         ("show tls-keys 0", "'show tls-keys' unable to locate referenced filename\n\n"),
@@ -220,7 +220,7 @@ fn ocsp_responses_are_listed_shown_and_changed() {
 }
 
 #[test]
-fn ocsp_updates_are_listed_and_asked_for() {
+fn lists_and_starts_ocsp_updates() {
     check(&[
         (
             "show ssl ocsp-updates",

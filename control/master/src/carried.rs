@@ -2,7 +2,7 @@
 //! they name.
 //!
 //! `HAPROXY_PROCESSES` has HAProxy's format, one record each, so that a running HAProxy master can be reloaded into weir;
-//! `WEIR_MASTER` has the rest. Invalid records and numbers are ignored: this can only lose what was inherited.
+//! `WEIR_MASTER` has the rest. Invalid records and numbers are ignored: at worst, inherited state is lost.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -50,7 +50,7 @@ impl Carried {
             let fields = Fields(record);
             read_process(&fields, &mut processes, &mut inheritance);
             if fields.value("type") == Some("m") && given.is_none() {
-                // The pair to which HAProxy's master passes the connections of clients that asked for the reload.
+                // The pair to which HAProxy's master passes the connections of clients that requested the reload.
                 given = fields.value("cfd").zip(fields.value("fd"));
             }
         }
@@ -135,7 +135,7 @@ fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mu
         }
         Some("w") if processes.workers.len() < MOST_WORKERS => processes.workers.push(Worker {
             pid,
-            // The master before the re-execution told it to leave, so it is not told again.
+            // The master before the re-execution ordered it to leave; it does not get the order again.
             state: if fields.value("state") == Some("leaving") {
                 WorkerState::Leaving
             } else {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn r123_what_was_written_is_read_one_reload_later() {
+    fn r123_state_survives_a_reexecution_and_counts_the_reload() {
         let (channel, _far) = socket::stream_pair().expect("a pair");
         let waiting = socket::stream_pair().expect("a pair");
         let mut processes = Processes::new(1, 7, "v1".into());
@@ -221,7 +221,7 @@ mod tests {
         processes.workers[1].told_to_end = true;
         let texts = variables(&processes, &waiting, &[], true, true, 3);
         let value = |at: usize| texts[at].split_once('=').expect("a name").1.to_owned();
-        // Inherited descriptors have no owner until they are taken.
+        // Inherited descriptors lack an owner until they are taken.
         for worker in &mut processes.workers {
             worker.channel.take().map(IntoRawFd::into_raw_fd);
         }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(carried.processes.current().map(|worker| worker.pid), Some(26986));
         assert!(carried.waiting.is_none());
         assert!(Carried::take(|_| None, "v", 0).is_none());
-        // The master's own pair, since 3.1: the connection of the client that asked for the reload is received from it.
+        // The master's own pair, since 3.1: the connection of the client that requested the reload is received from it.
         let (out, into) = socket::stream_pair().expect("a pair");
         let (out, into) = (out.into_raw_fd(), into.into_raw_fd());
         let text = format!(

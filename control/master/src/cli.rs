@@ -162,7 +162,7 @@ impl Talk {
             Err(error) if Line::announces_payload(rest) => return self.refuse(&format!("{error}\n")).await,
             Err(error) => return self.say(Severity::Error, &format!("{error}\n")).await,
         };
-        // Before anything else: whatever the result of the command, these lines are not commands.
+        // Before anything else, because these lines are not commands whatever the result.
         let payload = match line.payload {
             Some(end) => match self.hear_payload(end).await {
                 Ok(payload) => Some(payload),
@@ -215,7 +215,7 @@ impl Talk {
         }
     }
 
-    /// The sides whose commands the master executes itself.
+    /// The sides that have commands for the master itself.
     fn sides(&self) -> u8 {
         if self.debug { MASTER | WORKER } else { MASTER }
     }
@@ -281,7 +281,7 @@ impl Talk {
         self.prompt().await
     }
 
-    /// The answer of a command that reads, or that changes the session; empty for none.
+    /// The answer of a command that reads, or that changes the session; may be empty.
     fn text_of(&mut self, name: &str, arguments: &[String]) -> Result<String, String> {
         let master = &self.master;
         let word = arguments.first().map_or("", String::as_str);
@@ -414,7 +414,8 @@ impl Talk {
         hear_line(&mut self.connection, deadline).await
     }
 
-    /// Receives the lines up to the end of a payload. The error is the reason of a refusal, or nothing when the client is gone.
+    /// Receives the lines up to the end of a payload. The error is the reason of a refusal, or `None` when the client
+    /// is gone.
     async fn hear_payload(&mut self, end: String) -> Result<Payload, Option<&'static str>> {
         let mut lines = Vec::new();
         loop {
@@ -507,7 +508,7 @@ static ANSWER: Kind = Kind::new("master cli answer");
 const LONGEST_LINE: usize = 16_384;
 /// The idle timeout, in milliseconds.
 const SILENCE_MS: u64 = 3_600_000;
-/// How long a client may take nothing of an answer, in milliseconds.
+/// How long a client may stop reading an answer, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
 /// How long a client may continue to send after its session, in milliseconds.
 const FAREWELL_MS: u64 = 1_000;

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_what_the_manual_tells() {
+    fn the_default_equals_the_manuals() {
         let words = words(&ActionTable::new(&[]));
         let word = words.iter().find(|word| word.name == "mworker-max-reloads").expect("a word");
         let Some(DefaultValue::Described(text)) = word.default else { panic!("{:?}", word.default) };

@@ -5,7 +5,7 @@
 //! and its own command line. A reload executes the program again in the same process; the state that must outlive that
 //! is in [`carried::Carried`]: the processes, their sockets, and waiting clients.
 //!
-//! The crate refuses to know what a configuration says beyond what discovery reads, and never opens a file that a
+//! The crate reads only the configuration lines that discovery needs, and never opens a file that a
 //! configuration names. Begin with `processes.rs` (the table of processes, and which of them a new worker replaces), then
 //! `master.rs`.
 

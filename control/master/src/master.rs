@@ -47,7 +47,7 @@ pub struct Master {
     /// The rest of a first start.
     start: Cell<Option<FirstStart>>,
     signals: Cell<Option<SignalReader>>,
-    /// Whether the workers were told to end; the master ends with the last of them.
+    /// Whether the workers were ordered to end; the master ends with the last of them.
     ending: Cell<bool>,
     /// The exit status.
     status: Cell<i32>,
@@ -68,7 +68,7 @@ pub(crate) enum Loading {
 #[derive(Default)]
 struct Next {
     wanted: Option<How>,
-    /// Connections of the clients that asked for it.
+    /// Connections of the clients that requested it.
     clients: Vec<OwnedFd>,
 }
 
@@ -272,7 +272,7 @@ impl Master {
     fn failed_worker(self: &Rc<Self>, pid: u32, exit: Exit) {
         self.messages
             .warning(format!("Failed to load worker ({pid}) exited with code {} ({exit})", exit.status()));
-        // The operator is told before anything is cleaned up (R126).
+        // The operator gets the answer before anything is cleaned up (R126).
         if self.ending.get() {
             self.loading.set(Loading::Failed);
             self.answer_waiting();
@@ -324,7 +324,7 @@ impl Master {
     }
 
     fn finish(&self) {
-        // A worker that never served leaves nothing behind.
+        // If the worker never served, the socket paths of this start are removed.
         self.sockets.withdraw();
         self.messages.warning(format!("All workers exited. Exiting... ({})", self.status.get()));
         weir_sched::stop();

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use weir_sys::{Address, AddressFamily, socket, time};
 
-/// The service manager; none when the master was not started by one.
+/// The service manager; `None` if the master was not started by one.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     address: Option<Address>,
@@ -63,7 +63,7 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
 
     #[test]
-    fn the_supervisor_hears_what_happens() {
+    fn reports_states_to_the_supervisor() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let systemd = UnixDatagram::bind(&path).expect("a new path");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_when_nobody_listens() {
+    fn ignores_a_missing_supervisor() {
         for name in ["", "relative", "/nonexistent/notify"] {
             Supervisor::new(Some(OsStr::new(name))).ready();
         }

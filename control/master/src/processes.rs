@@ -36,9 +36,9 @@ pub struct Worker {
     pub started: u64,
     /// The version of the program that it runs.
     pub version: String,
-    /// Whether it was told to end at once.
+    /// Whether it was ordered to end at once.
     pub told_to_end: bool,
-    /// The master's end of their pair of sockets; none when it was lost.
+    /// The master's end of their pair of sockets; `None` if it was lost.
     pub channel: Option<OwnedFd>,
 }
 
@@ -49,7 +49,7 @@ pub struct Processes {
     pub pid: u32,
     /// The master's start time, in seconds of the wall clock.
     pub started: u64,
-    /// How many reloads there were.
+    /// The number of reloads.
     pub reloads: u32,
     /// How many reloads failed since the last successful one.
     pub failed: u32,
@@ -106,7 +106,7 @@ impl Processes {
     /// A worker reports that it is ready: returns the orders for others. `None` when it is not a starting worker.
     ///
     /// Two passes (R121): workers that survived more than `reloads_max` reloads end at once, and others that still serve
-    /// leave, or end at once if requested. No worker is told twice to end at once.
+    /// leave, or end at once if requested. A worker receives the order to end at once only once.
     pub fn ready(&mut self, pid: u32, reloads_max: u32, at_once: bool) -> Option<Vec<Order>> {
         let worker = self.workers.iter_mut().find(|worker| worker.pid == pid)?;
         if worker.state != WorkerState::Init {
@@ -229,18 +229,18 @@ mod tests {
     }
 
     #[test]
-    fn r121_a_new_worker_sends_the_others_away_in_two_passes() {
+    fn r121_a_new_worker_stops_the_others_in_two_passes() {
         use WorkerState::{Init, Leaving, Ready};
         check(&[(Init, 0)], 50, false, &[]);
         check(&[(Init, 0), (Ready, 1)], 50, false, &[(11, false)]);
-        // A worker that is already leaving is not told again.
+        // A worker that is already leaving does not get the order again.
         check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, false, &[(11, false)]);
         check(&[(Init, 0), (Ready, 1), (Leaving, 2), (Leaving, 3)], 2, false, &[(13, true), (11, false)]);
         check(&[(Init, 0), (Ready, 1), (Leaving, 2)], 50, true, &[(11, true), (12, true)]);
     }
 
     #[test]
-    fn r121_nobody_is_told_twice_to_end_at_once() {
+    fn r121_workers_are_ordered_to_end_at_once_only_once() {
         use WorkerState::{Init, Ready};
         check(&[(Init, 0), (Ready, 1)], 0, false, &[(11, true)]);
         check(&[(Init, 0), (Ready, 2)], 1, true, &[(11, true)]);
@@ -248,9 +248,9 @@ mod tests {
         check(&[(Init, 0), (Ready, 3)], 50, false, &[(11, false)]);
     }
 
-    /// R121: a worker that was told to end at once and takes its time is not told again.
+    /// R121: a worker that received the order to end at once and takes its time does not receive it again.
     #[test]
-    fn r121_nobody_is_told_again_by_later_reloads() {
+    fn r121_later_reloads_do_not_repeat_the_order_to_end() {
         use WorkerState::{Init, Ready};
         for (reloads_max, at_once) in [(1, false), (50, true)] {
             let mut processes = processes(&[(Init, 0), (Ready, 2), (WorkerState::Leaving, 3)]);

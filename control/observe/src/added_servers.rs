@@ -180,7 +180,8 @@ pub(super) fn forget_connections(instance: &Arc<Instance>, proxy: &Proxy, server
     on_every_worker(move || weir_stream::server::idle::forget(&instance.proxies[proxy], server));
 }
 
-/// The words of a server line whose addresses may have variables, as in a configuration: quotes and variables of other words are text.
+/// The words of a server line with addresses that may contain variables, as in a configuration: quotes and variables of
+/// other words are text.
 fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     let is_address = |at: usize| {
         at == 0 || matches!(words[at - 1].as_str(), "addr" | "agent-addr" | "source" | "usesrc" | "socks4")
@@ -192,7 +193,7 @@ fn with_variables(words: &[String], environment: &[String]) -> Vec<String> {
     words.iter().enumerate().map(word).collect()
 }
 
-/// A text with the values of its variables, `$NAME` or `${NAME}`; one that is not set is nothing.
+/// A text with the values of its variables, `$NAME` or `${NAME}`; unset ones are empty.
 fn expanded(text: &str, environment: &[String]) -> String {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut parts = text.split('$');

@@ -63,7 +63,7 @@ impl ProcessView for CheckedProcess {
     }
 
     fn lookup(&self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
-        // A check has no frontend, so names are looked up in the first proxy.
+        // A check does not have a frontend, so names are looked up in the first proxy.
         let proxy = self.instance.proxies.first()?;
         self.instance.lookup(proxy, lookup, name)
     }

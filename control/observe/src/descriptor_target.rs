@@ -1,4 +1,4 @@
-//! Registered descriptors: each worker describes its own, a few at a time, so the others are asked.
+//! Registered descriptors: each worker describes its own, a few at a time, on request of the session's worker.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Descriptors {
     asked: Option<Mailbox<Batch>>,
 }
 
-/// Views, and the place behind them if there are more.
+/// Views, and the place behind them unless they are the last.
 type Batch = (Vec<DescriptorView>, Option<usize>);
 
 impl Descriptors {
@@ -75,10 +75,10 @@ impl DescriptorTarget for LiveTarget {
     }
 }
 
-/// The descriptors of the current worker in so many places.
+/// The descriptors of the current worker, from a place on.
 fn describe(instance: &Instance, from: usize) -> Batch {
     let (found, next) = weir_sched::registered(from, BATCH);
-    // Nobody but these is put into a map: there may be thousands of others.
+    // Only their owners are put into a map: there may be thousands of other sessions.
     let numbers: HashSet<i32> = found.iter().map(|one| one.number).collect();
     let sessions = weir_stream::worker::sessions();
     let clients: HashMap<i32, &str> = sessions

@@ -2,9 +2,9 @@
 //!
 //! Everything reads a [`Live`]: the [`Instance`], which streams use, and a [`ProcessRecord`], which only operators need. A process that
 //! serves nothing creates them on demand: [`MasterView`]. [`Page`] serves the statistics page and Prometheus; [`LiveTarget`] is the target
-//! of a session of the runtime API; [`pulse::start`] measures on each worker what has to be measured once a second.
+//! of a session of the runtime API; [`pulse::start`] takes the measurements of each worker once a second.
 //!
-//! The crate refuses to know how a process starts, listens and ends, and how operators reach it. Begin with [`Live`].
+//! The crate does not know how a process starts, listens and ends, and how operators reach it. Begin with [`Live`].
 
 #[cfg(test)]
 extern crate self as weir_observe;
@@ -105,7 +105,7 @@ impl Live {
 }
 
 impl WeakLive {
-    /// The state; none once its owners dropped it.
+    /// The state; `None` once its owners dropped it.
     pub fn upgrade(&self) -> Option<Live> {
         Some(Live { instance: self.instance.upgrade()?, record: self.record.upgrade()? })
     }
@@ -169,7 +169,7 @@ fn now_ms() -> u64 {
     weir_sched::now().as_ms()
 }
 
-/// Runs `work` on each worker, on this one at once. A worker whose queue is full, or that has ended, is skipped.
+/// Runs `work` on each worker, on this one at once. A worker with a full queue, or that has ended, is skipped.
 fn on_every_worker(work: impl Fn() + Clone + Send + 'static) {
     for worker in 0..weir_sched::worker_count() {
         if worker == weir_sched::worker_index() {

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_local_and_say_so() {
+    fn dates_are_local_with_their_zone() {
         let check = |seconds, offset, name: &str, expected: &str| {
             assert_eq!(date(seconds, &TimeZone::fixed(offset, name)), expected);
         };

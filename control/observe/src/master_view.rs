@@ -1,6 +1,7 @@
 //! The view of a process that serves nothing: a master, while its `mcli-debug-mode` is on.
 //!
-//! It has no proxies, no listeners of traffic and no configuration, so its [`Live`] is that of an empty one: commands find
+//! It has neither proxies nor listeners of traffic nor a configuration, so its [`Live`] is that of an empty one:
+//! commands find
 //! no server to change, and show the process's own state. It is created at the first use, and kept. Only counters that
 //! need it are kept from the beginning.
 
@@ -53,7 +54,7 @@ impl MasterView {
         self.boot_ms.set(u32::try_from(boot_ms).unwrap_or(u32::MAX));
     }
 
-    /// Counts an operator's connection, for the limit too as long as the permit lives.
+    /// Counts an operator's connection, for the limit too while the permit lives.
     pub fn meet(&self) -> Option<Permit> {
         self.count(count_client);
         Permit::enter(Arc::clone(&self.clients), u32::MAX)
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_serves_nothing_is_shown_as_it_is() {
+    fn a_process_that_serves_nothing_shows_its_own_state() {
         let done = weir_sched::run(async {
             let master_view = MasterView::begin();
             let (first, second) = (master_view.meet(), master_view.meet());

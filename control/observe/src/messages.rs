@@ -128,7 +128,7 @@ impl Messages {
         state.print(with_line.as_deref().or(shown).unwrap_or(&line));
     }
 
-    /// Whether there was a warning.
+    /// Whether a warning was logged.
     pub fn warned(&self) -> bool {
         self.lock().warned
     }
@@ -142,7 +142,7 @@ impl Messages {
     /// messages. Earlier messages are written to it first.
     pub fn share(&self, mut file: File) {
         let mut state = self.lock();
-        // Without memory there is nowhere to report that: then fewer messages are kept.
+        // A failure for lack of memory cannot be reported anywhere: then fewer messages are kept.
         let _ = file.write_all(state.remembered.as_bytes());
         state.remembered.clear();
         state.shared = Some(file);
@@ -190,7 +190,7 @@ impl MessagesState {
         let patience_ms = if self.finished || self.dropped > 0 { 0 } else { PATIENCE_MS };
         if self.dropped > 0 {
             let count = self.dropped;
-            let lost = format!("{count} messages were dropped: nobody read standard error.");
+            let lost = format!("{count} messages were dropped: standard error was not read.");
             let line = classic_line(Severity::Warning, weir_sys::process::id(), &lost);
             if !standard_error::write(line.as_bytes(), 0) {
                 self.dropped = count.saturating_add(1);
@@ -207,7 +207,7 @@ impl MessagesState {
         }
         match &mut self.shared {
             Some(file) if file.metadata().is_ok_and(|known| known.len() < MOST_REMEMBERED as u64) => {
-                // Without memory there is nowhere to report that.
+                // A failure for lack of memory cannot be reported anywhere.
                 let _ = file.write_all(line.as_bytes());
             }
             None if self.remembered.len() < MOST_REMEMBERED => self.remembered.push_str(line),
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_warning_is_preceded_by_who_speaks() {
+    fn the_version_and_path_precede_the_first_warning() {
         let messages = Messages::new();
         messages.set_verbosity(Verbosity::Quiet);
         messages.notice("a");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn r163_who_shares_a_file_hears_the_others_and_keeps_a_copy_of_its_own() {
+    fn r163_processes_that_share_a_file_read_each_others_messages_and_keep_a_copy() {
         let file = || File::from(weir_sys::child::memory_file("logs").expect("memory"));
         let (master, worker) = (Messages::new(), Messages::new());
         for messages in [&master, &worker] {

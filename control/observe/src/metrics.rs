@@ -37,7 +37,7 @@ impl MetricsSource for Live {
     }
 }
 
-/// The answer to a scrape with this query by a client that accepts this; none if the query is invalid.
+/// The answer to a scrape with this query and this `Accept` field; `None` if the query is invalid.
 pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_leaves_the_others_out() {
+    fn a_query_selects_metrics() {
         with_live(|live| {
             let text = scrape(&live, "scope=server&metrics=haproxy_server_weight");
             assert!(text.starts_with("# HELP haproxy_server_weight "), "{text}");

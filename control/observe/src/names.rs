@@ -51,7 +51,7 @@ pub(super) fn of_listener(address: &Address) -> String {
     }
 }
 
-/// The same for a server; none while its name is not resolved.
+/// The same for a server; `None` while its name is not resolved.
 pub(super) fn of_server(address: &ServerAddress) -> Option<String> {
     match address {
         ServerAddress::Inet { .. } => address.inet_text(),

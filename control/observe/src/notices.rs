@@ -29,7 +29,7 @@ pub(super) fn change_server(
     Ok(())
 }
 
-/// Logs the result of a change, and has followed what is to be done later.
+/// Logs the result of a change, and starts its delayed effects.
 pub(super) fn tell(live: &Live, news: News) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
@@ -58,7 +58,7 @@ pub(super) fn tell(live: &Live, news: News) {
     }
 }
 
-/// Has servers follow others that changed, a portion at a time.
+/// Applies changes to the servers that track the changed ones, a portion at a time.
 async fn tell_followers(live: Live, later: Vec<Followers>) {
     let mut later = VecDeque::from(later);
     while let Some(followers) = later.pop_front() {
@@ -81,7 +81,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
     }
 }
 
-/// Has a watched farm follow its changes.
+/// Recomputes the servers for new visitors after a batch of changes, if that was postponed.
 async fn settle(live: Live, end: BatchEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
@@ -118,7 +118,7 @@ fn end_sessions(proxy: &Proxy, passage: &Passage) {
 /// Pauses, resumes or stops a frontend, and logs it. False when it cannot be resumed, because another process has its address.
 pub(super) fn change_frontend_state(live: &Live, proxy: &Proxy, state: ProxyState) -> bool {
     let Some(frontends) = &live.record.frontends else {
-        // There are no listening sockets yet.
+        // The listening sockets do not exist yet.
         proxy.set_state(state);
         return true;
     };

@@ -5,7 +5,7 @@
 //!       ▲  certificates changed                      │ at most a few at once                   │ no: logged, due after the least delay
 //!       └────────────────────────────────────────────┴─────────────────────────────────────────┘
 //! ```
-//! A slow responder delays the others only when [`MOST_AT_ONCE`] of them are slow. What is asked for by an operator is asked at once.
+//! A slow responder delays the others only when [`MOST_AT_ONCE`] of them are slow. Requests of operators start at once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,10 +23,10 @@ use weir_tls::ocsp::Response;
 use super::Live;
 use weir_assemble::{ClientPlan, LiveTls, RenewalFault, Subject};
 
-/// All responses that are renewed, and what comes of it.
+/// All responses that are renewed, with the results.
 #[derive(Debug)]
 pub struct OcspUpdates {
-    /// Who asks.
+    /// The sender of the requests.
     pub client: Client,
     delays: Delays,
     proxy: Option<SocketAddr>,
@@ -35,18 +35,18 @@ pub struct OcspUpdates {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By what the runtime API calls the response.
+    /// By the response's key in the runtime API.
     entries: BTreeMap<String, Entry>,
-    /// How many are being asked for.
+    /// The number of updates in progress.
     under_way: usize,
-    /// Who waits for the next one to be due.
+    /// The task that waits for the next due time.
     keeper: Option<TaskKey>,
     /// Certificates changed since the keeper looked.
     is_stale: bool,
 }
 
 impl State {
-    /// Those that are due now and may be asked for, and when the next one will be.
+    /// Takes the responses that are due now and may be updated; also returns when the next one is due.
     fn take_due(&mut self, at: u64) -> (Vec<Subject>, Option<u64>) {
         let mut waiting: Vec<(u64, String)> = self
             .entries
@@ -57,7 +57,7 @@ impl State {
         waiting.sort_unstable();
         let mut begun = Vec::new();
         for (due, key) in waiting {
-            // Whoever ends wakes the keeper.
+            // The end of any update wakes the keeper.
             let is_full = self.under_way >= MOST_AT_ONCE;
             if due > at || is_full {
                 return (begun, (!is_full).then_some(due));
@@ -80,7 +80,7 @@ struct Delays {
 }
 
 impl Delays {
-    /// When a response is asked for again that there is since `at`: before it ends, not too soon, and not too late.
+    /// When the next update of a response is due that was renewed `at`: before it ends, not too soon, and not too late.
     fn after(&self, good_until: Option<u64>, at: u64) -> u64 {
         let (soonest, latest) = (at.saturating_add(self.least), at.saturating_add(self.most));
         let ends = good_until.map_or(soonest, |ends| ends.saturating_sub(MARGIN));
@@ -91,17 +91,17 @@ impl Delays {
 #[derive(Debug)]
 struct Entry {
     subject: Subject,
-    /// When it is asked for next, in seconds since 1970.
+    /// When the next update is due, in seconds since 1970.
     due: u64,
     is_under_way: bool,
-    /// When it was renewed last.
+    /// The time of the last renewal.
     renewed: Option<u64>,
     successes: u64,
     failures: u64,
     last: UpdateResult,
 }
 
-/// What came of an update, in the manual's numbers and words, and more of it where there is more.
+/// The result of an update, in the manual's numbers and words, with details if there are any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct UpdateResult {
     code: u8,
@@ -138,7 +138,7 @@ const NOT_BELIEVED: u8 = 4;
 const NOT_SHOWN: u8 = 5;
 
 impl OcspUpdates {
-    /// Nothing is renewed before somebody starts it.
+    /// Updates begin with [`start`].
     pub fn new(plan: &ClientPlan, tls: Option<Arc<LiveUpstream>>, resolvers: Arc<Resolvers>) -> Self {
         OcspUpdates {
             client: plan.client(tls, resolvers),
@@ -162,7 +162,7 @@ impl OcspUpdates {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// Takes over which responses are renewed; those that are known keep what is known of them.
+    /// Adopts the current set of responses to renew; those already known keep their state.
     fn align(&self, tls: &LiveTls, at: u64) {
         if !std::mem::take(&mut self.state().is_stale) {
             return;
@@ -191,7 +191,7 @@ impl OcspUpdates {
         }
     }
 
-    /// Notes what came of an update: how many of this response failed, and how many did not.
+    /// Records the result of an update. Returns how many updates of this response failed, and how many did not.
     fn conclude(
         &self,
         subject: &Subject,
@@ -218,7 +218,7 @@ impl OcspUpdates {
         (entry.failures, entry.successes)
     }
 
-    /// What the keeper began is over.
+    /// An update that the keeper began is over.
     fn end(&self, key: &str) {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
@@ -230,7 +230,7 @@ impl OcspUpdates {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// The rows of `show ssl ocsp-updates`, those that are due first at the beginning. They are there before the keeper runs.
+    /// The rows of `show ssl ocsp-updates`, in the order of due times. Available before the keeper runs.
     pub(super) fn list(&self, tls: &LiveTls) -> Vec<OcspUpdate> {
         self.align(tls, seconds());
         let state = self.state();
@@ -298,7 +298,7 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
     Ok(&answer.body)
 }
 
-/// Starts what renews the responses, on the current worker.
+/// Starts the keeper on the current worker.
 pub fn start(live: &Live) {
     let (Some(updates), Some(tls)) = (&live.record.ocsp_updates, &live.record.tls) else { return };
     let watching = Arc::clone(updates);
@@ -324,7 +324,7 @@ async fn keep(live: Live, updates: Arc<OcspUpdates>, tls: Arc<LiveTls>) {
     }
 }
 
-/// Renews one response; what is shown from then on, or why it is not.
+/// Renews one response. Returns the response now shown, or the reason for a failure.
 async fn renew(
     live: Live,
     updates: &OcspUpdates,
@@ -352,7 +352,7 @@ async fn renew(
     renewed.map_err(|verdict| verdict.text())
 }
 
-/// What an operator waits for.
+/// The result of an operator's request.
 struct Update(Arc<Mutex<Option<String>>>);
 
 impl Later for Update {
@@ -361,10 +361,10 @@ impl Later for Update {
     }
 }
 
-/// Renews a response because an operator asked for it.
+/// Renews a response at an operator's request.
 ///
 /// # Errors
-/// Why it cannot be asked for.
+/// The reason why no request can be sent.
 pub(super) fn update_now(live: &Live, path: &str, task: TaskKey) -> Result<Box<dyn Later>, String> {
     let none = || "there are no certificates".to_owned();
     let tls = live.record.tls.clone().ok_or_else(none)?;
@@ -380,7 +380,7 @@ pub(super) fn update_now(live: &Live, path: &str, task: TaskKey) -> Result<Box<d
     }))
 }
 
-/// Has a task work on an answer, and the operator's task woken once it is there.
+/// Prepares an answer in a task of its own, which then wakes the operator's task.
 pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 'static) -> Box<dyn Later> {
     let place = Arc::new(Mutex::new(None));
     let answer = Arc::clone(&place);
@@ -392,7 +392,7 @@ pub(super) fn in_background(task: TaskKey, work: impl Future<Output = String> + 
     Box::new(Update(place))
 }
 
-/// Sends a request because an operator asked for it (manual, "httpclient"); the answer as it came.
+/// Sends a request for an operator (manual, "httpclient"); returns the response verbatim.
 ///
 /// # Errors
 /// Why it cannot be sent.
@@ -422,7 +422,7 @@ pub(super) fn request_now(
     }))
 }
 
-/// A line in the form of traffic's, where a request failed: what is normal is not logged.
+/// Logs a failed request in the format of traffic; successful ones are not logged.
 fn log_exchange(live: &Live, exchange: &Exchange, outcome: &Outcome) {
     let (status, bytes, state) = match &outcome.answer {
         Ok(answer) => match answer.head.head.status() {
@@ -454,7 +454,7 @@ fn wall_time(us: u64) -> WallTime {
     WallTime::from_micros(i64::try_from(us).unwrap_or(i64::MAX))
 }
 
-/// The status that stands for a failure in a log, and who ended the exchange during what.
+/// The status that represents a failure in a log, with the termination code.
 fn ending(failure: Failure) -> (u16, &'static str) {
     match failure {
         Failure::UnknownHost => (503, "LR"),
@@ -477,7 +477,7 @@ fn seconds() -> u64 {
 
 static KEEPER: Kind = Kind::new("OCSP keeper");
 static UPDATE: Kind = Kind::new("OCSP update");
-/// So many responses are asked for at once at most.
+/// The most updates in progress at once.
 const MOST_AT_ONCE: usize = 8;
 /// A response is renewed so many seconds before it ends.
 const MARGIN: u64 = 300;
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_first_is_asked_for_first_and_a_few_at_once() {
+    fn updates_start_in_the_order_of_due_times_and_a_few_at_once() {
         let entries = (0..12).map(|number| entry(number, 100 - number as u64)).chain([entry(20, 500)]);
         let mut state = State { entries: entries.collect(), ..State::default() };
         assert_eq!(state.take_due(80).1, Some(89));

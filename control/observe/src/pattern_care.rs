@@ -43,7 +43,8 @@ pub fn start(live: Live) {
     });
 }
 
-/// Reorganizes large changed sets, in a thread of low priority. If there is no thread it is done here: a late worker is
+/// Reorganizes large changed sets, in a thread of low priority. If the thread cannot start, this worker does it: a late
+/// worker is
 /// better than lists that grow with every change.
 fn tidy(live: &Live) {
     static TIDYING: AtomicBool = AtomicBool::new(false);
@@ -96,7 +97,7 @@ static PATTERNS: Kind = Kind::new("patterns");
 const PERIOD_MS: u64 = 1_000;
 /// How many entries are freed before other tasks run.
 const PIECE: usize = 4_096;
-/// The shortest time between reports about one rule, in milliseconds, because clients determine how many there are.
+/// The shortest time between reports about one rule, in milliseconds, because clients determine their number.
 const REPORT_MS: u64 = 60_000;
 
 #[cfg(test)]
@@ -105,7 +106,7 @@ mod tests {
     use weir_expr::Location;
 
     #[test]
-    fn a_report_names_the_rule_and_what_was_decided() {
+    fn a_report_names_the_rule_and_the_result() {
         let mut report =
             LimitReport { at: Location::new("t.cfg".into(), 7), pattern: "^(a+)+$".into(), times: 1 };
         assert_eq!(

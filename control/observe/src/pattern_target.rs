@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_and_go() {
+    fn commands_add_change_and_delete_entries() {
         with_live(|live| {
             check(&live, "add map m.map /k3 v3", "");
             check(&live, "set map m.map /k1 other", "");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_version_replaces_all_at_once() {
+    fn a_committed_version_replaces_all_entries() {
         with_live(|live| {
             check(&live, "prepare map m.map", "New version created: 1\n");
             check(&live, "add map @1 m.map /n new", "");

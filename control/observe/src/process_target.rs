@@ -213,7 +213,7 @@ impl LiveTarget {
     }
 }
 
-/// A value as text; binaries in hexadecimal, as they are cast to strings.
+/// A value as text; binaries in hexadecimal, as in a cast to strings.
 fn shown(value: Value<'_>) -> String {
     let text = value.cast(SampleType::Str);
     text.and_then(|text| text.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_stay_within_what_the_process_was_made_for() {
+    fn limits_cannot_exceed_those_at_start() {
         with_live(|live| {
             check(&live, "set maxconn global 100", "");
             assert!(ask(&live, "show info").contains("\nMaxconn: 100\n"));

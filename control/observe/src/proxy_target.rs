@@ -457,7 +457,7 @@ fn address_refusal(proxy: &Proxy, server: &Server, change: AddressChange) -> Opt
     None
 }
 
-/// Whether checks of a server know their port without the one of the server.
+/// Whether checks of a server have a port that does not depend on the server's.
 fn is_checked_at_port(proxy: &Proxy, server: &Server) -> bool {
     let Some(known) = proxy.known_server(server.key()) else { return true };
     if server.health().is_none() || redirection(server, CheckKind::Health).port.is_some() {
@@ -507,7 +507,7 @@ fn check_numbers(server: &Server, kind: CheckKind, unchecked_level: u32) -> (u32
         (check_state::PAUSED, in_maintenance && record.enabled),
     ];
     let state = marks.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).sum();
-    // A check that runs has no result yet.
+    // A running check does not have a result yet.
     let result = if record.running { CheckResult::Unknown } else { record.result };
     (record.last.status as u32, result as u32, level(record.level), state)
 }
@@ -521,7 +521,7 @@ fn agent_state(server: &Server) -> u32 {
     (state & !check_state::PAUSED) | check_state::AGENT
 }
 
-/// Whether connections to a server use TLS; none after `no-ssl`, until a command changes it.
+/// Whether connections to a server use TLS; `None` after `no-ssl`, until a command changes it.
 fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&weir_model::ServerSettings>) -> Option<bool> {
     let uses = live.is_some_and(LiveUpstream::carries_traffic);
     let is_taken_back =

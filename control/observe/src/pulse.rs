@@ -143,7 +143,8 @@ impl Moment {
 static PULSE: Kind = Kind::new("pulse");
 /// The interval of the measurements, in milliseconds.
 const PERIOD_MS: u64 = 1_000;
-/// From so many bytes on that quiet streams freed in one interval, the allocator returns its free memory: that takes milliseconds.
+/// The allocator returns its free memory if quiet streams freed this many bytes in one interval: that takes
+/// milliseconds.
 const WORTH_RETURNING: usize = 1024 * 1024;
 /// The number of measurements in an average, about.
 pub const AVERAGED: u64 = 16;

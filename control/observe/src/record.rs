@@ -1,4 +1,4 @@
-//! Facts about the process besides its instance: how it was started, and state that only operators need.
+//! Facts about the process besides its instance: the circumstances of its start, and state that only operators need.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,7 +24,8 @@ use super::ocsp_updates::OcspUpdates;
 use super::pulse::Pulse;
 use crate::messages::Messages;
 
-/// Facts about the process besides its instance. Created once the objects that it shows are there, before any worker runs, and never freed.
+/// Facts about the process besides its instance. Created after the objects that it shows, before any worker runs, and
+/// never freed.
 pub struct ProcessRecord {
     /// The output of `show version`.
     pub version: String,
@@ -56,11 +57,11 @@ pub struct ProcessRecord {
     pub timelines: Vec<Arc<Ring>>,
     /// Where the global section logs to.
     pub log_sinks: Vec<Arc<LogSink>>,
-    /// What those lines are tagged with.
+    /// The tag of those lines.
     pub log_tag: Arc<[u8]>,
     /// The sockets of the runtime API.
     pub cli_sockets: Vec<Arc<CliSocket>>,
-    /// Pauses and stops frontends; none in a process without listening sockets, like all below that may be missing.
+    /// Pauses and stops frontends; `None` in a process without listening sockets, as with all optional fields below.
     pub frontends: Option<Arc<dyn FrontendSwitch>>,
     /// `log-forward` sections.
     pub relays: Option<Arc<LiveRelays>>,
@@ -84,7 +85,7 @@ pub struct ProcessRecord {
     pub form_token: String,
     /// Renews OCSP responses, and sends the requests of operators.
     pub ocsp_updates: Option<Arc<OcspUpdates>>,
-    /// What TLS is made of.
+    /// The TLS objects.
     pub tls: Option<Arc<LiveTls>>,
     /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,
@@ -101,9 +102,9 @@ pub struct RecordedLimits {
     pub open_files: u32,
     /// The largest number of sockets that it may need.
     pub sockets: u32,
-    /// `maxpipes`, 0 for none.
+    /// `maxpipes`; 0 without a limit.
     pub pipes: u32,
-    /// The memory limit, in bytes; 0 for none.
+    /// The memory limit, in bytes; 0 without one.
     pub memory: u64,
 }
 
@@ -153,7 +154,7 @@ impl ProcessRecord {
         }
     }
 
-    /// What TLS is made of; none in a process that serves nothing.
+    /// The TLS objects; `None` in a process that serves nothing.
     pub fn tls(&self) -> Option<&LiveTls> {
         self.tls.as_deref()
     }

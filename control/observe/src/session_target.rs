@@ -1,4 +1,4 @@
-//! Streams in progress: each worker lists its own, so the others are asked.
+//! Streams in progress: each worker lists its own, on request of the session's worker.
 //!
 //! ```text
 //!  session's worker                      other worker
@@ -28,7 +28,7 @@ use super::{LiveTarget, names, now_ms, on_every_worker, operators};
 pub(super) struct Mailbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Mailbox<T> {
-    /// Asks a worker; `task` is woken when the answer has arrived. None when that worker cannot be reached.
+    /// Queries a worker; `task` is woken when the answer has arrived. `None` if that worker cannot be reached.
     pub(super) fn ask(
         worker: usize,
         task: TaskKey,
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_does_not_exist_is_not_found_wherever_it_would_be() {
+    fn does_not_find_a_missing_session_on_any_worker() {
         let answers = on_two_workers(|| async {
             let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut answers = Vec::new();

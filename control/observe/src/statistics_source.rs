@@ -99,7 +99,7 @@ fn visit_proxy(
     ControlFlow::Continue(())
 }
 
-/// Adds the distributions if they are wanted.
+/// Adds the distributions if they are selected.
 fn latencies(selection: &Selection, row: &mut Row, read: impl FnOnce(&mut LatencyReading)) {
     if selection.latencies {
         let mut reading = LatencyReading::default();
@@ -202,7 +202,7 @@ struct ServerRows<'p> {
     wanted: WantedGroups,
 }
 
-/// The groups with at least one wanted column.
+/// The groups with at least one selected column.
 struct WantedGroups {
     status: bool,
     checks: bool,

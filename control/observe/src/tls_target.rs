@@ -9,7 +9,7 @@ use super::{LiveTarget, ocsp_updates};
 use weir_assemble::LiveTls;
 
 impl LiveTarget {
-    /// The TLS objects; none in a process that serves nothing.
+    /// The TLS objects; `None` in a process that serves nothing.
     fn tls(&self) -> Option<&LiveTls> {
         self.live.record.tls()
     }

@@ -163,7 +163,7 @@ impl LiveTarget {
             return true;
         }
         if self.live.record.frontends.is_none() {
-            // Nothing is served here, so nothing is delayed.
+            // This process serves nothing, so it cannot delay anything.
             weir_memory::name_places_here();
             return true;
         }
@@ -320,7 +320,7 @@ impl Answer {
 }
 
 impl LiveTarget {
-    /// The workers' answers; none while some are missing. The first call asks them.
+    /// The workers' answers; `None` while some are missing. The first call sends the queries.
     fn take_census(&mut self) -> Option<Vec<Option<Answer>>> {
         let task = self.task;
         let answers = self.census.get_or_insert_with(|| Census::begin(task)).take()?;
@@ -334,7 +334,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 static CENSUS: Kind = Kind::new("census");
-/// How long a worker has to answer, in milliseconds: one that takes longer between two tasks is what the operator looks for.
+/// How long a worker has to answer, in milliseconds: the operator looks for workers that take longer between two tasks.
 const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
@@ -344,7 +344,7 @@ mod tests {
 
     /// R4: the figures are current.
     #[test]
-    fn threads_say_exactly_what_they_have_to_do() {
+    fn threads_report_their_exact_queues() {
         with_live(|live| {
             for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
                 weir_sched::spawn(&CENSUS, class, async {});
@@ -363,7 +363,7 @@ mod tests {
 
     /// R73, R77: once measuring is on, the following runs are listed with their wakers.
     #[test]
-    fn what_runs_is_measured_from_then_on() {
+    fn measures_tasks_that_already_run() {
         let done = weir_sched::run(async {
             let live = super::super::fixture::live(super::super::fixture::CONFIGURATION);
             assert_eq!(ask(&live, "set profiling tasks on"), "\n");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_there_for_each_worker() {
+    fn reports_counters_of_each_worker() {
         with_live(|live| {
             let activity = ask(&live, "show activity");
             let names: Vec<&str> =

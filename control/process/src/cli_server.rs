@@ -91,11 +91,12 @@ impl Acceptor for CliAcceptor {
         weir_stream::server::idle::request_room()
     }
 
-    /// Clients wait in the kernel's queue until there are descriptors again; the listeners of frontends report the shortage.
+    /// Clients wait in the kernel's queue until descriptors are free again; the listeners of frontends report the
+    /// shortage.
     fn exhausted(&self, _: Errno) {}
 }
 
-/// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. None when that fails.
+/// Reads the PROXY header (`accept-proxy`) and makes the TLS handshake, as far as configured. `None` on a failure.
 async fn greet(socket: &CliSocket, live: &Live, client: &mut Connection, peer: Address) -> Option<Address> {
     let timeout = u64::try_from(socket.settings.timeout.as_millis()).ok().filter(|timeout| *timeout > 0);
     let deadline = weir_sched::now().after_some(timeout);
@@ -194,7 +195,7 @@ fn count_sent(live: &Live, bytes: usize) {
     }
 }
 
-/// Passes the client's input to the session, waiting for some. None when the client is gone or silent.
+/// Passes the client's input to the session, waiting for some. `None` when the client is gone or silent.
 async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
     let deadline = silence(session);
     loop {
@@ -215,7 +216,7 @@ async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
                 }
             }
         }
-        // The session asked for input, so it has room.
+        // The session requested input, so it has room.
         let taken = client.input().len().min(session.room());
         session.feed(&client.input()[..taken]);
         client.consume(taken);
@@ -223,12 +224,12 @@ async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
     }
 }
 
-/// Waits for another worker's answer. None when the client is gone, or no answer comes.
+/// Waits for another worker's answer. `None` when the client is gone, or at the deadline.
 async fn await_answer(client: &Connection, deadline: Tick) -> Option<()> {
     pause(client, deadline).await.filter(|()| weir_sched::now() < deadline)
 }
 
-/// Waits until the session is woken, or the deadline. None when the client is gone.
+/// Waits until the session is woken, or the deadline. `None` when the client is gone.
 async fn pause(client: &Connection, deadline: Tick) -> Option<()> {
     if client.is_broken() {
         return None;
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_before_the_end_of_input_are_answered() {
+    fn answers_all_lines_before_the_end_of_input() {
         assert_eq!(talk(b"show backend\n", settings()), "# name\nbe\nemp\nbs\ntcp1\n\n");
         assert_eq!(
             talk(b"get weight be/s1; get weight be/s2\n", settings()),
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_too_much_does_not_take_its_answer_away() {
+    fn excess_input_does_not_discard_the_answer() {
         let long = [b"show backend\n".as_slice(), &[b'x'; 100_000]].concat();
         assert!(talk(long.leak(), settings()).starts_with("# name\nbe\n"));
     }
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_client_is_left() {
+    fn disconnects_a_silent_client() {
         let (_ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         theirs.set_nonblocking(true).expect("a socket can be made so");
         let settings = CliSettings { timeout: Duration::from_millis(20), ..settings() };

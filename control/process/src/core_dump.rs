@@ -20,16 +20,16 @@ pub fn prepare(wanted: CoreDump, messages: &Messages) {
     process::lift_file_limits();
     if wanted == CoreDump::WithLibraries {
         match running_files().and_then(|files| archive(&files, messages)) {
-            // Leaked on purpose: it must be in memory as long as the process lives.
+            // Leaked on purpose: it must be in memory for the whole life of the process.
             Ok(archive) => drop(Box::leak(archive)),
-            Err(error) => {
-                messages.warning(format!("'set-dumpable libs': cannot see what the process runs: {error}."))
-            }
+            Err(error) => messages.warning(format!(
+                "'set-dumpable libs': cannot list the object files of the process: {error}."
+            )),
         }
     }
 }
 
-/// The files whose code is mapped by the process: the program first, then libraries.
+/// The files mapped as code by the process: the program first, then libraries.
 pub fn running_files() -> io::Result<Vec<PathBuf>> {
     let mut files = vec![std::env::current_exe()?];
     for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
@@ -82,7 +82,7 @@ mod tests {
     static MESSAGES: Messages = Messages::new();
 
     #[test]
-    fn what_runs_is_in_the_archive() {
+    fn the_archive_contains_the_running_files() {
         let files = running_files().expect("a process sees itself");
         assert!(files.iter().any(|path| path.to_string_lossy().contains("libc.so")), "{files:?}");
         let bytes = archive(&files, &MESSAGES).expect("memory takes it");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_is_said_and_left_out() {
+    fn a_missing_file_is_reported_and_left_out() {
         static SAID: Messages = Messages::new();
         let files = [std::env::current_exe().expect("known"), PathBuf::from("/nonexistent/lib.so")];
         let bytes = archive(&files, &SAID).expect("memory takes it");

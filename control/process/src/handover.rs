@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A record is the length of the network namespace's name and that name, the same for the interface, and a C integer of
-//! options, which are 0 here: the receiver asks the kernel about each socket.
+//! options, which are 0 here: the receiver reads each socket's options from the kernel.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +24,7 @@ use weir_sys::{Errno, pass, socket};
 
 use crate::listening::Listening;
 
-/// The process that is asked for listening sockets.
+/// The process that can pass listening sockets.
 #[derive(Debug)]
 pub enum Giver<'g> {
     /// A process that has the runtime API at this path (`-x`).
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_and_refused() {
+    fn parses_valid_records_and_rejects_others() {
         let mut bytes = &b"\0\x02lo\x05\0\0\0\x01n\0\0\0\0\0"[..];
         assert_eq!(record(&mut bytes), Some(Some("lo".into())));
         assert_eq!(record(&mut bytes), Some(None));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_something_else_gives_nothing() {
+    fn an_answer_without_sockets_gives_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("s");
         let listener = std::os::unix::net::UnixListener::bind(&path).expect("a new path");

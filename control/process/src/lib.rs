@@ -3,7 +3,8 @@
 //! [`start`] builds the live objects (`weir_assemble`), binds, confines the process and serves; [`lifecycle`] ends, pauses and reports by
 //! signals; [`cli_server`] serves clients of the runtime API; [`worker`] is the link to a master.
 //!
-//! The crate refuses to know the syntax of the configuration, the meaning of messages, and the views of operators. Begin with `start.rs`.
+//! The crate does not know the syntax of the configuration, the meaning of messages, and the views of operators. Begin
+//! with `start.rs`.
 
 pub mod cli_server;
 pub mod core_dump;

@@ -37,7 +37,7 @@ pub struct Lifecycle {
     grace: Option<Duration>,
     /// The tasks that accept clients of the runtime API and messages for `log-forward` sections.
     operator_acceptors: Mutex<Vec<TaskKey>>,
-    /// The signal that ended it, 0 for none.
+    /// The signal that ended it; 0 without one.
     ended_by: AtomicI32,
 }
 
@@ -92,7 +92,7 @@ impl Lifecycle {
         &self.parts
     }
 
-    /// The signal that ended the process, 0 for none.
+    /// The signal that ended the process; 0 without one.
     pub fn ended_by(&self) -> Signal {
         self.ended_by.load(SeqCst)
     }
@@ -278,7 +278,7 @@ impl Lifecycle {
         }
     }
 
-    /// SIGQUIT: reports the memory of each worker's buffers, and frees what is unused.
+    /// SIGQUIT: reports the memory of each worker's buffers, and frees unused ones.
     fn report_memory(&self) {
         self.messages.warning("SIGQUIT received, dumping memory usage.");
         for worker in 0..weir_sched::worker_count() {
@@ -423,7 +423,7 @@ mod tests {
     use signal::{SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1};
 
     #[test]
-    fn what_pauses_is_obeyed_before_what_resumes() {
+    fn handles_signals_that_pause_before_those_that_resume() {
         for (read, obeyed) in [
             (vec![SIGTTIN, SIGTTOU], vec![SIGTTOU, SIGTTIN]),
             (vec![SIGUSR1, SIGTERM, SIGTTIN, SIGTTOU], vec![SIGUSR1, SIGTERM, SIGTTOU, SIGTTIN]),

@@ -7,9 +7,9 @@ pub struct Bounds {
     pub maxconn: Option<u32>,
     /// `ulimit-n`.
     pub open_files: Option<u32>,
-    /// `fd-hard-limit`; none for the default.
+    /// `fd-hard-limit`; `None` for the default.
     pub open_files_hard: Option<u32>,
-    /// `-m`, in megabytes; none for no limit.
+    /// `-m`, in megabytes; `None` without a limit.
     pub memory_mb: Option<u64>,
     /// `maxpipes`.
     pub pipes: Option<u32>,
@@ -19,9 +19,9 @@ pub struct Bounds {
     pub buffer_size: u32,
     /// Descriptors that are not for connections.
     pub fixed: FixedDescriptors,
-    /// The limit of open files with which the process was started: the soft limit; none for no limit.
+    /// The limit of open files at the start of the process: the soft limit; `None` without a limit.
     pub system_soft: Option<u64>,
-    /// The hard limit; none for no limit.
+    /// The hard limit; `None` without a limit.
     pub system_hard: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ fn by_descriptors(bounds: &Bounds) -> u32 {
     };
     let pipes = bounds.pipes.map_or(0, |pipes| u64::from(pipes) * 2);
     let left = limit.saturating_sub(u64::from(bounds.fixed.most) + pipes);
-    // A pipe per so many connections takes its two descriptors from the rest.
+    // A pipe for every few connections takes its two descriptors from the rest.
     let share = if bounds.splices && bounds.pipes.is_none() { u64::from(PIPE_SHARE) } else { 0 };
     let connections = if share > 0 { left * share / (2 * share + 2) } else { left / 2 };
     u32::try_from(connections).unwrap_or(u32::MAX)
@@ -103,7 +103,7 @@ fn two_digits(number: u64) -> u64 {
     number / unit * unit
 }
 
-/// Descriptors that are needed whatever the traffic.
+/// Descriptors that do not depend on the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FixedDescriptors {
     /// All of them: listening sockets (the main thread's and each worker's), each worker's own, clients of the runtime API, and
@@ -126,8 +126,8 @@ impl FixedDescriptors {
     }
 }
 
-/// How many buffers all workers together may use (`tune.buffers.limit`); none for no limit. At least the reserve and what a stream on
-/// each worker needs (manual, "tune.buffers.limit").
+/// How many buffers all workers together may use (`tune.buffers.limit`); `None` without a limit. At least the reserve
+/// and the need of one stream on each worker (manual, "tune.buffers.limit").
 pub fn buffers_of_all(buffers_max: u32, reserve: u32, workers: usize) -> Option<usize> {
     let least = (reserve as usize + LEAST_BUFFERS) * workers.max(1);
     (buffers_max > 0).then(|| (buffers_max as usize).max(least))
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_obeyed() {
+    fn configured_limits_are_used() {
         check(Bounds { maxconn: Some(100), ..bounds() }, 100, 250, 0);
         check(Bounds { maxconn: Some(100), open_files: Some(9000), ..bounds() }, 100, 9000, 0);
         check(Bounds { maxconn: Some(100), pipes: Some(7), ..bounds() }, 100, 264, 7);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_with_what_the_reference_starts_with() {
+    fn the_least_descriptors_equal_haproxys() {
         // Measured with HAProxy: two listening sockets, two threads and ten clients of the runtime API are 28; 16 threads
         // are 70; 19 more sockets are 19 more.
         for (listening, workers, least) in [(2, 2, 28), (2, 16, 70), (21, 2, 47)] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_fits_the_descriptors() {
+    fn default_limits_fit_the_descriptors() {
         check(bounds(), 9975, 20_000, 0);
         check(Bounds { open_files: Some(1050), ..bounds() }, 500, 1050, 0);
         check(Bounds { open_files_hard: Some(2050), ..bounds() }, 1000, 2050, 0);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_fits_the_memory() {
+    fn default_limits_fit_the_memory() {
         let many = Bounds { system_hard: Some(1_000_000), ..bounds() };
         for (megabytes, maxconn) in [(1024, 29_000), (384, 11_000), (256, 7300)] {
             assert_eq!(capacity(&Bounds { memory_mb: Some(megabytes), ..many }).maxconn, maxconn);

@@ -35,9 +35,9 @@ pub struct BindContext<'s> {
     pub messages: &'s Messages,
 }
 
-/// A process that has the addresses now, and releases them when it is told to.
+/// A process that has the addresses now, and releases them on request.
 pub trait Predecessor {
-    /// Asks it to release its addresses. `false` when there is no such process.
+    /// Requests it to release its addresses. `false` if the process does not exist.
     fn release(&self) -> bool;
 }
 
@@ -106,8 +106,9 @@ struct SocketRequest<'w> {
 }
 
 impl Listening {
-    /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While `predecessor` has an
-    /// address, it is asked to release it, for a limited time. `None` when a socket could not be opened, which was printed.
+    /// Opens every socket of the instance and of the runtime API, or uses those that a former process `gave`. While
+    /// `predecessor` has an address, it is requested to release it, for a limited time. `None` when a socket could not
+    /// be opened, which was printed.
     ///
     /// UNIX sockets come first: a program that reaches a port finds the runtime API. A path without a listener is taken at once, one
     /// of another process by [`Listening::put_in_place`].
@@ -367,7 +368,7 @@ impl ListenerSockets {
     }
 }
 
-/// Counts an accept task as long as it may accept.
+/// Counts an accept task while it may accept.
 struct Accepting;
 
 static ACCEPT_TASKS: AtomicUsize = AtomicUsize::new(0);

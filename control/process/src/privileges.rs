@@ -12,7 +12,8 @@ pub struct Need {
     pub at: Location,
 }
 
-/// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they need none.
+/// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they are not
+/// among them.
 pub fn needs(config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for proxy in &config.proxies {
@@ -39,7 +40,7 @@ fn of_source(source: &Source, at: &Location) -> Option<Need> {
     Some(Need { what, at: at.clone() })
 }
 
-/// Whether the capabilities `held` suffice. The error says what is missing.
+/// Whether the capabilities `held` suffice. The error names the missing one.
 pub fn check(needs: &[Need], held: Capabilities) -> Result<(), String> {
     let enough = [Capabilities::NET_ADMIN, Capabilities::NET_RAW, Capabilities::SYS_ADMIN];
     let Some(first) = needs.first().filter(|_| !enough.into_iter().any(|one| held.contains(one))) else {

@@ -16,7 +16,8 @@ use crate::limits::Capacity;
 use crate::privileges::{self, Need};
 use weir_observe::messages::Messages;
 
-/// Raises the limit of open files to what is needed, or as far as possible if that is enough; `false` when the process must
+/// Raises the limit of open files to the need of `capacity`, or as far as possible if that is enough; `false` when the
+/// process must
 /// not start (`strict-limits`). A limit is never lowered.
 pub fn raise_descriptor_limit(capacity: &Capacity, global: &Global, messages: &Messages) -> bool {
     let current = process::descriptor_limit();
@@ -88,7 +89,7 @@ const FEW_FILES: u64 = 2 * FEW_CONNECTIONS as u64 + 200;
 /// The settings that determine the number of descriptors.
 fn who_wants_descriptors(capacity: &Capacity, global: &Global) -> String {
     if let Some(files) = global.limits.open_files {
-        return format!("'ulimit-n {files}' asks for them");
+        return format!("'ulimit-n {files}' requires them");
     }
     let mut text = format!("'maxconn {}' takes two for each connection", capacity.maxconn);
     if capacity.pipes > 0 {
@@ -160,7 +161,7 @@ impl Background {
 
     /// The process serves: the original process may exit. The terminal is not used any more.
     pub fn ready(self) {
-        // Both descriptors are open, and if the original process is gone nothing needs to be sent.
+        // Both descriptors are open, and if the original process is gone the report is not needed.
         let _ = self.null.replace_standard_streams();
         let _ = socket::send(&self.parent, b"R", false);
     }
@@ -220,7 +221,7 @@ impl PidFile {
     }
 }
 
-/// The content of a file; none when there is no such file. A device has no content.
+/// The content of a file; `None` if it does not exist. The content of a device is empty.
 fn former_content(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::metadata(path).ok()?;
     let mut content = Vec::new();
@@ -292,7 +293,7 @@ impl Identity {
         Ok(Identity { user, group, root, capabilities })
     }
 
-    /// Whether `assume` will succeed, and the process can then do what the configuration `needs`. Changes nothing.
+    /// Whether `assume` will succeed, and the process then has the privileges in `needs`. Changes nothing.
     pub fn rehearse(&self, needs: &[Need]) -> std::result::Result<(), String> {
         let root = self.root.as_ref().map(|root| &root.directory);
         process::rehearse_identity(self.user, self.group, root).map_err(|(refused, errno)| {
@@ -306,7 +307,7 @@ impl Identity {
             format!("[weir.main()] Cannot {what}: {errno}")
         })?;
         let held = capability::held();
-        let held = held.map_err(|errno| format!("[weir.main()] Cannot ask for capabilities: {errno}"))?;
+        let held = held.map_err(|errno| format!("[weir.main()] Cannot read the capabilities: {errno}"))?;
         privileges::check(needs, self.will_hold(held))
     }
 
@@ -322,7 +323,7 @@ impl Identity {
         }
     }
 
-    /// Changes the root directory and drops privileges, in every thread. The error says what failed.
+    /// Changes the root directory and drops privileges, in every thread. The error names the failed step.
     pub fn assume(&self, global: &Global, messages: &Messages) -> std::result::Result<(), String> {
         if let Some(root) = &self.root {
             process::change_root(&root.directory)
@@ -368,7 +369,7 @@ impl Identity {
     /// threads, the writers of logs, have lost all capabilities; workers start later and inherit those of this thread.
     fn take_capabilities(&self, messages: &Messages) -> std::result::Result<(), String> {
         let because = |what: &'static str| move |errno: Errno| format!("[weir.main()] {what}: {errno}");
-        let held = capability::held().map_err(because("Cannot ask for capabilities"))?;
+        let held = capability::held().map_err(because("Cannot read the capabilities"))?;
         let missing = held.permitted.missing(self.capabilities);
         if !missing.is_empty() {
             messages.warning(format!(
@@ -462,7 +463,7 @@ pub fn die_of(number: signal::Signal) -> ! {
     let _ = signal::restore_default(number);
     let _ = signal::unblock_all();
     let _ = signal::send(process::id(), number);
-    // The signal has no effect on the first process of a container.
+    // The first process of a container ignores the signal.
     process::end(u8::try_from(128 + number).unwrap_or(u8::MAX));
 }
 

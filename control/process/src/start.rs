@@ -92,7 +92,7 @@ pub enum End {
 pub struct Prepared {
     /// The configuration.
     pub config: Config,
-    /// What its servers had in a former process.
+    /// The state of its servers in a former process.
     pub states: SavedStates,
     /// The sets of patterns that it loaded.
     pub patterns: Arc<PatternStore>,
@@ -109,7 +109,7 @@ pub struct Prepared {
 }
 
 impl Former {
-    /// Sends a signal to them; false if there is no such process.
+    /// Sends a signal to them; false if none of them exists.
     fn tell(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
     }
@@ -134,10 +134,10 @@ fn try_serve(prepared: Prepared, invocation: Invocation, messages: &'static Mess
     confined.serve()?.ready()?.join()
 }
 
-/// Why a process could not start: a text, or none when it was printed.
+/// The reason why a process could not start: a text, or `None` when it was printed.
 type Fault = Option<String>;
 
-/// What every step needs.
+/// The input of every step.
 struct Startup {
     global: Global,
     invocation: Invocation,

@@ -1,7 +1,8 @@
-//! Entries of stick-tables that expire: one worker removes them, a few at a time, and gives memory back that nothing is in any more.
+//! Entries of stick-tables that expire: one worker removes them, a few at a time, and returns memory that has become
+//! empty.
 //!
-//! An expired entry is never found, whether it was removed or not; removing it frees its memory. Where nothing can expire, nothing is done:
-//! the task sleeps until the first entry may expire, however many tables there are.
+//! An expired entry is never found, whether it was removed or not; removing it frees its memory. The task sleeps until
+//! the first entry may expire, however many tables there are.
 
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Removes at most [`AT_ONCE`] entries of all tables together; whether there are more. The table that had more comes last in the
-    /// next turn.
+    /// Removes at most [`AT_ONCE`] entries of all tables together; returns whether there are more. The table that had
+    /// more comes last in the next turn.
     fn take(&mut self, tables: &[Arc<Table>], now_ms: u64) -> bool {
         let mut budget = AT_ONCE;
         for step in 0..tables.len() {

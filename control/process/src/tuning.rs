@@ -155,9 +155,9 @@ mod tests {
         assert!(looked_at > 20, "{looked_at}");
     }
 
-    /// The manual's sentences that begin with a value: it changes nothing where it is written.
+    /// The manual's defaults that begin with a value: writing that value does not change the configuration.
     #[test]
-    fn defaults_are_what_the_manual_tells() {
+    fn defaults_equal_the_manuals() {
         let plain = made_of("");
         let (mut looked_at, mut wrong) = (0, Vec::new());
         for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
@@ -190,7 +190,8 @@ mod tests {
         assert_eq!(made(" tune.sched.low-latency off"), (200, false, 200, WORKERS));
     }
 
-    /// These accept only what weir always does: certificates are never compressed, and 'auto' leaves that to the library.
+    /// These accept only weir's fixed behaviour: certificates are never compressed, and 'auto' leaves that to the
+    /// library.
     const SAY_WHAT_IS_SO: [&str; 2] = ["tune.fd.edge-triggered", "tune.ssl.certificate-compression"];
     /// The former name of a word that is tried itself (language/config/src/global/tests.rs); it warns.
     const FORMER_NAMES: [&str; 1] = ["tune.ssl.capture-cipherlist-size"];
@@ -199,8 +200,8 @@ mod tests {
     /// `tune.bufsize` bounds it and is its default. A test of `data/assemble` (`http2.rs`) sets both.
     const BOUND_BY_OTHERS: [&str; 1] = ["tune.h2.max-frame-size"];
     /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one, and
-    /// tests/ocsp_updates.py at what certificates are shown. How many
-    /// counters there are bounds what rules may name (language/config/src/proxy/tables.rs).
+    /// tests/ocsp_updates.py at the certificates shown. The number of counters
+    /// limits the names that rules may use (language/config/src/proxy/tables.rs).
     const SEEN_FROM_OUTSIDE: [&str; 10] = [
         "tune.pattern.cache-size",
         "tune.rcvbuf.frontend",

@@ -54,7 +54,7 @@ fn describe(stall: &Stall, streams: u64) -> String {
     );
     text.push_str(match stall {
         Stall { deadly: true, .. } => " It is stuck: the process ends.",
-        Stall { asleep: true, .. } => " A slow disk or a pipe that nobody reads can hold it there.",
+        Stall { asleep: true, .. } => " A slow disk or an unread pipe can hold it there.",
         _ => {
             " With 'set profiling tasks on', 'show profiling tasks' tells which kind of work takes how long, and what \
              woke it."
@@ -63,7 +63,7 @@ fn describe(stall: &Stall, streams: u64) -> String {
     text
 }
 
-/// What each worker is doing, one line each, for the analysis.
+/// The current work of each worker, one line each, for the analysis.
 fn everybody(handle: &Handle) -> String {
     let mut text = String::new();
     for worker in 0..handle.worker_count() {

@@ -1,8 +1,8 @@
 //! A worker and its master: the pair of sockets between them.
 //!
 //! Either side connects to the other by passing one end of a new pair over it; the connection is then a session of the
-//! runtime API, in both directions. The worker reports on it that it is ready; the master passes operators' commands on;
-//! the next worker asks for the listening sockets. When the master is gone, the worker leaves.
+//! runtime API, in both directions. The worker reports on it that it is ready; the master forwards operators' commands;
+//! the next worker fetches the listening sockets. When the master is gone, the worker leaves.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,7 +33,7 @@ pub struct WorkerLink {
 }
 
 impl WorkerLink {
-    /// The process to ask for the listening sockets.
+    /// The process that can pass the listening sockets.
     pub fn giver(&self) -> Option<Giver<'_>> {
         self.former.as_ref().map(Giver::Channel)
     }

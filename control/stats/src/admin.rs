@@ -5,7 +5,7 @@ use crate::uri::{FormStatus, StatsRequest};
 /// The longest form that is read, in bytes: more servers than a page can show.
 pub const LONGEST_FORM: usize = 65_536;
 
-/// What to do with a server.
+/// An action on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Normal operation.
@@ -20,7 +20,7 @@ pub enum Action {
     Health(Forced),
     /// Run agent checks, or pause them.
     AgentChecks(bool),
-    /// Up or down, as its agent would say.
+    /// Forces the agent's result: up or down.
     Agent(bool),
     /// End all sessions.
     Shutdown,
@@ -74,7 +74,7 @@ impl Action {
 pub enum Acted {
     /// It was done.
     Done,
-    /// The server has nothing that it applies to: no checks, no agent.
+    /// The action does not apply to the server: it lacks checks, or an agent.
     Nothing,
     /// The server is unknown, or refuses it.
     Refused,
@@ -82,7 +82,7 @@ pub enum Acted {
 
 /// The live servers, as an interface for the form.
 pub trait AdminTarget {
-    /// Whether there is a backend of this name, or with this `#<id>`.
+    /// Whether a backend has this name or this `#<id>`.
     fn has_backend(&self, backend: &str) -> bool;
 
     /// Applies an action.
@@ -165,8 +165,8 @@ impl AdminForm {
     }
 }
 
-/// The result of a `POST` to the statistics, from somebody of this trust; a body over [`LONGEST_FORM`] should not be read at all
-/// and is passed as `None`.
+/// The result of a `POST` to the statistics, from a client of this trust; a body over [`LONGEST_FORM`] should not be
+/// read at all and is passed as `None`.
 pub fn post(body: Option<&[u8]>, trust: Trust<'_>, target: &mut dyn AdminTarget) -> FormStatus {
     if trust == Trust::Nobody {
         return FormStatus::Denied;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_fare_as_in_the_reference() {
+    fn forms_have_the_result_of_haproxy() {
         check(
             "s=srv1&s=srv2&action=maint&b=%233",
             FormStatus::Done,
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_without_the_right_or_the_form() {
+    fn refuses_actions_without_the_right_or_the_form() {
         let mut toy = Toy::default();
         assert_eq!(post(Some(b"s=srv1&action=ready&b=b1"), Trust::Nobody, &mut toy), FormStatus::Denied);
         assert_eq!(post(None, Trust::Script, &mut toy), FormStatus::TooLarge);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_browser_is_sent_to_the_view_it_came_from() {
+    fn redirects_the_browser_to_its_former_view() {
         let request = StatsRequest::parse("/stats", "/stats;up?scope=b1").unwrap();
         assert_eq!(location("/stats", &request, FormStatus::Done), "/stats;st=DONE;up?scope=b1");
     }

@@ -23,7 +23,7 @@ enum Body {
 }
 
 impl StatsAnswer {
-    /// An answer of which nothing was written.
+    /// An answer at its beginning.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let body = match request.what {
             What::Page => {

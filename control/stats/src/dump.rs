@@ -15,7 +15,7 @@ pub enum Progress {
     Done,
 }
 
-/// The walk of a dump over the rows that its selection wants.
+/// The walk of a dump over the rows of its selection.
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub selection: Selection,
@@ -33,13 +33,13 @@ enum WalkState {
 }
 
 impl Walk {
-    /// A walk that visited nothing.
+    /// A walk at its beginning.
     pub fn new(selection: Selection) -> Walk {
         Walk { selection, cursor: Cursor::default(), state: WalkState::Header, has_written: false }
     }
 }
 
-/// What a dump writes for its rows, and around them.
+/// The writer of a dump's rows, and of the text around them.
 pub(crate) trait WritesRows {
     fn walk(&mut self) -> &mut Walk;
     fn begin(&mut self, out: &mut Vec<u8>);
@@ -109,7 +109,7 @@ pub struct StatsDump {
 }
 
 impl StatsDump {
-    /// A dump of which nothing was written. `legends` shows addresses, cookies and algorithms.
+    /// A dump at its beginning. `legends` shows addresses, cookies and algorithms.
     pub fn new(format: Format, descriptions: bool, legends: bool, selection: Selection) -> Self {
         Self { format, descriptions, legends, walk: Walk::new(selection) }
     }

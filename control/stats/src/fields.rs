@@ -59,7 +59,7 @@ pub enum Fill {
     Set,
     /// Zero, wherever it applies.
     Zero,
-    /// Zero in `mode http`, nothing otherwise.
+    /// Zero in `mode http`, otherwise empty.
     HttpZero,
     /// Zero of a frontend in any mode, else as [`Fill::HttpZero`].
     FrontendZero,
@@ -351,7 +351,7 @@ fields! {
     Ejections: "ejections", B|S, "MCPV", U64, Set, "Total number of ejections by 'outlier-ejection' since the worker process started";
 }
 
-/// How many fields there are.
+/// The number of fields.
 pub const FIELD_COUNT: usize = Field::ALL.len();
 
 /// The first field of the protocol engines: in CSV a column named `-` precedes it.

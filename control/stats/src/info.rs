@@ -126,7 +126,7 @@ info_fields! {
     PatternsFreed: 80, "PatternsFreed", "MGPV", U64, "Total number of patterns freed (acl/map entries)";
     NbThreadGroups: 81, "NbThreadGroups", "CGSV", U32, "Number of started thread groups (global.thread-groups)";
     RegexLimitsReached: 82, "RegexLimitsReached", "MCPV", U64, "Total number of matches given up because a regular expression met a limit (tune.regex.on-limit)";
-    RegexBudgetsSpent: 83, "RegexBudgetsSpent", "MCPV", U64, "Total number of requests that had no time left for a regular expression (tune.regex.request-time)";
+    RegexBudgetsSpent: 83, "RegexBudgetsSpent", "MCPV", U64, "Total number of requests without time left for a regular expression (tune.regex.request-time)";
 }
 
 impl InfoField {
@@ -176,7 +176,7 @@ impl InfoRow {
         self.cells.value(field as usize)
     }
 
-    /// The figure as text; empty if it is none.
+    /// The figure as text; empty for numbers.
     pub fn text(&self, field: InfoField) -> &str {
         match self.value(field) {
             Value::Text(text) => text,
@@ -184,7 +184,7 @@ impl InfoRow {
         }
     }
 
-    /// The figure as a number; 0 if it is none.
+    /// The figure as a number; 0 for texts.
     pub fn number(&self, field: InfoField) -> u64 {
         match self.value(field) {
             Value::U32(number) => u64::from(number),

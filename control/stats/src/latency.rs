@@ -26,14 +26,14 @@ pub struct LatencyDump {
 }
 
 impl LatencyDump {
-    /// A dump of which nothing was written, about all objects of this name or of any.
+    /// A dump at its beginning, about all objects of this name or of any.
     pub fn new(json: bool, selection: Selection, object: Option<String>) -> Self {
         let selection = Selection { latencies: true, ..selection };
         Self { json, object, walk: Walk::new(selection) }
     }
 
     /// Appends rows until `out` holds at least `enough` bytes, at most those of one object more, some 1 kB and its names. A phase that
-    /// no exchange has reached has no row. `scratch` is a row to work in.
+    /// that exchanges never reached is left out. `scratch` is a row to work in.
     pub fn advance(
         &mut self,
         source: &dyn StatsSource,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_as_json() {
+    fn writes_phases_as_json() {
         let values: serde_json::Value = serde_json::from_str(&shown(true, None)).unwrap();
         assert_eq!(values.as_array().map(Vec::len), Some(2));
         assert_eq!(values[1]["pxname"], "a,\"b\"");

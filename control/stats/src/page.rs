@@ -89,7 +89,7 @@ enum PageState {
 }
 
 impl PageDump {
-    /// A page of which nothing was written.
+    /// A page at its beginning.
     pub fn new(settings: PageSettings, request: StatsRequest) -> Self {
         let selection = settings.selection(&request);
         Self { settings, request, selection, cursor: Cursor::default(), state: PageState::Head }
@@ -136,7 +136,7 @@ impl PageDump {
         let open = matches!(self.state, PageState::Proxy { id: open, .. } if open == id);
         if !open {
             self.end_proxy(out);
-            // The servers of a backend come first: if another row does, none of them are shown.
+            // The servers of a backend come first: if another row does, its servers are not shown.
             let has_servers = row.kind() == Kind::Server || row.sides().0 && row.has_servers();
             let form = self.settings.form_token.is_some() && row.sides().1 && has_servers;
             self.begin_proxy(row, form, out);

@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: the text exposition format, version 0.0.4, or messages of Protocol Buffers with native histograms.
 //!
 //! Dashboards and alerts for HAProxy read the names, labels and their order. A metric is a figure of the dictionaries
-//! ([`crate::fields`], [`crate::info`]) with HAProxy's name; without a figure there is no metric.
+//! ([`crate::fields`], [`crate::info`]) with HAProxy's name; a missing figure omits the metric.
 //!
 //! ```text
 //! query ── MetricsRequest::parse ──► MetricsDump ── advance ──► scope by scope, metric by metric, object by object
@@ -28,8 +28,8 @@ pub use request::{Form, MetricsRequest, Scope};
 use crate::name_server;
 use crate::source::StatsSource;
 
-/// The names of the metrics that a figure of `show stat` or `show info` becomes, with the label of those that need one; none for
-/// a figure that is no metric.
+/// The names of the metrics that a figure of `show stat` or `show info` becomes, with the label of those that need one;
+/// empty for a figure that is not a metric.
 pub fn names_of(figure: &str) -> Vec<String> {
     let scoped = Scope::ALL
         .into_iter()
@@ -46,10 +46,10 @@ pub fn names_of(figure: &str) -> Vec<String> {
 
 /// The data of a scrape: the rows of the statistics, stick-tables and name servers.
 pub trait MetricsSource: StatsSource {
-    /// The stick-table with this index; none after the last one.
+    /// The stick-table with this index; `None` after the last one.
     fn table(&self, position: usize) -> Option<TableFigures<'_>>;
 
-    /// The name server with this index, section by section; none after the last one.
+    /// The name server with this index, section by section; `None` after the last one.
     fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>>;
 }
 
@@ -66,7 +66,7 @@ pub struct TableFigures<'a> {
     pub used: u32,
     /// Entries that others took the place of.
     pub evicted: u64,
-    /// Entries that there was no place for.
+    /// Entries that were refused for lack of room.
     pub refused: u64,
 }
 

@@ -190,7 +190,7 @@ pub fn write_type_and_value(value: Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A number in decimal; nothing for a text or an empty value.
+/// A number in decimal; empty for other values.
 pub(crate) fn write_number(value: Value<'_>, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
     let text = match value {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_only_what_needs_it() {
+    fn csv_quotes_only_fields_that_need_it() {
         for (text, expected) in
             [("a b", "a b"), ("x\"y", "\"x\"\"y\""), ("a,b", "\"a,b\""), ("a\nb", "\"a\nb\""), ("", "")]
         {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn legends_are_for_those_who_may_see_them() {
+    fn hides_addresses_and_cookies_without_legends() {
         let mut row = Row::default();
         row.begin(Kind::Server, &head(), 1, "s1");
         row.set(Field::Addr, "127.0.0.1:80");

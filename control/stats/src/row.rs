@@ -68,7 +68,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// Values by position, with texts adjacent in one buffer, so that a reused row allocates nothing.
+/// Values by position, with texts adjacent in one buffer, so that a reused row does not allocate.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     cells: Vec<Cell>,
@@ -138,7 +138,7 @@ impl Cells {
 /// The distributions of one object's durations in microseconds, in the order of [`crate::latency::PHASES`].
 pub type Latencies = [HistogramReading; LATENCY_PHASES];
 
-/// How many phases there are.
+/// The number of phases.
 pub const LATENCY_PHASES: usize = 4;
 
 /// The colour of a server on the page, also used by the filters `up` and `no-maint`.
@@ -318,7 +318,7 @@ impl Row {
             }
         }
         self.cells.set(Field::Svname as usize, Value::Text(name));
-        // Relative process number: there is one process.
+        // Relative process number: weir has one process.
         self.set_anyway(Field::Pid, Value::U32(1));
         self.set_anyway(Field::Iid, Value::U32(self.proxy_id));
         self.set_anyway(Field::Sid, Value::U32(object_id));
@@ -370,7 +370,7 @@ impl Row {
         self.latencies = Some(Box::new(latencies));
     }
 
-    /// The distributions of its durations, if they were asked for and the object has any.
+    /// The distributions of its durations, if they were requested and the object has any.
     pub fn latencies(&self) -> Option<&Latencies> {
         self.latencies.as_deref()
     }
@@ -381,7 +381,7 @@ impl Row {
         self.cells.value(field as usize)
     }
 
-    /// The figure as text; empty if it is none.
+    /// The figure as text; empty for numbers.
     #[inline]
     pub fn text(&self, field: Field) -> &str {
         match self.value(field) {
@@ -390,7 +390,7 @@ impl Row {
         }
     }
 
-    /// The figure as a number; 0 if it is none.
+    /// The figure as a number; 0 for texts.
     pub fn number(&self, field: Field) -> u64 {
         match self.value(field) {
             Value::U32(number) => u64::from(number),

@@ -56,7 +56,7 @@ pub struct Selection {
     pub only_up: bool,
     /// Leave out servers in maintenance (`no-maint`).
     pub no_maintenance: bool,
-    /// Only proxies whose name contains this (the page's `scope` field).
+    /// Only proxies with this in their names (the page's `scope` field).
     pub scope: Option<String>,
     /// Only these proxies, by name (`stats scope`); all when empty.
     pub proxies: Vec<String>,

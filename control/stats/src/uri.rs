@@ -18,7 +18,7 @@ pub struct StatsRequest {
     pub no_maintenance: bool,
     /// `;norefresh`: the page does not reload itself.
     pub no_refresh: bool,
-    /// `scope=`: only proxies whose name contains this.
+    /// `scope=`: only proxies with this in their names.
     pub scope: Option<String>,
     /// `;st=`: the result of the last form.
     pub status: Option<FormStatus>,

@@ -1,4 +1,4 @@
-//! How often long answers allocate: not for each object, because there may be ten thousand.
+//! How often long answers allocate: not once per object, because there may be ten thousand.
 
 use std::ops::ControlFlow;
 

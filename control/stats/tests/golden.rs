@@ -26,7 +26,7 @@ const BE: ProxyHead<'static> = ProxyHead {
     description: None,
 };
 
-/// A frontend that answered one request, and a backend with one server that got none.
+/// A frontend that answered one request, and a backend with one server that did not get any.
 struct Captured;
 
 impl StatsSource for Captured {
@@ -228,7 +228,7 @@ fn info_is_the_reference_s() {
 }
 
 #[test]
-fn json_holds_one_array_per_object_whatever_the_pieces() {
+fn json_has_one_array_per_object_for_any_size_of_pieces() {
     let whole = dumped(Format::Json, false, Selection::default(), usize::MAX);
     assert_eq!(whole, dumped(Format::Json, false, Selection::default(), 1));
     let objects: serde_json::Value = serde_json::from_str(&whole).unwrap();
@@ -241,7 +241,7 @@ fn json_holds_one_array_per_object_whatever_the_pieces() {
 }
 
 #[test]
-fn selections_keep_what_was_asked_for() {
+fn selections_keep_only_the_matching_rows() {
     let names = |selection| -> Vec<String> {
         let text = dumped(Format::Csv, false, selection, usize::MAX);
         text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()

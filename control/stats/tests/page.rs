@@ -131,7 +131,7 @@ fn assert_well_formed(page: &str) {
 }
 
 #[test]
-fn the_page_is_whole_whatever_the_pieces() {
+fn the_page_does_not_depend_on_the_size_of_pieces() {
     let admin = PageSettings { form_token: Some("17".to_owned()), legends: true, ..settings() };
     for settings in [settings(), admin] {
         let page = shown(&settings, "/stats", usize::MAX);
@@ -157,11 +157,11 @@ fn the_page_is_whole_whatever_the_pieces() {
 }
 
 #[test]
-fn percentiles_are_beside_the_maximum() {
+fn percentiles_are_next_to_the_maximum() {
     let page = shown(&settings(), "/stats", usize::MAX);
     let row = page.split("<tr class=\"backend\">").nth(1).and_then(|rest| rest.split("</tr>").next());
     let row = row.expect("the backend");
-    // In milliseconds, each with what the bucket's width adds.
+    // In milliseconds, each rounded up by the width of its bucket.
     assert!(row.contains("<td>507.9</td><td>1000.0</td><td>1000.0</td>"), "{row}");
     // Under its titles, and empty where no stream has ended.
     let cells = |line: &str, tag: &str| line.matches(tag).count();
@@ -177,7 +177,7 @@ fn only_administrators_get_a_form() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("method=\"post\"") && !page.contains("type=\"checkbox\""));
     let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
-    // The frontend has no form, the backend has a box for each server.
+    // The frontend lacks a form, the backend has a box for each server.
     assert_eq!(page.matches("<form method=\"post\">").count(), 1);
     assert_eq!(page.matches("name=\"s\"").count(), 8);
     assert!(page.contains("<input type=\"hidden\" name=\"b\" value=\"#3\">"));
@@ -185,7 +185,7 @@ fn only_administrators_get_a_form() {
     assert_eq!(page.matches("<option value=\"").count(), 1 + 13);
 }
 
-/// Each field has a name for who does not see the page, the language is known, and a phone shows it at its own width.
+/// Each field has a name for users of screen readers, the language is declared, and a phone shows it at its own width.
 #[test]
 fn fields_have_names() {
     let page = shown(&PageSettings { form_token: Some("17".to_owned()), ..settings() }, "/stats", usize::MAX);
@@ -206,7 +206,7 @@ fn fields_have_names() {
     assert!(page.contains("value=\"s2\" aria-label=\"s2\""));
 }
 
-/// A backend whose servers are all left out, or that has none, has nothing to apply an action to.
+/// A backend without shown servers does not have anything to apply an action to.
 #[test]
 fn a_form_needs_servers() {
     struct Empty {
@@ -251,7 +251,7 @@ fn a_form_needs_servers() {
 }
 
 #[test]
-fn what_is_hidden_stays_hidden() {
+fn keeps_addresses_and_versions_hidden() {
     let page = shown(&settings(), "/stats", usize::MAX);
     assert!(!page.contains("127.0.0.1:80"));
     assert!(!shown(&settings(), "/stats;csv", usize::MAX).contains("127.0.0.1:80"));
@@ -262,7 +262,7 @@ fn what_is_hidden_stays_hidden() {
 }
 
 #[test]
-fn modules_have_a_column_when_it_is_wanted() {
+fn modules_have_a_column_if_enabled() {
     let modules = PageSettings { modules: true, ..settings() };
     let page = shown(&modules, "/stats", usize::MAX);
     assert!(

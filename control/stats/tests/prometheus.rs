@@ -17,7 +17,7 @@ struct Shop {
     servers: usize,
     /// The most fields of a row that were to be filled.
     most_fields: Cell<usize>,
-    /// How often rows were asked for.
+    /// The number of visits of rows.
     visits: Cell<usize>,
     /// How many rows were filled.
     rows: Cell<usize>,
@@ -193,7 +193,7 @@ fn a_metric_has_a_title_and_a_line_for_each_object() {
 
 /// A scrape of one metric of thousands of servers must not cost as much as one of all metrics.
 #[test]
-fn rows_are_filled_with_the_fields_of_the_wanted_metrics() {
+fn fills_rows_only_with_the_fields_of_the_selected_metrics() {
     let shop = Shop::new(3);
     let request =
         b"no-maint&metrics=haproxy_server_weight,haproxy_server_check_code,haproxy_backend_h1_bytes_in";
@@ -203,7 +203,7 @@ fn rows_are_filled_with_the_fields_of_the_wanted_metrics() {
     assert!((3..=6).contains(&shop.most_fields.get()), "{} fields", shop.most_fields.get());
 }
 
-/// Finding the place in the list of servers would otherwise be most of a scrape's cost.
+/// Without this, finding the place in the list of servers would be most of a scrape's cost.
 #[test]
 fn a_source_fills_many_rows_each_time() {
     let shop = Shop::new(600);
@@ -231,7 +231,7 @@ fn scrape_of_many(query: &[u8], memory: &'static ScrapeMemory) -> (Vec<u8>, usiz
 }
 
 #[test]
-fn a_scrape_reads_each_object_once_as_far_as_there_is_memory() {
+fn a_scrape_reads_each_object_once_if_memory_suffices() {
     static NONE: ScrapeMemory = ScrapeMemory::new(0, || false);
     static SHORT: ScrapeMemory = ScrapeMemory::new(1 << 20, || true);
     static SOME: ScrapeMemory = ScrapeMemory::new(100_000, || false);
@@ -270,7 +270,7 @@ fn scrapes_share_a_bound_of_memory_and_give_it_back() {
 }
 
 #[test]
-fn distributions_are_shown_if_asked_for() {
+fn shows_distributions_on_request() {
     let name = "haproxy_server_total_duration_seconds";
     assert_eq!(lines("", name), Vec::<String>::new());
     let query = format!("histograms&scope=server&metrics={name}");
@@ -288,7 +288,7 @@ fn distributions_are_shown_if_asked_for() {
     assert_eq!(found[24], line("_sum", "", "90.001627"));
     assert_eq!(found[25], line("_count", "", "5"));
     assert_eq!(found.len(), 2 + 2 * 24);
-    // An object that nothing measures has none.
+    // An object without measurements lacks distributions.
     assert_eq!(lines("histograms&scope=frontend", "haproxy_frontend_total_duration"), Vec::<String>::new());
 }
 
@@ -337,7 +337,7 @@ fn states_are_labels() {
 }
 
 #[test]
-fn what_is_not_known_is_not_a_number_or_left_out() {
+fn unknown_values_are_nan_or_left_out() {
     assert_eq!(
         lines("", "haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"}")[..],
         ["haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"} NaN"]
@@ -359,7 +359,7 @@ fn servers_in_maintenance_are_left_out_of_lines_but_counted() {
 }
 
 #[test]
-fn descriptions_are_labels_when_wanted() {
+fn shows_descriptions_as_labels_on_request() {
     assert_eq!(
         lines("desc-labels", "haproxy_frontend_sessions_total"),
         [
@@ -375,14 +375,14 @@ fn descriptions_are_labels_when_wanted() {
 }
 
 #[test]
-fn extra_counters_come_when_wanted() {
+fn shows_extra_counters_on_request() {
     assert!(lines("", "haproxy_backend_h1_").is_empty());
     let found = lines("extra-counters&scope=backend", "haproxy_backend_h1_open_streams");
     assert_eq!(found, ["haproxy_backend_h1_open_streams{proxy=\"be\",mod=\"h1\"} 0"]);
 }
 
 #[test]
-fn pieces_are_small_however_many_servers_there_are() {
+fn pieces_are_small_for_any_number_of_servers() {
     let shop = Shop::new(600);
     let mut dump = MetricsDump::new(MetricsRequest::parse(b"no-maint&scope=server").unwrap(), &MEMORY);
     let (mut whole, mut pieces) = (Vec::new(), 0);

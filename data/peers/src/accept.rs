@@ -29,7 +29,7 @@ pub struct PeerAcceptor {
     pub section: Arc<Section>,
     /// The TLS settings of the listener, if it has TLS.
     pub tls: Option<Arc<dyn ChooseServer>>,
-    /// `accept-proxy`: a PROXY header comes first, and says who connects.
+    /// `accept-proxy`: a PROXY header comes first, with the peer's address.
     pub accept_proxy: bool,
 }
 
@@ -55,7 +55,8 @@ impl Acceptor for PeerAcceptor {
 
     fn enter(&self, ticket: Permit, socket: OwnedFd, mut source: Address) {
         let acceptor = self.clone();
-        // What belongs together was collected already: else news waits up to 40 ms for the acknowledgement of what was said before.
+        // Messages are already collected into large writes; with Nagle's algorithm, updates would wait up to 40 ms for
+        // an acknowledgement.
         let _ = option::set_no_delay(&socket, true);
         weir_sched::spawn(&SESSION, Class::Bulk, async move {
             let _counted = ticket;
@@ -76,7 +77,7 @@ impl PeerAcceptor {
     /// Serves a peer until its session ends. `source` becomes the address in its PROXY header, if there is one.
     ///
     /// # Errors
-    /// The log text, if there is no session.
+    /// The log text for a connection without a session.
     async fn serve(&self, mut connection: Connection, source: &mut Address) -> Result<(), String> {
         let (section, deadline) = (&self.section, now().after(GREETING_MS));
         if self.accept_proxy {
@@ -106,7 +107,7 @@ impl Section {
     /// Waits for the greeting of a peer that connected: the peer, or why it is refused.
     ///
     /// # Errors
-    /// The log text, if none comes until the deadline.
+    /// The log text, if no greeting arrives until the deadline.
     async fn greeted(
         &self,
         connection: &mut Connection,

@@ -27,11 +27,11 @@ const HEARTBEAT_MS: u64 = 3_000;
 /// collide each time (`doc/peers.txt`).
 const RECONNECT_MS: u64 = 50;
 const RECONNECT_SPREAD_MS: u64 = 2_000;
-/// How often a connector that has nothing to do looks again, in milliseconds.
+/// The interval of looks of an idle connector, in milliseconds.
 const LOOK_MS: u64 = 500;
 /// How long changes are collected before they are sent, in milliseconds.
 const TOGETHER_MS: u64 = 2;
-/// While this many bytes wait to leave, nothing more is added.
+/// While this many bytes wait to be sent, no more are added.
 const MOST_WAITING: usize = 64 * 1024;
 /// How often the next process is tried, as it may need a moment until it listens.
 const ATTEMPTS: usize = 3;
@@ -135,7 +135,8 @@ impl Section {
         }
     }
 
-    /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if there is none.
+    /// Sends all tables to the next process of this instance. Returns once it has confirmed them, or if it does not
+    /// exist.
     pub async fn teach_successor(&self) {
         let Some(link) = &self.own_link else { return };
         for attempt in 0..ATTEMPTS {
@@ -263,7 +264,7 @@ impl Conversation<'_> {
             if self.tell_at > now {
                 until = until.min(self.tell_at);
             }
-            // Sums are told once we know what there is to know.
+            // Sums are sent once our own resync is complete.
             if let Some(learned_at) = self.section.resync_until().filter(|at| *at > now) {
                 until = until.min(learned_at);
             }
@@ -277,7 +278,7 @@ impl Conversation<'_> {
         self.is_over || is_replaced || leaves
     }
 
-    /// Processes received messages, a limited number; true if there are more. None when no more will come.
+    /// Processes received messages, a limited number; true if there are more. `None` when no more will arrive.
     fn hear(&mut self, position: Option<usize>) -> Option<bool> {
         let received =
             if self.session().has_room() { self.connection.receive(usize::MAX) } else { Received::Nothing };
@@ -309,7 +310,7 @@ impl Conversation<'_> {
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
             self.note(|figures| figures.protocol_errors += 1);
-            // Sends the error message as far as the socket takes it.
+            // Sends as much of the error message as the socket accepts.
             self.send();
         }
         result.ok()
@@ -342,7 +343,7 @@ impl Conversation<'_> {
         more
     }
 
-    /// Sends what the socket takes. False if the connection is broken.
+    /// Sends as much as the socket accepts. False if the connection is broken.
     fn send(&mut self) -> bool {
         if self.out.is_empty() {
             return true;
@@ -369,7 +370,7 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for more bytes. None when no more will come.
+/// Waits for more bytes. `None` when no more will arrive.
 pub(crate) async fn receive_some(connection: &mut Connection, deadline: Tick) -> Option<()> {
     loop {
         match connection.receive(usize::MAX) {

@@ -1,4 +1,4 @@
-//! What a peer sends of its tables.
+//! The receiving side: a peer's updates of its tables.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::mismatch::Mismatch;
 use crate::shared_table::{SharedTable, data_of};
 use crate::view::TableProgress;
 
-/// What a peer has sent so far.
+/// The state of the tables received from a peer.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     tables: Arc<[SharedTable]>,
-    /// Which audience of the tables the peer is; none for another process of this instance.
+    /// The peer's index among the tables' audiences; `None` for another process of this instance.
     audience: Option<usize>,
     /// The peer has shares of sums, as we have.
     counts_together: bool,
-    /// We do not know yet what we counted in a former life.
+    /// Our counts of a former life are not complete yet.
     is_learning: bool,
-    /// What the peer calls each of our tables, once it told.
+    /// The peer's definition of each of our tables, once received.
     known: Vec<Option<Known>>,
-    /// The table of the following updates; none if we have no such table.
+    /// The table of the following updates; `None` if we do not share it.
     current: Option<usize>,
     names: LearnedNames,
     /// Data of one entry, while it is parsed.
@@ -41,7 +41,7 @@ struct Known {
     fields: Fields,
     /// Bit set of the types that are not learned: rates with another period than ours.
     skipped: u64,
-    /// Where updates tell one share of sums: what they say of sums, and what they say besides.
+    /// If updates carry one share of sums: the fields of sums, and the other fields.
     divided: Option<(Fields, Fields)>,
     /// The last update.
     last: u32,
@@ -69,7 +69,7 @@ impl Incoming {
         Incoming {
             audience,
             counts_together: false,
-            // Another process of this instance knows what it counted.
+            // Another process of this instance has our former counts.
             is_learning: audience.is_none(),
             known: tables.iter().map(|_| None).collect(),
             current: None,
@@ -85,7 +85,7 @@ impl Incoming {
         self.counts_together = true;
     }
 
-    /// Whether what the peer remembers of our own counting is news.
+    /// Sets whether we accept our own former counts from the peer.
     pub fn set_learning(&mut self, is_learning: bool) {
         self.is_learning = is_learning;
     }
@@ -166,7 +166,7 @@ impl Incoming {
             false => self.learn_all(shared, row),
         });
         if share == Some(Share::Former) && self.is_learning {
-            // Others are told what it comes to.
+            // The other peers receive the resulting share.
             shared.table.look(&key, now_ms, |row| row.note_change());
         }
         if let Some(also) = &shared.write_to {
@@ -180,8 +180,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// An entry as somebody tells it who knows no shares: its last word counts. Where we count together with others, its share is
-    /// what is missing to that.
+    /// Learns an entry from a peer without shares: its last value counts. In an aggregate table, the difference to our
+    /// sum becomes its share.
     fn learn_all(&self, shared: &SharedTable, row: &mut Row<'_>) {
         let rest = self.audience.map_or(Share::Former, Share::Peer);
         for learned in self.data.iter().filter(|learned| shared.receive_only || !is_local(learned.data)) {
@@ -192,12 +192,12 @@ impl Incoming {
         }
     }
 
-    /// What is told of one share. The owner's own word counts; what others remember counts where the owner said nothing.
+    /// Learns one share. Its owner's value counts; other peers' values count where the owner sent nothing.
     fn learn_share(&self, share: Option<Share>, row: &mut Row<'_>) {
         let is_news = share.is_some_and(|share| match share {
             Share::Peer(audience) => Some(audience) == self.audience || row.is_empty_share(share),
             Share::Former => self.is_learning,
-            // Nobody tells us what we count now.
+            // Peers cannot know our current share.
             Share::Own => false,
         });
         for learned in &self.data {
@@ -209,7 +209,7 @@ impl Incoming {
         }
     }
 
-    /// The table that what comes is about, by position.
+    /// The table that the following updates are about, by position.
     pub fn current(&self) -> Option<usize> {
         self.current
     }
@@ -233,7 +233,7 @@ impl Incoming {
         self.names.iter()
     }
 
-    /// Appends acknowledgements of what was received since the last call.
+    /// Appends acknowledgements of the updates received since the last call.
     pub fn acknowledge(&mut self, out: &mut Vec<u8>) {
         for known in self.known.iter_mut().flatten().filter(|known| known.is_news) {
             known.is_news = false;
@@ -251,7 +251,7 @@ fn read(
     data: &mut Vec<Learned>,
 ) -> Result<(), Fault> {
     entry.read_fields(fields, |field, element, value| {
-        // A name has its number from now on, whatever becomes of the entry.
+        // A name has its number from now on, even if the entry is not learned.
         let value = match value {
             Value::Count(number) => LearnedValue::Number(number),
             Value::Rate(rate) => LearnedValue::Rate(parts(rate)),
@@ -263,12 +263,13 @@ fn read(
     })
 }
 
-/// What counts here and now makes no sense anywhere else (manual, 11.1, "conn_cur").
+/// Whether the data makes sense only in the instance that counts (manual, 11.1, "conn_cur").
 fn is_local(data: DataType) -> bool {
     data == DataType::ConnectionsCurrent
 }
 
-/// Whether the data may be written to another table, whose own sums must not include what others count (manual, 11.1, "write-to").
+/// Whether the data may be written to another table, which must not include counts of peers in its sums (manual, 11.1,
+/// "write-to").
 fn is_no_sum(data: DataType) -> bool {
     matches!(data, DataType::ServerId | DataType::ServerKey | DataType::Gpt | DataType::Gpt0)
 }
@@ -305,7 +306,7 @@ impl Learned {
 }
 
 /// A rate that a peer sent. Clocks of threads differ a little: a period may have begun "after" now, which is sent as a negative
-/// 32-bit number. One that began longer ago than the field can say has no events any more.
+/// 32-bit number. One that began longer ago than the field can hold is empty by now.
 fn parts(rate: Rate) -> RateParts {
     let age_ms = u32::try_from(rate.age_ms).map_or(rate.age_ms as i64, |age_ms| i64::from(age_ms as i32));
     if !(-CLOCKS_DIFFER_MS..=i64::from(i32::MAX)).contains(&age_ms) {

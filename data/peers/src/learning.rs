@@ -4,12 +4,12 @@
 //!  there is a former process        a lesson of its is complete
 //!  ────► FromLocal ──────────────────────────────────────────────► Complete
 //!            │ 5 seconds                                              ▲ ▲
-//!            ▼                 a peer is asked       it is complete   │ │
+//!            ▼                   ask a peer          it is complete   │ │
 //!  ────► FromRemote ─────────────────────────► Asked ─────────────────┘ │
 //!          ▲ │ 5 seconds without a peer to ask   │                      │
 //!          │ └───────────────────────────────────┼──────────────────────┘
-//!          └─────────────────────────────────────┘ it knows less, is gone, tells no entry for 5 seconds
-//!                                                   or takes longer than a minute: another one is asked
+//!          └─────────────────────────────────────┘ it knows less, is gone, sends no entry for 5 seconds
+//!                                                   or takes longer than a minute: ask another one
 //! ```
 //!
 //! A late lesson still counts whenever it is complete.
@@ -22,9 +22,9 @@ use crate::view::LearnState;
 #[derive(Debug)]
 pub(crate) struct Learning {
     state: LearningState,
-    /// Bit set of the peers that were asked: none is asked again, unless its session was lost.
+    /// Bit set of the peers requested to teach: each only once, unless its session was lost.
     asked: u64,
-    /// Bit set of the peers whose session was lost while they were asked: that excuses each of them once.
+    /// Bit set of the peers that lost their session during their lesson: that excuses each of them once.
     excused: u64,
 }
 
@@ -36,7 +36,7 @@ enum LearningState {
     Complete,
 }
 
-/// A peer that was asked for all its tables.
+/// A peer that was requested to send all its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lesson {
     by: usize,
@@ -50,11 +50,11 @@ struct Lesson {
 
 /// How long to wait for a teacher, and for the next entry of a lesson, in milliseconds.
 const PATIENCE_MS: u64 = 5_000;
-/// How long a lesson takes at most, in milliseconds: after that another peer is asked, even if the lesson continues.
+/// The longest time of a lesson, in milliseconds: after that the next peer is requested, even if the lesson continues.
 const LESSON_MS: u64 = 60_000;
 
 impl Learning {
-    /// Begins. `from_local` says whether there is a former process to learn from.
+    /// Begins. `from_local`: a former process exists, which teaches first.
     pub fn new(from_local: bool, now: Tick) -> Learning {
         let until = now.after(PATIENCE_MS);
         let state =
@@ -87,7 +87,7 @@ impl Learning {
         self.state == LearningState::Complete
     }
 
-    /// Whether to ask this peer now. If so, no other peer is asked.
+    /// Whether to request a lesson from this peer now. If so, other peers have to wait.
     pub fn ask(&mut self, peer: usize, now: Tick) -> bool {
         self.advance(now);
         let bit = bit_of(peer);
@@ -115,7 +115,7 @@ impl Learning {
         }
     }
 
-    /// When the current state ends by itself; none if it does not.
+    /// The end of the current state's waiting time; `None` without one.
     pub fn ends_at(&self) -> Option<Tick> {
         match self.state {
             LearningState::FromLocal(until) | LearningState::FromRemote(until) => Some(until),
@@ -144,7 +144,8 @@ impl Learning {
         }
     }
 
-    /// A teacher's session ended. It may be asked once more: where two instances connect to each other at the same time, one of the
+    /// A teacher's session ended. It may be requested once more: where two instances connect to each other at the same
+    /// time, one of the
     /// sessions ends at once.
     pub fn lost(&mut self, who: Option<usize>, now: Tick) {
         if let (LearningState::Asked(lesson), Some(who)) = (self.state, who)
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anybody_to_ask_we_know_everything_after_five_seconds() {
+    fn completes_after_five_seconds_without_peers() {
         let mut learning = Learning::new(false, at(0));
         assert!(!learning.awaits_local(at(0)));
         assert!(!learning.is_complete(at(4_999)));
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn one_peer_is_asked_and_another_one_if_it_is_gone_or_knows_less() {
+    fn requests_a_lesson_of_one_peer_and_then_of_the_next_if_it_fails() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.ask(3, at(100)));
         assert!(!learning.ask(4, at(100)), "one is enough");
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_and_tells_nothing_is_not_awaited_for_ever() {
+    fn gives_up_a_teacher_that_sends_nothing_for_five_seconds() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.ask(3, at(100)));
         learning.told(3, at(4_000));
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_has_an_end() {
+    fn a_lesson_ends_after_a_minute() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.ask(3, at(0)));
         (0..60).for_each(|second| learning.told(3, at(second * 1000)));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_process_comes_first() {
+    fn learns_from_a_former_process_first() {
         let mut learning = Learning::new(true, at(0));
         assert!(learning.awaits_local(at(4_999)));
         assert!(!learning.ask(0, at(4_999)));

@@ -9,7 +9,7 @@ pub enum Mismatch {
     Keys,
     /// One instance has `aggregate`, the other one does not: the table is not shared.
     Aggregate,
-    /// A rate has another period: it is not learned, what else the table has is.
+    /// A rate has another period: it is not learned, the table's other data is.
     Period {
         /// The first such rate.
         data: DataType,
@@ -18,14 +18,14 @@ pub enum Mismatch {
         /// Ours, in milliseconds.
         ours_ms: u32,
     },
-    /// One instance stores what the other one has no place for: that is not shared, what both store is.
+    /// The instances store different types of data: only the common ones are shared.
     Data {
-        /// What only the peer stores, a bit for each type.
+        /// The types that only the peer stores, a bit each.
         only_theirs: u32,
-        /// What only we store.
+        /// The types that only we store.
         only_ours: u32,
     },
-    /// An array is longer in one instance: what the other one has no element for is not shared.
+    /// An array is longer in one instance: its excess elements are not shared.
     Elements {
         /// The first such array.
         data: DataType,

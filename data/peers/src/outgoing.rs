@@ -1,4 +1,4 @@
-//! What a peer is sent of our tables: changes, and everything if it asks.
+//! The sending side: changes of our tables, and all entries on request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use weir_tables::{Cursor, Position, Row, Share};
 
 use crate::shared_table::SharedTable;
 
-/// What a peer was sent so far.
+/// The state of the tables sent to a peer.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     tables: Arc<[SharedTable]>,
-    /// The peer's index among the tables' audiences; none if it only gets what it asks for.
+    /// The peer's index among the tables' audiences; `None` if it only receives lessons.
     audience: Option<usize>,
-    /// The part of all keys that the peer gets, and the number of parts; none for all keys.
+    /// The part of all keys that the peer gets, and the number of parts; `None` for all keys.
     part: Option<(u32, u32)>,
-    /// Whether the peer has shares of sums, as we have; none as long as it said nothing.
+    /// Whether the peer has shares of sums, as we have; `None` before its first message.
     counts_together: Option<bool>,
     told: Vec<Told>,
     /// The table of the last definition.
     defined: Option<usize>,
-    /// The table whose turn it is.
+    /// The table to examine next.
     next: usize,
     lesson: Option<Lesson>,
     names: SentNames,
     body: Vec<u8>,
 }
 
-/// What was sent of a table.
+/// The updates sent of a table.
 #[derive(Debug, Default)]
 struct Told {
     /// The number of the last update.
@@ -48,7 +48,7 @@ struct Lesson {
     cursor: Cursor,
 }
 
-/// How many batches of a table may be unacknowledged: beyond that, nothing more is sent.
+/// How many batches of a table may be unacknowledged: sending pauses at that number.
 const MOST_UNACKNOWLEDGED: usize = 32;
 
 impl Outgoing {
@@ -72,41 +72,41 @@ impl Outgoing {
         self.part = Some((shard, shards));
     }
 
-    /// The peer said something: whether it has shares of sums.
+    /// The first message of the peer revealed whether it has shares of sums.
     pub fn set_counts_together(&mut self, counts_together: bool) {
         self.counts_together = Some(counts_together);
     }
 
-    /// Whether there is any table whose counts are sums.
+    /// Whether any table is an aggregate: its counts are sums of shares.
     pub fn has_aggregates(&self) -> bool {
         self.tables.iter().any(SharedTable::is_aggregate)
     }
 
-    /// Whether the peer said anything.
+    /// Whether the peer has sent its first message.
     pub fn knows_peer(&self) -> bool {
         self.counts_together.is_some()
     }
 
-    /// The peer knows nothing of what was counted together: it is told of all of it.
+    /// Schedules all shares of sums for a peer that has lost them.
     pub fn tell_shares(&mut self) {
         let Some(audience) = self.audience else { return };
         let aggregates = self.tables.iter().filter(|shared| shared.is_aggregate());
         aggregates.for_each(|shared| shared.table.tell_everything(audience));
     }
 
-    /// Begins to tell everything, from the beginning.
+    /// Begins a lesson: all entries of all tables.
     pub fn begin_lesson(&mut self) {
         if let Some(audience) = self.audience {
-            // Sums are pushed all the same: a lesson leaves out what we do not know yet.
+            // Changes of sums are still pushed: a lesson leaves out our shares until our own resync is complete.
             let plain = self.tables.iter().filter(|shared| !shared.is_aggregate());
             plain.for_each(|shared| shared.table.forget_changes(audience));
         }
         self.lesson = Some(Lesson::default());
     }
 
-    /// Tells more of everything, at most `budget` entries or their empty places. True once that was all. `is_complete` says whether we
-    /// know what we counted in a former life: before, our shares are told to nobody but another process of this instance. Who was told
-    /// would tell us of them as of that life.
+    /// Continues the lesson with at most `budget` entries or empty places. True once it is complete. `is_complete`: we
+    /// know our counts of a former life. Before, our shares are sent only to another process of this instance: other
+    /// peers would send them back as those of the former life.
     pub fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(Lesson { table: position, cursor }) = self.lesson.take() else { return false };
         let tables = Arc::clone(&self.tables);
@@ -128,8 +128,8 @@ impl Outgoing {
         false
     }
 
-    /// Tells what changed, at most `budget` entries. True if there may be more. `is_complete` says whether we know what we counted in a
-    /// former life: before, nobody is told of our shares.
+    /// Sends changes, at most `budget` entries. True if there may be more. `is_complete`: we know our counts of a
+    /// former life. Before, our shares are not sent.
     pub fn push(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(audience) = self.audience else { return false };
         let tables = Arc::clone(&self.tables);
@@ -208,9 +208,9 @@ fn is_in(part: Option<(u32, u32)>, row: &Row<'_>) -> bool {
 struct Batch<'o> {
     shared: &'o SharedTable,
     position: usize,
-    /// The peer is told of shares.
+    /// The peer receives shares.
     in_shares: bool,
-    /// The peer knows that it is this table which the updates are about, and the number before the next.
+    /// The peer knows from the previous update which table this is, and the next number.
     follows: bool,
     defined: &'o mut Option<usize>,
     number: &'o mut u32,
@@ -241,7 +241,7 @@ impl<'o> Batch<'o> {
         self.add(row, own, None);
     }
 
-    /// Tells everything of an entry: of sums, each share that is known.
+    /// Sends all of an entry: for sums, each known share.
     fn teach(&mut self, row: &Row<'_>, with_own: bool, expires_in_ms: u32) {
         if !self.in_shares {
             return self.add(row, None, Some(expires_in_ms));

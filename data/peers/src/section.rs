@@ -16,11 +16,11 @@ use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView
 pub struct Section {
     /// Its name.
     pub name: Box<str>,
-    /// The index in the section before which this instance's own line stands.
+    /// The position of this instance's own line: the index of the peer that follows it.
     pub local_position: usize,
     /// The name of this instance.
     pub local: Box<str>,
-    /// How a process that leaves connects to the next one. None if unknown.
+    /// How a process that leaves connects to the next one. `None` if unknown.
     pub own_link: Option<Link>,
     /// The tables that are shared.
     pub tables: Arc<[SharedTable]>,
@@ -30,11 +30,11 @@ pub struct Section {
     pub shards: u32,
     /// `tune.peers.max-updates-at-once`: entries that are sent in one turn.
     pub updates_at_once: usize,
-    /// Whether there is a former process to learn from.
+    /// Whether a former process can teach this one.
     pub has_predecessor: bool,
     /// Called with messages for operators.
     pub report: Report,
-    /// Called with what happens to connections of peers.
+    /// Called with events of connections from peers.
     pub log: ListenerLog,
     /// Connections of peers to this instance.
     pub connections: Arc<ConnectionLimit>,
@@ -45,7 +45,7 @@ pub struct Section {
 
 /// Called with messages for operators.
 type Report = Box<dyn Fn(&str) + Send + Sync>;
-/// Called with what happens to connections of peers.
+/// Called with events of connections from peers.
 type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 
 /// Another instance.
@@ -55,7 +55,7 @@ pub struct Peer {
     pub name: Box<str>,
     /// How to connect to it.
     pub link: Link,
-    /// `shard`: the part of all keys that it gets, from 1; none for all of them.
+    /// `shard`: the part of all keys that it gets, from 1; `None` for all of them.
     pub shard: Option<u32>,
     /// Sessions so far.
     pub sessions: AtomicU64,
@@ -67,7 +67,7 @@ pub struct Peer {
 struct Current {
     /// The number of the latest session. A session with another number must end.
     number: u64,
-    /// The task that runs it; none while there is none.
+    /// The task that runs it, while a session exists.
     task: Option<TaskKey>,
     /// The current session, or the last one.
     session: Option<Arc<Mutex<Session>>>,
@@ -82,7 +82,7 @@ impl Peer {
         Peer { name: name.into(), link, shard: None, sessions: AtomicU64::new(0), current: Mutex::default() }
     }
 
-    /// Whether there is a session.
+    /// Whether a session exists.
     pub fn is_connected(&self) -> bool {
         self.current().task.is_some()
     }
@@ -92,7 +92,7 @@ impl Peer {
         self.current().figures
     }
 
-    /// The progress of the current or last session; none if there was none. Names are copied only if `with_names`.
+    /// The progress of the current or last session; `None` before the first. Names are copied only if `with_names`.
     pub fn session_view(&self, with_names: bool) -> Option<SessionView> {
         let session = self.current().session.clone()?;
         let view = session.lock().unwrap_or_else(PoisonError::into_inner).view(with_names);
@@ -212,7 +212,7 @@ impl Section {
         }
     }
 
-    /// Until when this instance looks for a peer to learn from; none if the resync is complete.
+    /// Until when this instance looks for a peer to learn from; `None` if the resync is complete.
     pub fn resync_until(&self) -> Option<Tick> {
         self.learning.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.ends_at()
     }
@@ -245,12 +245,12 @@ impl Section {
         look(learning.get_or_insert_with(|| Learning::new(self.has_predecessor, now)), now)
     }
 
-    /// Handles a peer's control message; none is the former process.
+    /// Handles a peer's control message; `None` is the former process.
     pub(crate) fn hear(&self, who: Option<usize>, heard: Heard) {
         match heard {
             Heard::Finished => {
                 self.learning(|learning, now| learning.taught(who, true, now));
-                // What waited until all is known may be told now.
+                // Sums that were held back until the resync was complete may be sent now.
                 self.wake();
             }
             Heard::Partial => {

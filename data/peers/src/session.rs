@@ -26,13 +26,13 @@ pub struct Session {
     who: Box<str>,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Received bytes that are not a complete message yet: less than the longest message, and what was received with it.
+    /// Received bytes that are not processed yet: an incomplete message, and the bytes received with it.
     held: Vec<u8>,
-    /// The progress of a lesson that the peer asked for.
+    /// The progress of a lesson for the peer.
     lesson: LessonState,
-    /// The peer asked for all shares of sums: once is enough.
+    /// The peer has requested all shares of sums: once is enough.
     gave_shares: bool,
-    /// How many messages of which a session tells itself it is alive were sent and came.
+    /// Heartbeats sent and received.
     heartbeats: (u64, u64),
     /// Entries received.
     told: u64,
@@ -41,7 +41,7 @@ pub struct Session {
 /// A lesson for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LessonState {
-    /// None was asked for, or it is over.
+    /// No lesson was requested, or it is over.
     None,
     /// It is being sent.
     Teaching,
@@ -52,7 +52,7 @@ enum LessonState {
 /// Control messages of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// The lesson that we asked for is complete.
+    /// The lesson that we requested is complete.
     Finished,
     /// The lesson is all that the peer has; others may have more.
     Partial,
@@ -73,8 +73,8 @@ pub enum Heard {
 const MESSAGES_PER_TURN: usize = 200;
 
 impl Session {
-    /// A conversation about these tables. `audience` is the peer's index among their audiences; none for one that only gets what it
-    /// asks for.
+    /// A conversation about these tables. `audience` is the peer's index among their audiences; `None` for a peer that
+    /// only receives lessons.
     pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Session {
         Session {
             who: Box::default(),
@@ -99,7 +99,8 @@ impl Session {
         Session { who: who.into(), ..self }
     }
 
-    /// Begins: says that we count together with others, if we do. `is_first` is whether this process never talked to the peer before.
+    /// Begins: announces that we count together with others, if we do. `is_first`: this process never had a session
+    /// with the peer before.
     pub fn begin(&mut self, is_first: bool, out: &mut Vec<u8>) {
         if self.outgoing.has_aggregates() {
             let what = if is_first { Control::WantsShares } else { Control::CountsTogether };
@@ -107,17 +108,17 @@ impl Session {
         }
     }
 
-    /// Whether what the peer remembers of our own counting is news: as long as we learn what there is to know.
+    /// Sets whether we accept our own former counts from the peer: as long as we are learning.
     pub fn set_learning(&mut self, is_learning: bool) {
         self.incoming.set_learning(is_learning);
     }
 
-    /// Takes bytes that came, if there [is room](Self::has_room).
+    /// Adds received bytes, if there [is room](Self::has_room).
     pub fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Whether more bytes may be taken: otherwise the held ones must be processed first.
+    /// Whether more bytes may be added; if not, process the held ones first.
     pub fn has_room(&self) -> bool {
         self.held.len() < message::MAX_LENGTH
     }
@@ -264,7 +265,7 @@ impl Session {
         if self.lesson != LessonState::Teaching {
             return self.outgoing.push(budget, is_complete, now_ms, out);
         }
-        // How sums are told depends on who hears it.
+        // The form of sums depends on the peer.
         if self.outgoing.has_aggregates() && !self.outgoing.knows_peer() {
             return false;
         }
@@ -294,7 +295,7 @@ impl Session {
     }
 }
 
-/// The first message tells who has shares of sums.
+/// The first message reveals whether the peer has shares of sums.
 fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut Outgoing) {
     if !outgoing.knows_peer() {
         let counts = matches!(first, Message::Control(Control::CountsTogether | Control::WantsShares));
@@ -305,7 +306,7 @@ fn meet(first: &Message<'_>, incoming: &mut Incoming, outgoing: &mut Outgoing) {
     }
 }
 
-/// What a message asks of the session.
+/// The effect of a message on the session.
 enum Step {
     Done,
     /// An entry was received.

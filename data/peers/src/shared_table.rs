@@ -26,7 +26,7 @@ pub struct SharedTable {
     fields: Fields,
     /// The same, those that instances may count together and the others.
     divided: (Fields, Fields),
-    /// What this instance and the other ones are called, these by audience.
+    /// The name of this instance, and those of the others by audience.
     members: (Box<str>, Vec<Box<str>>),
 }
 
@@ -52,18 +52,19 @@ impl SharedTable {
         }
     }
 
-    /// The same, with the names of this instance and of the others, by audience: shares of sums are told by name.
+    /// The same, with the names of this instance and of the others, by audience: shares of sums carry the name of their
+    /// owner.
     pub fn of_members(mut self, local: &str, peers: impl IntoIterator<Item = Box<str>>) -> SharedTable {
         self.members = (local.into(), peers.into_iter().collect());
         self
     }
 
-    /// Whether its counts are sums of what each instance has.
+    /// Whether its counts are sums of the instances' shares.
     pub(crate) fn is_aggregate(&self) -> bool {
         self.table.layout().is_aggregate()
     }
 
-    /// Whose share a name means. The own one is told by others: it is of this instance's former life.
+    /// The share of this owner. Peers send our own one: it is from this instance's former life.
     pub(crate) fn share_of(&self, name: &str) -> Option<Share> {
         let (local, peers) = &self.members;
         if *name == **local {
@@ -79,7 +80,7 @@ impl SharedTable {
         std::iter::once((Share::Own, &**local)).chain(others)
     }
 
-    /// What peers are told of it before anything else.
+    /// The definition that peers receive first.
     pub(crate) fn definition(&self, id: u64, is_aggregate: bool) -> Definition<'_> {
         let (key, key_length) = kind_of(self.table.declaration().key);
         Definition {
@@ -114,7 +115,7 @@ impl SharedTable {
         told.fields.iter().filter_map(differs).collect()
     }
 
-    /// What a peer's definition stores and ours does not, or the reverse; else the first array of another length.
+    /// The data that only one of both definitions stores; else the first array of another length.
     pub(crate) fn other_data(&self, told: &Definition<'_>) -> Option<Mismatch> {
         let layout = self.table.layout();
         let bits = |fields: &Fields| {
@@ -136,7 +137,7 @@ impl SharedTable {
         told.fields.iter().find_map(longer)
     }
 
-    /// A key from a peer; none if it is invalid.
+    /// A key from a peer; `None` if it is invalid.
     pub(crate) fn key(&self, told: KeyBytes<'_>) -> Option<Key> {
         let kind = self.table.declaration().key;
         let sample = match (told, kind) {
@@ -192,7 +193,7 @@ impl SharedTable {
                 match row.share(share, data, element) {
                     Some(ShareValue::Rate(parts)) => write_rate(parts, out),
                     Some(ShareValue::Count(count)) => integer::write(count, out),
-                    // The table stores what it says that it does.
+                    // The table stores all fields of its layout.
                     None => {}
                 }
             }

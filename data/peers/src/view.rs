@@ -49,11 +49,11 @@ pub struct PeerFigures {
 /// The state of learning from a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LearnState {
-    /// The peer was not asked, or its lesson is over.
+    /// The peer was not requested to teach, or its lesson is over.
     NotAssigned,
-    /// The peer was asked.
+    /// The peer was requested to teach.
     Assigned,
-    /// Entries are being received.
+    /// The lesson has begun.
     Processing,
 }
 
@@ -93,13 +93,13 @@ pub struct TableProgress {
     pub learned: u32,
 }
 
-/// What the listener of a section logs (manual, 11.2, "log").
+/// An event that the listener of a section logs (manual, 11.2, "log").
 #[derive(Debug)]
 pub struct ListenerEvent<'e> {
-    /// Who connected: the address of the connection, or that of its PROXY header.
+    /// The peer: the address of the connection, or that of its PROXY header.
     pub source: &'e Address,
     /// Whether the connection is closed because of it.
     pub is_error: bool,
-    /// What happened.
+    /// The text of the event.
     pub what: &'e str,
 }

@@ -63,7 +63,7 @@ fn word(told: Told<'_>) -> String {
 }
 
 #[test]
-fn each_look_brings_what_is_new() {
+fn each_look_reports_the_new_messages() {
     for plain in [false, true] {
         let mut live = Live::new(800, plain);
         assert_eq!(live.look(), [""; 0]);
@@ -80,13 +80,13 @@ fn each_look_brings_what_is_new() {
 /// Areas and lengths that divide one another, or by one less or more: after some number of messages the writer is at the
 /// follower's position, or next to it, after any number of laps. Every message is seen or counted as lost.
 #[test]
-fn nothing_is_skipped_in_silence_however_often_the_writer_laps() {
+fn reports_every_loss_however_often_the_writer_laps() {
     for (area, length) in
         [(400, 8), (400, 6), (401, 8), (399, 8), (1024, 14), (1000, 98), (1024, 254), (960, 238)]
     {
         for plain in [false, true] {
             let message = length + 2 + usize::from(length >= 240);
-            // Two bytes stay free: the last tag, and one that tells a full ring from an empty one.
+            // Two bytes stay free: the last tag, and one that distinguishes a full ring from an empty one.
             let (per_lap, holds) = (area / message, (area - 2) / message);
             let mut live = Live::new(area, plain);
             let mut written = 0_usize;
@@ -103,7 +103,7 @@ fn nothing_is_skipped_in_silence_however_often_the_writer_laps() {
                 let remark = told.first().filter(|text| text.starts_with('<')).map(String::as_str);
                 match (lost, plain) {
                     (0, false) => assert_eq!(remark, None),
-                    // When nothing of what was read before is left, a loss cannot be known.
+                    // If all bytes of the previous look are overwritten, a loss cannot be detected.
                     (0, true) => assert!(remark.is_none() || seen.len() == holds, "{area} {length} {batch}"),
                     (_, true) => assert!(remark.is_some(), "{area} {length} {batch}"),
                     (_, false) => assert_eq!(remark, Some(&*format!("<lost {lost}>"))),
@@ -137,9 +137,9 @@ impl<F: Fn()> Source for Changing<F> {
     }
 }
 
-/// A writer that laps the follower while it reads: the bytes that were read are not used, the rest is.
+/// A writer that laps the follower during a read: the bytes read are discarded, the rest is used.
 #[test]
-fn what_is_overwritten_during_the_reading_is_lost() {
+fn messages_overwritten_during_a_read_are_reported_as_lost() {
     for batch in [1, 3, 20, 39, 40, 41, 80, 1000] {
         let live = Live::new(400, false);
         (0..100).for_each(|number| live.write(&format!("{number:08}")));
@@ -177,7 +177,7 @@ fn what_is_overwritten_during_the_reading_is_lost() {
 }
 
 #[test]
-fn a_message_that_is_not_finished_is_waited_for() {
+fn waits_for_an_unfinished_message_for_a_limited_time() {
     let mut live = Live::new(400, false);
     live.write("one");
     live.write("two");
@@ -187,7 +187,7 @@ fn a_message_that_is_not_finished_is_waited_for() {
     assert_eq!(look(&mut live.follower, &bytes, Look::Again), [""; 0]);
     bytes[HEADER + 5] = 0;
     assert_eq!(look(&mut live.follower, &bytes, Look::Again), ["two"]);
-    // A message whose writer was killed blocks nobody for ever, and a single look does not wait.
+    // A message of a writer that was killed does not block readers for ever, and a single look does not wait.
     bytes[HEADER + 5] = 255;
     let mut follower = Follower::default();
     let told: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, Look::Again)).collect();
@@ -196,7 +196,7 @@ fn a_message_that_is_not_finished_is_waited_for() {
 }
 
 #[test]
-fn a_file_that_is_used_again_is_another_ring() {
+fn reports_a_file_that_was_replaced_by_a_new_ring() {
     for count in [1, 3] {
         let mut live = Live::new(400, false);
         (0..3).for_each(|_| live.write("former"));
@@ -211,7 +211,7 @@ fn a_file_that_is_used_again_is_another_ring() {
 
 /// An area that holds as many bytes as a part, or one more or less; messages longer than one.
 #[test]
-fn long_messages_and_many_are_read_in_parts() {
+fn reads_long_and_many_messages_in_parts() {
     let part = PART as usize;
     for (area, length, count) in [
         (part, 1021, 5000),
@@ -234,10 +234,10 @@ fn long_messages_and_many_are_read_in_parts() {
 }
 
 proptest::proptest! {
-    /// A file of any layout, damaged anywhere: nothing panics, every message whose bytes and tags were not touched is reported,
+    /// A file of any layout, damaged anywhere: nothing panics, every message with intact bytes and tags is reported,
     /// and so is the damage.
     #[test]
-    fn of_a_damaged_file_everything_readable_is_told(
+    fn reports_every_intact_message_of_a_damaged_file(
         lengths in proptest::collection::vec(0usize..60, 1..60),
         area in 40usize..900,
         changes in proptest::collection::vec((0usize..900, proptest::num::u8::ANY), 0..5),
@@ -272,7 +272,7 @@ proptest::proptest! {
         let told = look(&mut Follower::default(), &bytes, Look::Once);
         for (text, places) in &messages {
             if !places.iter().copied().any(touched) {
-                proptest::prop_assert!(told.contains(text), "{text} is not in {told:?}");
+                proptest::prop_assert!(told.contains(text), "{text} is missing in {told:?}");
             }
         }
         // A changed length leads to another place, or to another number of messages.
@@ -291,7 +291,7 @@ proptest::proptest! {
         });
         if repaired.is_ok() {
             for (text, _) in messages.iter().filter(|(text, _)| !text.is_empty()) {
-                proptest::prop_assert!(told.contains(text), "{text} is not in {told:?}");
+                proptest::prop_assert!(told.contains(text), "{text} is missing in {told:?}");
             }
         } else {
             proptest::prop_assert!(messages.iter().all(|(text, _)| text.is_empty()));
@@ -300,7 +300,7 @@ proptest::proptest! {
 
     /// Any bytes: repairing ends, and only messages of the file are reported.
     #[test]
-    fn any_file_is_repaired_or_refused(
+    fn repairs_or_refuses_any_file(
         mut bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600),
         size in 0usize..700, second in 0usize..300, tail in 0usize..700, head in 0usize..700,
     ) {

@@ -1,17 +1,17 @@
-//! The process: what `show info` says.
+//! The process, from `show info`.
 
 use std::collections::HashMap;
 
 use crate::text::clean;
 
-/// `show info` as it is: names and values. What one version lacks is absent, never an error.
+/// `show info` unchanged: names and values. Lines that a version lacks are absent, never an error.
 #[derive(Debug, Default, Clone)]
 pub struct Info {
     values: HashMap<String, String>,
 }
 
 impl Info {
-    /// `None` when the text is no answer of `show info`: neither its process nor its uptime is in it.
+    /// `None` if the text is not an answer of `show info`: neither its process nor its uptime is in it.
     pub fn read(text: &str) -> Option<Info> {
         let pairs = text.lines().take(MOST_LINES).filter_map(|line| line.split_once(':'));
         let values: HashMap<String, String> =
@@ -31,7 +31,7 @@ impl Info {
         self.number(name).unwrap_or(0)
     }
 
-    /// weir answers as the version of HAProxy that it stands for, and adds its own.
+    /// The name of the program. weir answers with the version of HAProxy that it implements, and adds its own.
     pub fn program(&self) -> String {
         match self.text("Version").split_once("-weir") {
             Some((_, own)) => format!("weir {own}"),
@@ -43,7 +43,7 @@ impl Info {
         self.count("Stopping") != 0
     }
 
-    /// Memory of pools in use, and what was taken from the system for them, in bytes.
+    /// Memory of pools in use, and memory taken from the system for them, in bytes.
     pub fn memory(&self) -> (u64, u64) {
         let bytes =
             |exact, rough| self.number(exact).unwrap_or_else(|| self.count(rough).saturating_mul(1 << 20));
@@ -65,7 +65,7 @@ mod tests {
     const TEXT: &str = "Name: HAProxy\nVersion: 3.5.0-weir0.1.0\nPid: 7\nUptime: 0d 0h01m01s\nUptime_sec: 61\nPoolUsed_MB: 2\nPoolAlloc_bytes: 5\nnode: a:b\n";
 
     #[test]
-    fn what_is_absent_is_nothing() {
+    fn absent_lines_are_empty_values() {
         let info = Info::read(TEXT).expect("an answer");
         assert_eq!(
             (info.program().as_str(), info.text("node"), info.count("Uptime_sec")),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_does_not_continue_this_one() {
+    fn detects_another_process() {
         let info = |pid: u32, uptime: u32| {
             Info::read(&format!("Pid: {pid}\nUptime_sec: {uptime}\n")).expect("an answer")
         };

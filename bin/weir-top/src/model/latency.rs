@@ -1,4 +1,4 @@
-//! Percentiles: what `show latency` says, where it is known.
+//! Percentiles from `show latency`, which only weir has.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! Rates: how counters grow from one picture to the next, and what they were before.
+//! Rates: the growth of counters from one picture to the next, and their history.
 
 use std::collections::VecDeque;
 
-/// What grew between two readings. `None` when that is not known: the counter was reset, or its process is another one.
+/// The growth between two readings. `None` if it is unknown: the counter was reset, or its process is another one.
 ///
 /// Some counters of older versions have 32 bits: one that falls from its upper half to its lower half has wrapped.
 pub fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
@@ -17,7 +17,7 @@ pub fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
     }
 }
 
-/// The counters whose rates are shown.
+/// The counters that have their rates shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub work: u64,
@@ -35,7 +35,7 @@ pub struct Rates {
     pub errors: Option<f64>,
 }
 
-/// One row's counters as they were last, its rates, and how fast it worked before.
+/// One row's last counters, its rates, and the history of its rate of work.
 #[derive(Debug, Clone, Default)]
 pub struct Track {
     last: Option<Counters>,
@@ -44,7 +44,7 @@ pub struct Track {
 }
 
 impl Track {
-    /// `seconds` have passed since the last time; `continued` tells whether the same process counts.
+    /// `seconds` have passed since the last call; `continued`: the same process counts.
     pub fn add(&mut self, now: Counters, seconds: f64, continued: bool) {
         let Some(before) = self.last.replace(now).filter(|_| seconds > 0.0) else { return };
         let rate = |before, now| growth(before, now, continued).map(|grown| grown as f64 / seconds);

@@ -19,11 +19,11 @@ pub enum Kind {
     Listener,
 }
 
-/// One row. A counter that the row does not have is 0, an `Option` tells where that matters.
+/// One row. A counter that the row lacks is 0, or `None` where that matters.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub key: RowKey,
-    /// Whether the names can be written in a command: they have only what names of a configuration are made of.
+    /// Whether the names can be written in a command: they consist of characters that a configuration allows in names.
     pub can_be_named: bool,
     pub status: String,
     pub mode: String,
@@ -79,7 +79,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// What went wrong, without what was denied on purpose and what was tried again.
+    /// All failures, without deliberate denials and retries.
     pub fn sum(&self) -> u64 {
         self.requests.saturating_add(self.connects).saturating_add(self.responses)
     }
@@ -106,7 +106,7 @@ pub enum State {
     Good,
     /// On its way up or down, or without checks and unknown.
     Changing,
-    /// Out of service because somebody wants it.
+    /// Out of service by decision of an operator.
     Wanted,
     Down,
 }
@@ -185,7 +185,7 @@ impl Row {
         })
     }
 
-    /// What a rate is made of: requests where they are counted, sessions elsewhere.
+    /// The counter behind the rate: requests where they are counted, sessions elsewhere.
     pub fn work(&self) -> u64 {
         self.requests_total.unwrap_or(self.sessions_total)
     }
@@ -213,7 +213,7 @@ impl Row {
     }
 }
 
-/// What HAProxy's manual allows in a name. Nothing else may become part of a command.
+/// Whether HAProxy's manual allows the name. Other texts must not become part of a command.
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     (1..=LONGEST_TEXT).contains(&text.len()) && text.chars().all(allowed)
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_good_bad_or_wanted() {
+    fn classifies_states_as_good_bad_or_intended() {
         for (status, expected) in [
             ("UP", State::Good),
             ("no check", State::Good),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_cannot_be_sent_back() {
+    fn names_that_are_not_valid_cannot_be_sent_back() {
         for name in ["s1; shutdown sessions", "s\u{1b}[2J", "a b", "", "a/b", "\"a,b\""] {
             let row = read(&format!("app,{name},UP,2,,,,,,,,,,"));
             assert!(!row.can_be_named && !row.key.name.contains('\u{1b}'), "{name}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_bounded_and_what_is_no_row_is_left_out() {
+    fn limits_the_rows_and_skips_lines_that_are_not_rows() {
         let text = format!("{HEAD}{}", "a,b,UP,2,,,,,,,,,,\n".repeat(9));
         let (rows, more) = Row::read_all(&text, 5).expect("a table");
         assert_eq!((rows.len(), more), (5, true));

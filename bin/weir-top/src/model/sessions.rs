@@ -1,4 +1,4 @@
-//! Streams: what `show sess` says of each.
+//! Streams, from `show sess`.
 
 use crate::text::clean;
 
@@ -15,7 +15,7 @@ pub struct Stream {
     pub rate: u64,
 }
 
-/// Streams of an answer, and how many there were.
+/// Streams of an answer, and their total number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Streams {
     pub listed: Vec<Stream>,
@@ -23,7 +23,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// At most `most` of them are kept. `None` when the answer is no list of streams.
+    /// Keeps at most `most` of them. `None` if the answer is not a list of streams.
     pub fn read(text: &str, most: usize) -> Option<Streams> {
         let mut found = Streams::default();
         for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
@@ -35,7 +35,7 @@ impl Streams {
                     }
                 }
                 None if found.total == 0 => return None,
-                // What follows a stream belongs to it.
+                // Lines below a stream belong to it.
                 None => {}
             }
         }
@@ -70,7 +70,7 @@ impl Stream {
     }
 }
 
-/// `1h2m`, `3m4s` or `5s` in seconds, for sorting; what is none is 0.
+/// `1h2m`, `3m4s` or `5s` in seconds, for sorting; 0 for other texts.
 pub fn seconds(age: &str) -> u64 {
     let (mut sum, mut number) = (0_u64, 0_u64);
     for c in age.chars() {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_send_is_harmless() {
+    fn cleans_control_characters_from_clients() {
         let found = Streams::read("0x1: src=\u{1b}]0;x\u{7} fe=a\n", 2).expect("streams");
         assert_eq!(found.listed[0].source, "?]0;x?");
         assert_eq!(seconds("99999999999999999999999999d"), u64::MAX);

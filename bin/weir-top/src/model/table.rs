@@ -31,7 +31,7 @@ impl<'t> Table<'t> {
         Some(Table { columns, rest })
     }
 
-    /// The rows; empty lines are none.
+    /// The rows, without empty lines.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let lines = self.rest.lines().filter(|line| !line.trim().is_empty());
         lines.map(|line| Line { columns: &self.columns, values: split(line) })
@@ -39,12 +39,12 @@ impl<'t> Table<'t> {
 }
 
 impl Line<'_> {
-    /// Empty where there is no such column.
+    /// The value of a column; empty without such a column.
     pub fn text(&self, column: &str) -> &str {
         self.columns.get(column).and_then(|&at| self.values.get(at)).map_or("", String::as_str)
     }
 
-    /// `None` where the column is empty, not there or not a number.
+    /// `None` if the column is empty, missing or not a number.
     pub fn number(&self, column: &str) -> Option<u64> {
         self.text(column).parse().ok()
     }
@@ -74,7 +74,7 @@ fn split(line: &str) -> Vec<String> {
     values
 }
 
-/// More columns than any version has; what follows them is left out.
+/// More columns than any version has; the rest is left out.
 const MOST_COLUMNS: usize = 1000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Everything that is known of one row.
+//! All data of one row.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -121,7 +121,7 @@ fn history(shown: &Shown<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> 
     vec![Line::raw(""), Line::from(spans)]
 }
 
-/// Percentiles where they are known, means and maxima everywhere.
+/// Percentiles if the process reports them; means and maxima always.
 fn times(shown: &Shown<'_>, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![Line::raw("")];
     if let Some(latencies) = shown.latencies {

@@ -1,4 +1,4 @@
-//! The keys, and what the columns mean.
+//! The keys, and the meaning of the columns.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use super::theme::Theme;
 use crate::app::App;
 use crate::columns::Tone;
 
-/// Keys with what they do; a row without a key begins a part.
+/// Keys with their effects; a row without a key begins a part.
 const KEYS: &[(&str, &str)] = &[
     ("", "Views"),
     ("1 to 6", "overview, frontends, backends, servers, errors, sessions"),
@@ -34,8 +34,8 @@ const KEYS: &[(&str, &str)] = &[
     ("+ and -", "ask less often, more often"),
     ("q", "quit"),
     ("", "Columns"),
-    ("RATE", "requests a second, for TCP and servers sessions; HISTORY is how it was"),
-    ("ERRORS", "of requests, connections and responses, without what was denied"),
+    ("RATE", "requests a second, for TCP and servers sessions; HISTORY is its past"),
+    ("ERRORS", "of requests, connections and responses, without denials"),
     ("p50, p99", "of the total time, since the process began; weir only"),
     ("AVERAGE", "mean of the total time of the last 1024"),
 ];

@@ -1,4 +1,4 @@
-//! Lists: as many columns as fit, the selected row, what they are sorted by.
+//! Lists: as many columns as fit, the selected row, the sort key.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -56,7 +56,7 @@ fn draw<R>(
     list.titles = shown.iter().map(|(column, _)| column.title).collect();
     list.height = usize::from(area.height.saturating_sub(1));
     list.settle(ids);
-    // The selected row is on the screen, if there is room for rows at all.
+    // The selected row is always on the screen, if rows fit at all.
     list.offset = list.offset.max((list.index + 1).saturating_sub(list.height)).min(list.index);
     list.offset = list.offset.min(ids.len().saturating_sub(list.height));
     let line = |y| Rect { y: area.y + y, height: 1, ..area };
@@ -85,7 +85,7 @@ fn draw<R>(
     }
 }
 
-/// The columns that fit into a width, with the width of each: the first gets what is left.
+/// The columns that fit into a width, with the width of each: the first takes the remaining space.
 fn fitting<R>(columns: &[Column<R>], width: u16) -> Vec<(&Column<R>, u16)> {
     let mut by_rank: Vec<usize> = (0..columns.len()).collect();
     by_rank.sort_by_key(|&index| (columns[index].rank, index));
@@ -127,7 +127,7 @@ fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&Sort>, theme: Theme) -> Li
     titles.collect()
 }
 
-/// A text in exactly so many places.
+/// A text of exactly this width.
 pub fn fit(text: &str, width: u16, left: bool) -> String {
     let width = usize::from(width);
     let size = |text: &str| Span::raw(text).width();
@@ -142,7 +142,7 @@ pub fn fit(text: &str, width: u16, left: bool) -> String {
     if left { format!("{text}{blank}") } else { format!("{blank}{text}") }
 }
 
-/// A name that is too long loses its middle: its end is what tells it from its neighbours.
+/// A name that is too long loses its middle: its end distinguishes it from its neighbours.
 pub fn shortened(name: &str, width: u16) -> String {
     let characters: Vec<char> = name.chars().collect();
     let width = usize::from(width);
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_fill_their_places() {
+    fn fits_texts_to_their_width() {
         assert_eq!((fit("abc", 5, true), fit("abc", 5, false)), ("abc  ".to_owned(), "  abc".to_owned()));
         assert_eq!(
             (fit("abcdef", 4, true), fit("abc", 0, true), fit("漢漢漢", 4, true)),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_of_most_worth_stay() {
+    fn keeps_the_columns_of_the_lowest_ranks() {
         for width in 0..300 {
             let columns = columns::of_page(Page::Servers, true);
             let shown = fitting(&columns, width);

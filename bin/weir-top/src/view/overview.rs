@@ -1,4 +1,4 @@
-//! The first page: the process, what it does a second, what somebody should look at, and who is busiest.
+//! The first page: the process, its work per second, the rows that need attention, and the busiest ones.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -25,7 +25,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let wide = area.width >= WIDE;
     let [top, bottom] = match wide {
         true => Layout::vertical([Constraint::Length(upper), Constraint::Fill(1)]).areas(area),
-        // One below the other: the process as short as it can be told.
+        // One below the other: the process in its shortest form.
         false => {
             Layout::vertical([Constraint::Length(area.height.div_ceil(2)), Constraint::Fill(1)]).areas(area)
         }
@@ -58,14 +58,14 @@ fn draw_low(frame: &mut Frame<'_>, area: Rect, model: &Model, facts: &[Fact], th
     );
 }
 
-/// A name, what is known, and how full it is.
+/// A name, its value, and how full it is.
 pub struct Fact {
     pub name: &'static str,
     pub value: String,
     part: Option<(u64, u64)>,
 }
 
-/// The most important first: what does not fit is not shown.
+/// The most important first: those that do not fit are left out.
 pub fn facts(info: &Info, model: &Model) -> Vec<Fact> {
     let plain = |name, value| Fact { name, value, part: None };
     let (used, allocated) = info.memory();
@@ -165,7 +165,7 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) 
     frame.render_widget(Paragraph::new(lines).block(framed(theme, " Traffic ")), area);
 }
 
-/// A title, what is shown below it, and in which unit.
+/// A title, the series below it, and its unit.
 type Shape<'m> = (&'static str, &'m Series, fn(f64) -> String);
 
 fn traffic_lines(model: &Model, width: u16, theme: Theme) -> Vec<Line<'static>> {
@@ -220,7 +220,7 @@ fn trouble_lines(model: &Model, width: u16, room: usize, theme: Theme) -> Vec<Li
     }
 }
 
-/// Proxies and servers by what they do a second.
+/// Proxies and servers by their work per second.
 fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let kinds = [Kind::Frontend, Kind::Backend, Kind::Server];
     let mut rows: Vec<Shown<'_>> =
@@ -247,7 +247,7 @@ fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
 
 /// Narrower terminals have one block below the other.
 const WIDE: u16 = 76;
-/// Lower ones have no frames.
+/// Lower screens are drawn without frames.
 const LOW: u16 = 14;
 
 #[cfg(test)]

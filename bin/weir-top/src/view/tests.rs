@@ -1,4 +1,4 @@
-//! What is on the screen, drawn without a terminal, and what keys do to it.
+//! The content of the screen, drawn without a terminal, and the effects of keys on it.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Screen {
         (0..buffer.area.height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
     }
 
-    /// Types words as a person would, after what is on the screen.
+    /// Types words as a person would.
     fn keys(&mut self, keys: &str) -> Vec<Order> {
         keys.chars().flat_map(|c| self.key(KeyCode::Char(c))).collect()
     }
@@ -84,7 +84,7 @@ fn command(text: &str) -> Vec<Order> {
 }
 
 #[test]
-fn the_overview_has_the_process_and_what_is_wrong() {
+fn the_overview_shows_the_process_and_its_troubles() {
     let mut screen = Screen::new();
     screen.shows(&[
         "weir 0.1.0",
@@ -101,7 +101,7 @@ fn the_overview_has_the_process_and_what_is_wrong() {
 }
 
 #[test]
-fn every_page_lists_what_it_is_for() {
+fn every_page_lists_its_own_rows() {
     let mut screen = Screen::new();
     screen.keys("2");
     screen.shows(&["FRONTEND", "web", "OPEN"]);
@@ -126,7 +126,7 @@ fn every_page_lists_what_it_is_for() {
 }
 
 #[test]
-fn a_refused_list_says_why() {
+fn a_refused_list_shows_the_reason() {
     let mut screen = Screen::new();
     screen.keys("6");
     screen.take(News::Streams(Answer { text: "Permission denied\n\n".to_owned(), cut: false }));
@@ -134,12 +134,12 @@ fn a_refused_list_says_why() {
 }
 
 #[test]
-fn nothing_is_changed_without_a_yes() {
+fn changes_require_confirmation() {
     let mut screen = Screen::new();
     screen.keys("4");
     assert_eq!(screen.keys("d"), []);
     screen.shows(&["Drain app/s1?", "set server app/s1 state drain", "yes"]);
-    assert_eq!(screen.keys("qxd"), [], "other keys are no answer");
+    assert_eq!(screen.keys("qxd"), [], "other keys do not answer");
     screen.shows(&["Drain app/s1?"]);
     assert_eq!(screen.keys("n"), []);
     screen.shows(&["nothing was changed"]);
@@ -156,7 +156,7 @@ fn nothing_is_changed_without_a_yes() {
 }
 
 #[test]
-fn a_weight_is_typed_and_asked_about() {
+fn a_typed_weight_requires_confirmation() {
     let mut screen = Screen::new();
     screen.keys("4w");
     screen.shows(&["Weight of app/s1"]);
@@ -177,7 +177,7 @@ fn a_weight_is_typed_and_asked_about() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_said() {
+fn gives_the_reason_why_a_server_cannot_be_changed() {
     let mut screen = Screen::new();
     assert_eq!(screen.keys("d"), []);
     screen.shows(&["no server is selected"]);
@@ -198,8 +198,8 @@ fn a_lost_process_leaves_its_last_picture() {
     let mut screen = Screen::new();
     screen.keys("4d");
     screen.take(News::Lost("the connection was closed".to_owned()));
-    assert_eq!(screen.keys("y"), [], "nobody would do it, and later it would be a surprise");
-    screen.shows(&["lost 0s", "app/s1", "not sent, nobody answers"]);
+    assert_eq!(screen.keys("y"), [], "not connected: executed later, it would be a surprise");
+    screen.shows(&["lost 0s", "app/s1", "not sent, not connected"]);
     screen.now += Duration::from_secs(11);
     assert!(screen.app.forget(screen.now));
     screen.shows(&["lost 11s", "the connection was closed; this is the last picture"]);
@@ -208,7 +208,7 @@ fn a_lost_process_leaves_its_last_picture() {
 }
 
 #[test]
-fn before_there_is_a_picture_the_reason_is_shown() {
+fn shows_the_reason_until_the_first_picture() {
     let mut screen = Screen::new();
     screen.app = App::new("/run/x".to_owned());
     screen.shows(&["connecting to /run/x"]);
@@ -280,11 +280,11 @@ fn names_are_filtered() {
     screen.keys("/zzz");
     screen.shows(&["nothing is listed here"]);
     screen.key(KeyCode::Enter);
-    assert_eq!(screen.keys("dy"), [], "what is hidden is not changed");
+    assert_eq!(screen.keys("dy"), [], "a hidden server is not changed");
 }
 
 #[test]
-fn details_have_percentiles_where_they_are_known() {
+fn details_have_percentiles_if_the_process_reports_them() {
     let mut screen = Screen::new();
     screen.height = 50;
     screen.keys("4");
@@ -310,7 +310,7 @@ fn help_names_every_action() {
 }
 
 #[test]
-fn pace_and_pause_are_ordered() {
+fn keys_change_the_interval_and_pause() {
     let mut screen = Screen::new();
     assert_eq!(screen.keys("p"), [Order::Pause(true)]);
     screen.shows(&["paused"]);
@@ -319,7 +319,7 @@ fn pace_and_pause_are_ordered() {
 }
 
 #[test]
-fn no_size_and_no_page_is_too_small() {
+fn draws_every_page_at_every_size() {
     for (width, height) in
         [(0, 0), (1, 1), (2, 3), (5, 2), (10, 4), (20, 6), (40, 12), (80, 16), (120, 3), (3, 60)]
     {
@@ -349,7 +349,7 @@ fn no_size_and_no_page_is_too_small() {
 }
 
 #[test]
-fn a_narrow_terminal_has_what_matters() {
+fn a_narrow_terminal_keeps_the_important_columns() {
     let mut screen = Screen::new();
     (screen.width, screen.height) = (40, 12);
     screen.shows(&["weir-top", "1 Overview", "every 1 s", "connections", "app/s2", "? help", "q quit"]);
@@ -373,7 +373,7 @@ fn without_utf8_only_ascii_is_drawn() {
 }
 
 #[test]
-fn without_colours_there_are_none() {
+fn a_theme_without_colours_draws_none() {
     for page in "123456".chars() {
         let mut screen = Screen::new();
         screen.theme.color = false;
@@ -389,7 +389,7 @@ fn without_colours_there_are_none() {
 }
 
 #[test]
-fn nothing_of_a_name_reaches_the_terminal_as_a_command() {
+fn control_characters_of_names_do_not_reach_the_terminal() {
     let mut screen = Screen::new();
     let text = "# pxname,svname,status,type,last_chk\n\x1b[2Jevil,s\x07\u{202e}1,UP\x1b]0;x,2,\x1bc\n";
     let mut hostile = picture(1, 63, 30);

@@ -1,4 +1,4 @@
-//! Colours and signs: the sixteen colours that every terminal has, attributes without colours, ASCII where there is no UTF-8.
+//! Colours and signs: the sixteen colours that every terminal has, attributes without colours, ASCII without UTF-8.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
@@ -45,12 +45,12 @@ impl Theme {
         }
     }
 
-    /// Replaces what a terminal without UTF-8 would garble, after everything is drawn.
+    /// Replaces characters that a terminal without UTF-8 would garble, after everything is drawn.
     pub fn finish(self, buffer: &mut Buffer) {
         if !self.unicode {
             for cell in &mut buffer.content {
                 if !cell.symbol().is_ascii() {
-                    // A character and what is combined with it are one place.
+                    // A character and its combining marks take one cell.
                     let first = cell
                         .symbol()
                         .chars()

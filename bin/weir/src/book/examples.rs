@@ -9,7 +9,7 @@ use super::Sort;
 use crate::explain::lines::{self, Expressions, Line};
 use crate::explain::{Entry, parts};
 
-/// What the entries of tables show: expressions with their values, commands with their answers, lines of configurations.
+/// Examples for the entries of tables: expressions with their values, commands with their answers, configuration lines.
 pub struct Examples {
     fetches: BTreeMap<String, (String, String)>,
     converters: BTreeMap<String, (String, String)>,
@@ -30,7 +30,7 @@ impl Examples {
                 examples.fetches.entry(name(fetch).to_owned()).or_insert(example);
             }
         }
-        // What nothing becomes shows less than anything else.
+        // Conversions to an empty value show less than others.
         let dull =
             |row: &Vec<&str>| ["int(0)", "str()", "bool("].iter().any(|begin| row[0].starts_with(begin));
         let (last, first): (Vec<_>, Vec<_>) = rows(CONVERTERS).partition(dull);
@@ -45,7 +45,7 @@ impl Examples {
         examples
     }
 
-    /// What shows an entry, as a page has it.
+    /// The example of an entry, as Markdown.
     pub fn of(&self, entry: &Entry) -> Option<String> {
         let values = match Sort::of(entry) {
             Sort::Fetch => self.fetches.get(entry.name),
@@ -65,7 +65,7 @@ impl Examples {
         }
     }
 
-    /// The line of a configuration that shows an entry, where there is no value of the tests.
+    /// The configuration line that shows an entry, for entries without a value in the tests.
     fn line(&self, entry: &Entry) -> Option<Line> {
         match Sort::of(entry) {
             Sort::Fetch if !self.fetches.contains_key(entry.name) => self.lines.of_fetch(entry.name),
@@ -79,12 +79,12 @@ impl Examples {
         .cloned()
     }
 
-    /// What HAProxy 3.2 makes of the same, where that is something else: one line for each reason.
+    /// The differing results of HAProxy 3.2, one line for each reason.
     pub fn differences(&self, entry: &Entry) -> Vec<String> {
         let of_expressions = |table, at: usize, calls: fn(&str, &str) -> bool| {
             let rows = rows(table).filter(move |row| calls(row[at], entry.name));
             let known = rows.filter_map(move |row| {
-                // The expression; of converters what the reference makes of it stands first.
+                // In rows of converters the reference's value comes before ours.
                 let (ours, theirs, why) = match (at, &row[1..]) {
                     (0, [theirs, ours, why, ..]) => (*ours, *theirs, *why),
                     (_, [_, _, _, ours, theirs, why, ..]) => (*ours, *theirs, *why),
@@ -126,7 +126,7 @@ impl Examples {
     }
 }
 
-/// What stands on a page of rows that differ: expression, what weir makes of it, what HAProxy 3.2 does, and why. One line for each
+/// Lists the rows that differ: expression, our result, the result of HAProxy 3.2, and the reason. One line for each
 /// reason.
 fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -136,7 +136,7 @@ fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
             continue;
         }
         reasons.push(why);
-        // A long expression shows nothing; the reason is worth telling all the same.
+        // A long expression is not readable; its reason is still useful.
         let is_short = [expression, ours, theirs].iter().all(|text| text.len() <= LONGEST);
         let shown = match is_short {
             true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
@@ -155,7 +155,7 @@ fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
         .map(|row| row.split('\t').collect())
 }
 
-/// What comes of an expression, in a sentence.
+/// The result of an expression, in a sentence.
 fn result(value: &str) -> String {
     match value {
         "error" => "is refused".to_owned(),
@@ -182,7 +182,7 @@ fn command(name: &str) -> Option<String> {
     }
     let is_answered = |answer: &str| !REFUSALS.iter().any(|part| answer.contains(part));
     let mut known: Vec<_> = commands(name).collect();
-    // What is refused shows little, and arguments show more than none.
+    // Refusals show little, and calls with arguments show more than calls without.
     known.sort_by_key(|(line, answer, _)| (!is_answered(answer), *line == name));
     let (line, answer, _) = known.first().copied()?;
     let (line, answer) = (line.replace("@folder@", "/etc/weir"), answer.trim_end_matches("\\n"));
@@ -194,7 +194,7 @@ fn command(name: &str) -> Option<String> {
     Some(if is_shown { format!("`{line}` answers `{answer}`.") } else { format!("`{line}`") })
 }
 
-/// What an answer has that refuses a command.
+/// Words in the answer to a refused command.
 const REFUSALS: [&str; 28] = [
     "Require",
     "require",
@@ -255,8 +255,8 @@ fn figure(entry: &Entry) -> String {
     }
 }
 
-/// Whether a page can show it. Backquotes and pipes have meanings of their own there; ports are those of one run, variables and
-/// maps those of the tests.
+/// Whether a page can show it. Backquotes and pipes are Markdown; ports belong to one run, variables and
+/// maps to the tests.
 fn is_fit(expression: &str, value: &str) -> bool {
     let none = ["error", "(empty)", "-", "~", "PORT", "SERVERPORT", ""].contains(&value);
     let foreign = ["var(", "txn.", ".map", ".lst"].iter().any(|part| expression.contains(part));
@@ -266,12 +266,12 @@ fn is_fit(expression: &str, value: &str) -> bool {
         && ![expression, value].iter().any(|text| text.contains(['`', '|']))
 }
 
-/// What stands before the arguments.
+/// The name in front of the arguments.
 fn name(call: &str) -> &str {
     call.split('(').next().unwrap_or_default()
 }
 
-/// What HAProxy 3.2 makes of lines with a word, where that is something else: one line for each reason.
+/// The differing results of HAProxy 3.2 for lines with a word: one line for each reason.
 pub fn differences(word: &ConfigWord) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut found = Vec::new();
@@ -300,7 +300,7 @@ fn is_of(word: &ConfigWord, line: &str) -> bool {
     before.iter().any(|before| line.strip_prefix(before).is_some_and(|rest| begins_with(rest, word.name)))
 }
 
-/// What rules of actions begin with.
+/// The words in front of actions.
 const ACTIONS_FOLLOW: [&str; 8] = [
     "http-request ",
     "http-response ",
@@ -346,7 +346,7 @@ fn of_theirs(verdict: &str) -> &str {
     }
 }
 
-/// Reasons that say nothing of a word: that of the experiment, or of a version.
+/// Reasons that do not concern a word, but the experiment or a version.
 const NOT_WORTH_TELLING: [&str; 6] = [
     "the reference names no line in this warning",
     "no experiment here",
@@ -356,7 +356,7 @@ const NOT_WORTH_TELLING: [&str; 6] = [
     "what has no effect here is warned of, not read",
 ];
 
-/// Reasons in other words, where a page is read by somebody who does not know the table.
+/// Reasons in other words, for readers of the pages who do not know the table.
 const PLAIN: [(&str, &str); 4] = [
     (
         "what is no number, or too much, is refused",
@@ -384,7 +384,7 @@ const NOT_IN_REFERENCE: [&str; 13] = [
     "ejections",
 ];
 
-/// Longer expressions show nothing to a reader.
+/// Longer expressions are not readable.
 const LONGEST: usize = 70;
 
 const FETCHES: &str = include_str!("../../../../tests/walk/fetches.tsv");
@@ -393,8 +393,8 @@ const COMMANDS: &str = include_str!("../../../../tests/commands.tsv");
 const CONVERTERS: &str = include_str!("../../../../language/expr/tests/data/manual.tsv");
 const LINES: &str = include_str!("../../tests/manual.tsv");
 
-/// Commands that the walk only refuses, for want of certificates, keys, entries and masters, and those that it shows with
-/// nothing but mistakes.
+/// Commands that the walk only refuses, for want of certificates, keys, entries and masters, and those that it shows
+/// only with mistakes.
 const OTHER_COMMANDS: &[(&str, &str)] = &[
     ("@!<pid>", "@!1234 show info"),
     ("@<relative pid>", "@1 show info"),
@@ -448,7 +448,7 @@ const OTHER_COMMANDS: &[(&str, &str)] = &[
     ("show ssl sni", "show ssl sni -f web"),
 ];
 
-/// Every example of the rows is a line that `-c` takes, in the place that the page says.
+/// Every example of the rows is a line that `-c` accepts, in the place that the page names.
 #[test]
 fn examples_of_rows_are_accepted() {
     let mut refused = Vec::new();
@@ -506,7 +506,7 @@ fn examples_of_tables_are_accepted() {
         .filter(|entry| Sort::of(entry) != Sort::Configured && !entry.sort.ends_with(crate::explain::NOT_YET))
     {
         if examples.of(entry).is_none() {
-            faults.push(format!("{}: {} has no example", entry.sort, entry.name));
+            faults.push(format!("{}: {} lacks an example", entry.sort, entry.name));
         }
         let line = match Sort::of(entry) {
             Sort::Fetch => examples.lines.of_fetch(entry.name).cloned(),
@@ -573,9 +573,9 @@ const PLACEHOLDERS: [(&str, &str); 16] = [
     ("<key>", "src"),
 ];
 
-/// A default that is told as arguments is the same as nothing, in one of the sections that the word may stand in.
+/// A default written as arguments equals the omitted word, in one of the sections where the word is valid.
 #[test]
-fn defaults_that_can_be_written_change_nothing() {
+fn written_defaults_do_not_change_the_configuration() {
     use weir_config::vocabulary::DefaultValue;
     let mut faults = Vec::new();
     let mut tried = 0;
@@ -600,7 +600,7 @@ fn defaults_that_can_be_written_change_nothing() {
             let line = Line { place, text: text.to_owned() };
             crate::manual::understood(&lines::configuration(&line, ""))
         };
-        // A word that is refused has come of nothing, too.
+        // A refused word does not change the result either.
         let is_same = |place: &&'static str| {
             let with = comes_of(place, &line);
             with.is_some() && with == comes_of(place, without)
@@ -638,7 +638,7 @@ const CANNOT_BE_TAKEN_BACK: [&str; 16] = [
     "tcplog",
 ];
 
-/// Words whose example names a file.
+/// Words with an example that names a file.
 const FILES_NEEDED: [&str; 20] = [
     "alias",
     "ca-file",

@@ -36,7 +36,7 @@ fn head(title: &str, about: &str) -> String {
     format!("# {title}\n\n<!-- Generated from the rows of the program: make reference. -->\n\n{about}\n\n")
 }
 
-/// One section for each word that is there, and a list of those that are not.
+/// One section for each implemented word, and a list of the others.
 fn place_page(title: &str, about: &str, places: &[WordPlace]) -> String {
     let mut text = head(title, about);
     let words = vocabulary::words(&ACTIONS);
@@ -54,7 +54,7 @@ fn place_page(title: &str, about: &str, places: &[WordPlace]) -> String {
             of_state(WordState::NotYet).map(|word| format!("`{}`", word.name)).collect();
         if !missing.is_empty() {
             let _ =
-                writeln!(text, "{level} Not there yet\n\nAn error that says so: {}.\n", missing.join(", "));
+                writeln!(text, "{level} Not there yet\n\nRefused with an error: {}.\n", missing.join(", "));
         }
         let removed: Vec<String> =
             of_state(WordState::Removed).map(|word| format!("`{}` ({})", word.name, word.help)).collect();
@@ -93,7 +93,7 @@ fn written(word: &ConfigWord, arguments: &str) -> String {
     format!("{option}{}", syntax(word.name, arguments))
 }
 
-/// A word and what follows it: arguments in parentheses follow at once.
+/// A word with its arguments. Arguments in parentheses follow without a space.
 fn syntax(name: &str, arguments: &str) -> String {
     let separator = if arguments.is_empty() || arguments.starts_with('(') { "" } else { " " };
     format!("{name}{separator}{arguments}")
@@ -129,7 +129,7 @@ fn table_page(title: &str, about: &str, sort: Sort, entries: &[&Entry], examples
     }
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|entry| format!("`{}`", entry.name)).collect();
-        let _ = writeln!(text, "## Not there yet\n\nAn error that says so: {}.\n", names.join(", "));
+        let _ = writeln!(text, "## Not there yet\n\nRefused with an error: {}.\n", names.join(", "));
     }
     text.trim_end().to_owned() + "\n"
 }
@@ -157,7 +157,7 @@ fn command_line() -> String {
 
 fn termination_codes() -> String {
     let about = "The field `%tsc` of a log line (`%ts` without cookies) says how a session ended: who ended it, in which phase, and \
-                 what happened to the persistence cookie of the request and of the response. `weir explain sHNN` tells the same in the \
+                 what happened to the persistence cookie of the request and of the response. `weir explain sHNN` prints the same in the \
                  terminal. `show timeline` of the runtime API has the moments of each of the last streams that ended badly.";
     let mut text = head("Termination codes", about);
     for (title, letters) in codes::letters() {
@@ -171,7 +171,7 @@ fn termination_codes() -> String {
     for (pair, advice) in codes::ADVICE {
         let _ = writeln!(text, "### {pair}\n\n{advice}\n");
     }
-    text.push_str("## Statuses of weir's own responses\n\n`weir explain 503` tells the same. Where the code is `--`, the server sent the status.\n\n");
+    text.push_str("## Statuses of weir's own responses\n\n`weir explain 503` prints the same text. Where the code is `--`, the server sent the status.\n\n");
     text.push_str("| status | when | what to look at |\n|---|---|---|\n");
     for (status, when, look) in statuses::STATUSES {
         let _ = writeln!(text, "| {status} | {when} | {look} |");
@@ -180,7 +180,7 @@ fn termination_codes() -> String {
 }
 
 fn problem_codes() -> String {
-    let about = "`weir -c --format json` and `weir lint` give each finding a code. A code keeps its meaning; `weir explain C101` tells \
+    let about = "`weir -c --format json` and `weir lint` give each finding a code. A code keeps its meaning; `weir explain C101` prints \
                  the same in the terminal.";
     let mut text = head("Codes of problems", about);
     let mut rows: Vec<_> = problems::all().collect();
@@ -191,7 +191,7 @@ fn problem_codes() -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// File, title, what it is about, and the words.
+/// File, title, introduction, and the places of the page's words.
 static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
     (
         "sections",
@@ -254,7 +254,7 @@ static PLACES: &[(&str, &str, &str, &[WordPlace])] = &[
     ),
 ];
 
-/// File, title, what it is about, and which entries.
+/// File, title, introduction, and the kind of the page's entries.
 static TABLES: &[(&str, &str, &str, Sort)] = &[
     (
         "fetches",

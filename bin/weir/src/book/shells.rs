@@ -1,4 +1,4 @@
-//! Man pages, and what shells complete.
+//! Man pages, and completions of shells.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ fn head(name: &str, section: u8, about: &str) -> String {
     )
 }
 
-/// Text for roff: nothing in it is a command.
+/// Text for roff, with its control characters escaped.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
@@ -102,7 +102,7 @@ fn configuration() -> String {
     text
 }
 
-/// From what the program prints itself.
+/// A man page from the usage text of the program.
 fn of_usage(name: &str, about: &str, source: &str) -> String {
     let mut text = head(name, 1, about);
     let _ = writeln!(text, ".SH SYNOPSIS\n.B {}", roff(name));
@@ -135,7 +135,7 @@ fn usage(source: &str) -> &str {
     source.split("\"\\\n").nth(1).and_then(|rest| rest.split("\n\";").next()).expect("a usage")
 }
 
-/// The options of weir-top: each way to write it, what its value is called, its help.
+/// The options of weir-top: the spellings of each, the name of its value, its help.
 fn top_options() -> Vec<(Vec<&'static str>, &'static str, &'static str)> {
     let lines = usage(TOP).lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
     let option = |(option, help): (&'static str, &'static str)| {
@@ -203,7 +203,7 @@ fn top_fish() -> String {
     text
 }
 
-/// Everything that 'weir explain' knows by one word.
+/// All single words that `weir explain` accepts.
 fn explained() -> String {
     let entries = entries();
     let words: BTreeSet<&str> =
@@ -217,7 +217,7 @@ fn options() -> Vec<&'static str> {
     FLAGS.iter().map(|flag| flag.name).collect()
 }
 
-/// What follows an option of weir.
+/// The value of an option of weir.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     Nothing,
@@ -323,7 +323,7 @@ fn fish() -> String {
     text
 }
 
-/// What `--view` of weir-top takes.
+/// The values of `--view` of weir-top.
 const VIEWS: &str = "overview frontends backends servers errors sessions";
 const TOP: &str = include_str!("../../../weir-top/src/arguments.rs");
 const RING: &str = include_str!("../../../weir-ring/src/arguments.rs");

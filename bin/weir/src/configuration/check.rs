@@ -14,13 +14,13 @@ use crate::findings::{self, Finding};
 pub struct Checked {
     /// Its files.
     pub sources: SourceMap,
-    /// What it says, as far as it could be read.
+    /// The configuration, as far as it could be read.
     pub config: Config,
-    /// What was found.
+    /// Errors, warnings and notices.
     pub findings: Vec<Finding>,
 }
 
-/// Reads what the command line names and looks at all of it. Nothing is said.
+/// Reads and checks the configuration of the command line. Prints nothing.
 pub fn check(arguments: &Arguments) -> Checked {
     let mut diagnostics = Diagnostics::new();
     let sources = load_sources(&arguments.files, &Disk { again: false }, &mut diagnostics);
@@ -39,7 +39,7 @@ pub fn check(arguments: &Arguments) -> Checked {
     if !findings.iter().any(|finding| finding.severity == Severity::Alert) && !listens(&config) {
         findings.push(findings::of_text(
             Severity::Warning,
-            "nothing listens: there is no listener.",
+            "nothing listens: no listener is configured.",
             &sources,
         ));
     }

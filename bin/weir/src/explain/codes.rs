@@ -1,8 +1,8 @@
-//! Termination codes of log lines (manual, 8.5): who ended the stream, in which phase, and the state of the persistence cookies.
+//! Termination codes of log lines (manual, 8.5): the cause, the phase, and the state of the persistence cookies.
 
 use std::fmt::Write;
 
-/// The meaning of a code of two or four letters; none if it is not a code.
+/// The meaning of a code of two or four letters; `None` if it is not a code.
 pub fn explain(code: &str) -> Option<String> {
     let letters: Vec<char> = code.chars().collect();
     let (by, during) = match letters[..] {
@@ -28,7 +28,7 @@ fn meaning(table: &[(char, &'static str)], letter: char) -> Option<&'static str>
     table.iter().find(|(known, _)| *known == letter).map(|(_, meaning)| *meaning)
 }
 
-/// What each letter can be, with a heading.
+/// The meanings of each letter, with a heading.
 #[cfg(test)]
 pub fn letters() -> [(&'static str, &'static [(char, &'static str)]); 4] {
     [
@@ -39,9 +39,9 @@ pub fn letters() -> [(&'static str, &'static [(char, &'static str)]); 4] {
     ]
 }
 
-/// The first letter: who ended it.
+/// The first letter: the side that ended the stream.
 static BY: [(char, &str); 12] = [
-    ('-', "nobody: the stream ended normally"),
+    ('-', "neither side: the stream ended normally"),
     ('C', "the client closed or reset its connection"),
     (
         'c',
@@ -81,7 +81,7 @@ static REQUEST_COOKIE: [(char, &str); 8] = [
     ('D', "the client's cookie names a server that is down"),
     ('V', "the client's cookie names a server that is up"),
     ('E', "the client's cookie was too old ('maxidle', 'maxlife')"),
-    ('O', "the client's cookie had no date where one is required, or was from the future"),
+    ('O', "the client's cookie lacked a required date, or was from the future"),
     ('U', "the client's cookie was not used: a rule chose the server"),
 ];
 
@@ -91,12 +91,12 @@ static RESPONSE_COOKIE: [(char, &str); 7] = [
     ('N', "the server set no cookie, and none was inserted"),
     ('I', "a cookie was inserted"),
     ('U', "the client's cookie was renewed"),
-    ('P', "the server's cookie was passed on as it was"),
+    ('P', "the server's cookie was passed on unchanged"),
     ('R', "the server's cookie was rewritten"),
     ('D', "the server's cookie was removed"),
 ];
 
-/// What to look at, for pairs that are seen.
+/// Advice for the pairs that occur in practice.
 pub const ADVICE: [(&str, &str); 28] = [
     ("--", "Nothing to look at."),
     (

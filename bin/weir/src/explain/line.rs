@@ -1,4 +1,4 @@
-//! `weir explain -f FILE LINE`: what a line means once `defaults` are inherited, and what it inherits or replaces, from where.
+//! `weir explain -f FILE LINE`: the effect of a line with its `defaults`, and the lines that it inherits or replaces.
 
 mod expressions;
 
@@ -15,7 +15,7 @@ use crate::{configuration, reports};
 /// The text about line `number` of the last file of the command line.
 ///
 /// # Errors
-/// There is no such line, or the files cannot be used. A text for standard error.
+/// A text for standard error if the line does not exist or the files cannot be used.
 pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     let checked = configuration::check(arguments);
     let lines = configuration::lines(&checked.sources, arguments);
@@ -38,7 +38,7 @@ pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     Ok(text)
 }
 
-/// Why there is nothing to explain.
+/// The reason why a line cannot be explained.
 fn nothing(sources: &SourceMap, file: &str, number: u32) -> String {
     let Some((_, source)) = sources.iter().find(|(_, source)| source.name() == file) else {
         return format!("{file} cannot be read.");
@@ -88,7 +88,7 @@ fn sections(lines: &[Line]) -> Vec<Section<'_>> {
     parts.filter(|(header, _)| begins(header)).map(|(header, body)| Section { header, body }).collect()
 }
 
-/// What is known of the configuration.
+/// The lines of the configuration, by section.
 struct Book<'l> {
     sources: &'l SourceMap,
     sections: &'l [Section<'l>],
@@ -140,13 +140,13 @@ impl<'l> Book<'l> {
         };
         match (section.is_proxy(), section.from()) {
             (true, Some(name)) => earlier(Some(name)),
-            // A `defaults` section begins with nothing unless it says otherwise.
+            // A `defaults` section begins empty unless it has `from`.
             (true, None) if section.kind() != "defaults" => earlier(None),
             _ => None,
         }
     }
 
-    /// What holds in the section and from where it comes.
+    /// The lines in force in the section, and their origins.
     fn whole_section(&self, text: &mut String, at: usize) {
         let section = &self.sections[at];
         let own: Vec<&Line> = section.body.iter().filter(|line| self.is_in_force(section, line)).collect();
@@ -169,7 +169,7 @@ impl<'l> Book<'l> {
         });
     }
 
-    /// The lines of a `defaults` section that hold in `section`, which says `taken` itself.
+    /// The lines of a `defaults` section in force in `section`, which sets `taken` itself.
     fn inherited_lines(&self, section: &Section<'l>, ancestor: usize, taken: &[String]) -> Vec<&'l Line> {
         let source = &self.sections[ancestor];
         let no_log = section.body.iter().any(|line| line.keyword().is("no") && line.text(1) == "log");
@@ -230,7 +230,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// What is there beside a line that adds to what is inherited.
+    /// The inherited lines that a line adds to.
     fn tell_added(&self, text: &mut String, at: usize, line: &Line) {
         for ancestor in self.ancestors(at) {
             let alike =
@@ -241,7 +241,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// Who takes a line of a `defaults` section, and who says otherwise.
+    /// The sections that inherit a line of a `defaults` section, and the lines that replace it.
     fn heirs(&self, text: &mut String, at: usize, line: &Line, setting: &String) {
         for (index, section) in self.sections.iter().enumerate() {
             if !self.ancestors(index).contains(&at) || !self.is_valid_in(line, section.kind()) {
@@ -250,7 +250,7 @@ impl<'l> Book<'l> {
             let says = |section: &Section<'l>| {
                 section.body.iter().rev().find(|other| self.setting(other).as_ref() == Some(setting))
             };
-            // The nearest section that says something is the one that counts.
+            // The nearest section with the setting is the one that counts.
             let nearest = std::iter::once(index)
                 .chain(self.ancestors(index))
                 .find_map(|known| Some((known, says(&self.sections[known])?)));
@@ -271,7 +271,7 @@ impl<'l> Book<'l> {
         }
     }
 
-    /// What a line sets, if a later line about the same replaces it. None for a line that adds to others.
+    /// The setting of a line, if a later line for the same setting replaces it. `None` for a line that adds to others.
     fn setting(&self, line: &Line) -> Option<String> {
         let negated = ["no", "default"].contains(&line.text(0));
         let from = usize::from(negated);
@@ -306,7 +306,7 @@ impl<'l> Book<'l> {
         word.is_some_and(|word| vocabulary::written_in(&ACTIONS, word).contains(&section))
     }
 
-    /// The row whose words the line has from a position on, the longest.
+    /// The row with the most words that match the line from a position on.
     fn word(&self, place: WordPlace, line: &Line, from: usize) -> Option<&ConfigWord> {
         let matches = |word: &&ConfigWord| {
             word.place == place
@@ -319,7 +319,7 @@ impl<'l> Book<'l> {
         self.words.iter().filter(matches).max_by_key(|word| word.name.len())
     }
 
-    /// What the words of the line mean.
+    /// The meaning of the line's words.
     fn vocabulary(&self, text: &mut String, section: &str, line: &Line, known: &[Entry]) {
         let from = usize::from(["no", "default"].contains(&line.text(0)));
         let place = if ["defaults", "frontend", "listen", "backend"].contains(&section) {
@@ -356,7 +356,7 @@ impl<'l> Book<'l> {
 /// Words that answer an error: the last line about a status is the one that counts.
 const ERROR_PAGES: [&str; 5] = ["errorfile", "errorloc", "errorloc302", "errorloc303", "http-error"];
 
-/// Options that choose what a log line looks like: the last one counts.
+/// Options that choose the format of log lines: the last one counts.
 const LOG_LINES: [&str; 3] = ["httplog", "tcplog", "httpslog"];
 
 /// Rules: those of a `defaults` section run before a proxy's own.

@@ -9,13 +9,13 @@ use weir_expr::{EvaluationPoint, EvaluationPoints, FetchDecl, Registry, SampleTy
 use weir_stream::actions::ACTIONS;
 use weir_vocabulary::fetch::FETCHES;
 
-/// A line, and the section whose line it is.
+/// A line, and the section that contains it.
 #[derive(Clone, Debug)]
 pub struct Line {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
-    /// The first word of the section, `tcp` for a `listen` section in TCP mode, or nothing for a line that begins a section.
+    /// The first word of the section, `tcp` for a `listen` section in TCP mode; empty for a line that begins a section.
     pub place: &'static str,
-    /// What is written there.
+    /// The text of the line.
     pub text: String,
 }
 
@@ -114,7 +114,7 @@ fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
     if let Some((_, arguments)) = special.iter().find(|(row, _)| *row == name) {
         return format!("{name}{arguments}");
     }
-    // The name is optional there, and without one the call means little.
+    // The name is optional there, but without one the example would mean little.
     let named = NAMED
         .iter()
         .find(|(begin, _)| name.trim_start_matches("req.").trim_start_matches("res.").starts_with(begin));
@@ -123,7 +123,7 @@ fn call(name: &str, spec: ArgSpec, special: &[(&str, &str)]) -> String {
     {
         return format!("{name}({argument})");
     }
-    // The name of no file.
+    // A virtual name: these converters need no file then.
     if name.starts_with("map") {
         return format!("{name}(virt@names)");
     }
@@ -172,7 +172,7 @@ fn pattern(name: &str, method: MatchMethod) -> &'static str {
     }
 }
 
-/// A rule with a condition, of the first rules that may ask this.
+/// A rule with a condition, in the first rules where the condition is valid.
 fn condition(valid: EvaluationPoints, condition: &str) -> Option<Line> {
     let (place, rule, action) = rule(valid)?;
     let action = if rule.starts_with("tcp-re") { "reject" } else { action };
@@ -184,7 +184,7 @@ fn condition(valid: EvaluationPoints, condition: &str) -> Option<Line> {
     })
 }
 
-/// What keeps the value, in the first rules that may ask for it.
+/// A line that stores the value, in the first rules where the expression is valid.
 fn assignment(valid: EvaluationPoints, expression: &str) -> Option<Line> {
     let (place, rule, _) = rule(valid)?;
     Some(Line {
@@ -212,7 +212,7 @@ fn rule(valid: EvaluationPoints) -> Option<(&'static str, &'static str, &'static
     rules.into_iter().find(|(point, _)| valid.contains(*point)).map(|(_, rule)| rule)
 }
 
-/// The whole configuration of a line, and nothing in it that is wrong. `before` is what its section has before it.
+/// A complete, valid configuration with the line. `before` is the text of its section in front of the line.
 #[cfg(test)]
 pub fn configuration(line: &Line, before: &str) -> String {
     let written = format!("{before}    {}\n", line.text);
@@ -242,7 +242,7 @@ pub fn configuration(line: &Line, before: &str) -> String {
     text + &header + &written
 }
 
-/// What stands before the proxies.
+/// The sections in front of the proxies.
 #[cfg(test)]
 const AROUND: &str = "\
 global
@@ -264,7 +264,7 @@ healthcheck web
     type tcp-check
 ";
 
-/// Words whose example is no line of the usual form, or shows nothing as one.
+/// Words that need an example of a special form.
 const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
     (WordPlace::Global, "numa-cpu-mapping", "global", "no numa-cpu-mapping"),
     (WordPlace::Bind, "ssl", "frontend", "bind :8443 ssl crt site.pem"),
@@ -282,7 +282,7 @@ const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
     (WordPlace::Action, "set-var", "listen", "http-request set-var(txn.name) req.hdr(x-name)"),
 ];
 
-/// What the section of an example needs besides, before its line.
+/// Lines that the section of an example needs in front of it.
 #[cfg(test)]
 pub const BEFORE: &[(WordPlace, &str, &str)] = &[
     (
@@ -369,7 +369,7 @@ const OF_FETCHES: &[(&str, &str)] = &[
     ("var", "(txn.name)"),
 ];
 
-/// Arguments of converters where those of the kinds do not do, or show nothing.
+/// Arguments of converters for which those of the kinds are invalid, or not a good example.
 const OF_CONVERTERS: &[(&str, &str)] = &[
     ("add", "(1)"),
     ("add_item", "(\",\",txn.name)"),

@@ -1,4 +1,4 @@
-//! Statuses of answers that weir makes itself: why, and what to look at.
+//! Statuses of weir's own responses: the reason, and the next place to look.
 
 /// The meaning of a status.
 pub fn explain(status: &str) -> Option<String> {
@@ -13,7 +13,7 @@ pub fn explain(status: &str) -> Option<String> {
     ))
 }
 
-/// Status, when weir answers with it, what to look at.
+/// Status, reason, next place to look.
 pub static STATUSES: [(u16, &str, &str); 11] = [
     (
         400,
@@ -22,13 +22,13 @@ pub static STATUSES: [(u16, &str, &str); 11] = [
     ),
     (
         401,
-        "a rule 'http-request auth' or the statistics page asks who it is",
+        "a rule 'http-request auth' or the statistics page requests credentials",
         "Look at the 'userlist', and at 'stats auth'.",
     ),
     (
         403,
         "a rule denies the request ('http-request deny'), or an option does",
-        "'show timeline' names the rule; 'weir explain -f FILE LINE' says what a line does.",
+        "'show timeline' names the rule; 'weir explain -f FILE LINE' explains a line.",
     ),
     (
         407,
@@ -48,18 +48,18 @@ pub static STATUSES: [(u16, &str, &str); 11] = [
     (422, "a request has a transfer coding other than chunked", "'show errors' on the runtime API has it."),
     (
         500,
-        "a rule 'http-request tarpit' holds a client, or there is no memory for a request",
-        "The termination code says which: PT is the tarpit, R a resource. Look at '-m' and 'tune.buffers.limit'.",
+        "a rule 'http-request tarpit' holds a client, or memory for a request runs out",
+        "The termination code distinguishes them: PT is the tarpit, R a resource. Look at '-m' and 'tune.buffers.limit'.",
     ),
     (
         502,
         "a server's response is not valid or ends in its head, or a rule denies it",
-        "The termination code says which: SH is the server, PH a rule or the protocol. 'show errors' on the runtime API has the bytes.",
+        "The termination code distinguishes them: SH is the server, PH a rule or the protocol. 'show errors' on the runtime API has the bytes.",
     ),
     (
         503,
         "no server takes the request: all are down or full, none accepts, or no rule chose a backend",
-        "The termination code says which: SC refused or no server, sC no answer to the connection, sQ too long in the queue. 'show servers state' has the states, 'show stat' the last checks.",
+        "The termination code distinguishes them: SC refused or no server, sC no answer to the connection, sQ too long in the queue. 'show servers state' has the states, 'show stat' the last checks.",
     ),
     (
         504,

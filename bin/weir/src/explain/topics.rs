@@ -4,20 +4,20 @@ use std::fmt::Write;
 
 /// The explanation of a word of everyday speech.
 pub struct Topic {
-    /// What people call it, in lower case.
+    /// Its everyday names, in lower case.
     names: &'static [&'static str],
     /// The sentence.
     text: &'static str,
     /// Lines that do it; a section's first word where the lines are not of a frontend.
     lines: &'static [&'static str],
-    /// What `weir explain` knows about it.
+    /// Related entries of `weir explain`.
     see: &'static [&'static str],
     /// A word that is not implemented yet, where that is the answer.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test looks whether it is still missing"))]
     missing: &'static str,
 }
 
-/// The text about what people call like this.
+/// The text for an everyday name.
 pub fn explain(wanted: &str) -> Option<String> {
     let wanted = wanted.to_ascii_lowercase();
     let topic = TOPICS.iter().find(|topic| topic.names.contains(&wanted.as_str()))?;
@@ -41,7 +41,7 @@ const fn topic(
     Topic { names, text, lines, see, missing: "" }
 }
 
-/// A topic of something that is not there yet: `word` is refused.
+/// A topic for a missing feature: `word` is refused.
 const fn missing(
     names: &'static [&'static str],
     word: &'static str,
@@ -142,7 +142,7 @@ static TOPICS: &[Topic] = &[
     ),
     topic(
         &["websocket", "websockets"],
-        "They work without a setting. 'timeout tunnel' says how long one may be quiet; it replaces 'timeout client' and 'timeout server'.",
+        "They work without a setting. 'timeout tunnel' limits how long one may be quiet; it replaces 'timeout client' and 'timeout server'.",
         &["timeout tunnel 1h"],
         &["timeout tunnel"],
     ),
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// When it is implemented, its topic has to say how it is used.
+    /// Once it is implemented, its topic must describe its use.
     #[test]
     fn missing_words_are_not_implemented_yet() {
         for topic in TOPICS.iter().filter(|topic| !topic.missing.is_empty()) {

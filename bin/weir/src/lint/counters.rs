@@ -8,7 +8,7 @@ use weir_model::StickTable;
 use super::{Subject, with_sections};
 use crate::findings::Finding;
 
-/// Fetches and converters of data that no table stores there.
+/// Fetches and converters of data that their tables do not store.
 pub fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
     let tracked = tracked(subject);
     let mut found = Vec::new();
@@ -51,7 +51,7 @@ pub fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
     found
 }
 
-/// Whether a table stores this; none for an unknown table.
+/// Whether a table stores this; `None` for an unknown table.
 fn stores(subject: &Subject<'_>, name: &str, data: DataType) -> Option<bool> {
     let is_it = |table: &&StickTable| *table.declaration.name == *name;
     let table = subject.config.tables.iter().find(is_it)?;
@@ -83,7 +83,7 @@ struct CounterReading<'w> {
     /// The name as written.
     fetch: &'w str,
     data: DataType,
-    /// The tracked counter; none for fetches and converters that look up a key.
+    /// The tracked counter; `None` for fetches and converters that look up a key.
     counter: Option<&'w str>,
     /// The table, if it is written.
     table: Option<&'w str>,

@@ -1,4 +1,4 @@
-//! Where traffic never comes: rules behind one that always ends their list, and backends that nothing names.
+//! Unreachable parts: rules behind one that always ends their list, and backends that are never chosen.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,7 @@ pub fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
     found
 }
 
-/// A rule, as far as it matters whether others come after it.
+/// The properties of a rule that decide whether later ones are reached.
 struct Step<'r> {
     at: &'r Location,
     conditional: bool,
@@ -44,7 +44,7 @@ struct Step<'r> {
 fn unreached<'r>(subject: &Subject<'_>, rules: impl Iterator<Item = Step<'r>>, list: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut over: Option<&Location> = None;
-    // The conditions of the rules that end the list, since something could change what they test.
+    // The conditions of the rules that end the list, since the last rule that could change the values tested.
     let mut tested: HashMap<String, &Location> = HashMap::new();
     for rule in rules {
         let condition = condition(subject, rule.at).filter(|_| rule.conditional);
@@ -80,8 +80,8 @@ fn condition(subject: &Subject<'_>, at: &Location) -> Option<String> {
     (!text.contains("rand")).then_some(text)
 }
 
-/// Whether a `use_backend` rule that applies always ends the search: a backend that is not published is passed over, and so is
-/// a name that a format gives and nobody has.
+/// Whether a `use_backend` rule that applies always ends the search: unpublished backends are skipped, and so are names
+/// from a format without a backend of that name.
 fn is_certain(subject: &Subject<'_>, target: &BackendTarget) -> bool {
     match target {
         BackendTarget::Static(index) => {
@@ -104,7 +104,7 @@ fn unreached_default(subject: &Subject<'_>, proxy: &Proxy) -> Option<Finding> {
     Some(finding_at(UNREACHED, &certain.at, message))
 }
 
-/// Backends with servers that no rule and no log target names. None where a format may name any of them.
+/// Backends with servers that neither rules nor log targets name. Empty if a format may name any of them.
 pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
     let proxies = &subject.config.proxies;
     let mut chosen = HashSet::new();
@@ -135,5 +135,5 @@ pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// The code of rules that are never reached.
 pub const UNREACHED: &str = "C701";
-/// The code of backends that nothing chooses.
+/// The code of backends that are never chosen.
 const UNCHOSEN: &str = "C703";

@@ -5,7 +5,7 @@ use weir_syntax::Line;
 use super::Subject;
 use crate::findings::Finding;
 
-/// ACLs whose name no other line of their section has. Those of one name count as one.
+/// ACLs with a name that no other line of their section uses. ACLs of the same name count as one.
 pub fn unused_acls(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_section = |line: &Line| weir_config::is_section(line.keyword().text());

@@ -1,4 +1,4 @@
-//! Names of ALPN that no client and no server of HTTP knows: the connection then speaks HTTP/1, or none of the names is chosen.
+//! Names of ALPN that clients and servers of HTTP do not use: the connection then uses HTTP/1, or no name is chosen.
 
 use weir_model::Mode;
 

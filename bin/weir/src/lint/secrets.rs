@@ -78,7 +78,7 @@ fn files(path: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(&stem).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).take(MAX_FILES).collect();
     files.sort();
-    // A certificate's key may be beside it.
+    // A certificate's key may be in a file next to it.
     files.extend([PathBuf::from(format!("{path}.key")), stem]);
     files.retain(|path| path.is_file());
     files

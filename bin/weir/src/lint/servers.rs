@@ -1,4 +1,4 @@
-//! Servers that traffic does not reach as the configuration seems to say: none at all, the process itself, cookies that stick nowhere.
+//! Servers that traffic does not reach as configured: without any server, the process itself, cookies that never stick.
 
 use std::collections::HashSet;
 
@@ -138,7 +138,7 @@ fn reaches(server: &Server, listener: &ListenAddress) -> bool {
     port_is_own && address_is_own && !to.is_unspecified()
 }
 
-/// UNIX sockets of servers with another root directory: they are looked up there.
+/// UNIX sockets of servers with a new root directory, which the paths are relative to.
 fn outside_root(subject: &Subject<'_>, proxy: &Proxy) -> Vec<Finding> {
     let inside = |path: &std::path::Path| match &subject.config.global.chroot {
         None => true,

@@ -1,4 +1,4 @@
-//! Timeouts of which one makes another pointless. `data/stream`'s table of deadlines says which of them runs when.
+//! Timeouts that make each other pointless. `data/stream`'s table of deadlines documents when each of them runs.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use weir_model::{BackendTarget, Config, ConnectionMode, Mode, Proxy};
 use super::finding_at;
 use crate::findings::Finding;
 
-/// What is contradictory in each proxy, and between frontends and their backends.
+/// Contradictory timeouts in each proxy, and between frontends and their backends.
 pub fn contradictions(config: &Config) -> Vec<Finding> {
     let mut found = Vec::new();
     for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
@@ -61,11 +61,11 @@ fn own(proxy: &Proxy) -> Vec<String> {
     found
 }
 
-/// A timeout and what it is called.
+/// A timeout with its keyword.
 #[derive(Clone, Copy)]
 struct Named(&'static str, Option<Duration>);
 
-/// TCP: whoever is the more patient of the two sides waits in vain, as the other's timeout ends both.
+/// TCP: the longer of the two timeouts never fires, as the shorter one ends both sides.
 fn between(frontend: &Proxy, backend: &Proxy) -> Option<Finding> {
     let (front, back) = (&frontend.settings.timeouts, &backend.settings.timeouts);
     let tunnel = front.tunnel.or(back.tunnel);

@@ -146,7 +146,7 @@ impl Address {
         Address::Unix(path.as_ref().to_owned())
     }
 
-    /// Connects; none while nobody listens.
+    /// Connects; `None` without a listener.
     pub fn try_connect(&self) -> Option<Client> {
         let stream: Box<dyn Duplex> = match self {
             Address::Tcp(port) => Box::new(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).ok()?),
@@ -156,7 +156,7 @@ impl Address {
         Some(Client(BufReader::new(stream)))
     }
 
-    /// Connects as soon as somebody listens.
+    /// Connects as soon as there is a listener.
     pub fn connect(&self) -> Client {
         until("somebody listens", || self.try_connect())
     }
@@ -193,7 +193,7 @@ pub struct Response {
 }
 
 impl Client {
-    /// Sends bytes as they are.
+    /// Sends bytes verbatim.
     pub fn send(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).expect("the process receives");
     }
@@ -234,7 +234,7 @@ impl Client {
         text
     }
 
-    /// Whether nothing is received for a moment.
+    /// Whether no bytes are received for a moment.
     pub fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_patience(Some(Duration::from_millis(100)));
         let silent = self.0.fill_buf().is_err();
@@ -243,7 +243,7 @@ impl Client {
     }
 }
 
-/// Calls `ask` repeatedly until it returns something.
+/// Calls `ask` repeatedly until it returns a value.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {

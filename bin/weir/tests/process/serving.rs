@@ -1,4 +1,4 @@
-//! The real binary serves traffic, keeps its limits, and ends as told.
+//! The real binary serves traffic, enforces its limits, and stops on request.
 
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -59,7 +59,7 @@ listen raw
 }
 
 #[test]
-fn every_kind_of_address_is_listened_on() {
+fn listens_on_every_kind_of_address() {
     let mut setup = Setup::new();
     let (inherited, tcp) = setup.listener();
     let path = setup.path("front.sock");
@@ -83,7 +83,7 @@ fn weir_net_padded(name: &[u8]) -> Box<[u8]> {
 }
 
 #[test]
-fn connections_beyond_maxconn_wait_for_a_place() {
+fn connections_beyond_maxconn_wait() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let _weir = setup.start(&answering(&format!("{bind} maxconn 2"), ""));
@@ -92,14 +92,14 @@ fn connections_beyond_maxconn_wait_for_a_place() {
     assert_eq!((first.ask("/").body, second.ask("/").body), ("hello".to_owned(), "hello".to_owned()));
     let mut third = address.connect();
     third.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert!(third.is_silent(), "there is no place");
+    assert!(third.is_silent(), "the limit is reached");
     drop(first);
     assert_eq!(third.response().body, "hello");
     drop(second);
 }
 
 #[test]
-fn a_rate_limit_delays_and_refuses_nobody() {
+fn a_rate_limit_delays_sessions_without_refusing_them() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let _weir = setup.start(&answering(&bind, "rate-limit sessions 50"));
@@ -130,7 +130,7 @@ fn a_soft_stop_waits_for_the_last_response() {
 }
 
 #[test]
-fn a_soft_stop_has_its_limit() {
+fn a_soft_stop_ends_at_its_limit() {
     let setup = Setup::new();
     let path = setup.path("front.sock");
     let text =
@@ -144,7 +144,7 @@ fn a_soft_stop_has_its_limit() {
 }
 
 #[test]
-fn a_hard_stop_ends_by_its_signal() {
+fn a_hard_stop_ends_the_process_by_the_signal() {
     for number in [signal::SIGTERM, signal::SIGINT] {
         let mut setup = Setup::new();
         let (bind, address) = setup.listener();
@@ -175,7 +175,7 @@ fn a_paused_process_resumes() {
 }
 
 #[test]
-fn a_pause_that_is_taken_back_at_once_is_over() {
+fn a_process_resumes_even_if_both_signals_are_pending() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let weir = setup.start(&answering(&bind, ""));

@@ -20,7 +20,7 @@ fn check(words: &[&str], status: i32, stdout: &str, stderr: &str) {
 }
 
 #[test]
-fn the_version_is_told_as_scripts_look_for_it() {
+fn prints_the_version_in_the_form_that_scripts_expect() {
     check(&["-v"], 0, "HAProxy version 3.5", "");
     check(&["-vv"], 0, "\n  TARGET  = ", "");
     check(&["-vv"], 0, " +THREAD", "");
@@ -44,14 +44,14 @@ fn conditions_decide_the_status() {
 }
 
 #[test]
-fn what_is_not_there_says_so() {
+fn rejects_unknown_options_and_missing_files() {
     check(&["-nonsense"], 1, "", "unknown option '-nonsense'.\nUsage :");
     check(&["-c"], 1, "", "Usage :");
     check(&["-f", "/no/such/file"], 1, "", "Cannot open configuration file");
 }
 
 #[test]
-fn a_check_tells_by_its_status() {
+fn a_check_reports_by_its_exit_status() {
     let valid = format!("{DEFAULTS}\nfrontend f\n    bind 127.0.0.1:1\n    http-request return status 200\n");
     let checked = |text: &str, words: &[&str]| {
         let setup = words.iter().fold(Setup::new().argument("-c"), |setup, word| setup.argument(*word));
@@ -88,7 +88,7 @@ fn an_address_that_cannot_be_bound_is_named() {
 }
 
 #[test]
-fn a_name_without_an_address_is_an_error_unless_told() {
+fn refuses_to_start_if_a_server_name_does_not_resolve() {
     let text = format!(
         "{DEFAULTS}\nlisten l\n    bind 127.0.0.1:1\n    server s no-such-name.invalid:80\n    server t 127.0.0.1:1\n"
     );

@@ -52,7 +52,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show cli level",
         level: Level::User,
         flags: WORKER | MASTER,
-        help: "say the level of this connection",
+        help: "print the level of this connection",
         run: Some(|context, _| Outcome::info(format!("{}\n", context.modes.level.name()))),
     },
     Command {
@@ -113,7 +113,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// With `-` there is no answer: a master uses this to lower the level before it passes a command on.
+/// Silent with `-`: a master uses this to lower the level before it forwards a command.
 fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> Outcome {
     if level > context.modes.level {
         return Outcome::denied();
@@ -124,7 +124,7 @@ fn lower(context: &mut Context<'_>, arguments: &Arguments<'_>, level: Level) -> 
     if arguments.word(0) == "-" { Outcome::Silence } else { Outcome::Nothing }
 }
 
-/// With `-` there is no answer, as for levels.
+/// Silent with `-`, as for levels.
 fn obey(name: &str, state: &mut bool, arguments: &Arguments<'_>) -> Outcome {
     match switch(name, state, arguments.word(0)) {
         Some(text) => Outcome::info(text),

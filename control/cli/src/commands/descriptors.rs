@@ -17,7 +17,8 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     run: Some(show),
 }];
 
-/// The letters of the manual, and what they select. Pipes are never registered with a worker, so their letter selects nothing.
+/// The letters of the manual, and the roles they select. Workers do not register pipes, so their letter selects
+/// nothing.
 const LETTERS: [(char, &[DescriptorRole]); 6] = [
     ('p', &[]),
     ('l', &[DescriptorRole::Listener]),
@@ -46,7 +47,7 @@ struct ShowDescriptors {
 }
 
 impl ShowDescriptors {
-    /// The listing that these words ask for.
+    /// The listing that these words select.
     fn of<'w>(words: impl Iterator<Item = &'w str>) -> Result<Self, Outcome> {
         let mut listing = ShowDescriptors::default();
         for word in words.filter(|word| !word.is_empty()) {
@@ -109,7 +110,7 @@ impl Stream for ShowDescriptors {
     }
 }
 
-/// So many descriptors, wanted or not, are looked at before others get their turn.
+/// How many descriptors, listed or not, are visited before other tasks run.
 const LOOKED_AT: usize = 64;
 
 /// States are letters, in upper case where they hold: readable, writable, far end closed, hung up, error.
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_whose_a_descriptor_is() {
+    fn a_line_names_the_owner_of_a_descriptor() {
         let mut view = DescriptorView {
             number: 12,
             worker: 1,

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_stand_alone_or_together() {
+    fn parses_flags_alone_and_combined() {
         check("", Some(Flags::default()));
         check("-w -n -0", Some(Flags { wait: true, new: true, zero: true }));
         check("-wn", Some(Flags { wait: true, new: true, zero: false }));

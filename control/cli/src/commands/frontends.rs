@@ -57,7 +57,7 @@ pub(super) static COMMANDS: &[Command] = &[
     },
 ];
 
-/// The answers when nothing was changed.
+/// The answers to refused changes.
 struct Refusals {
     already: &'static str,
     gone: &'static str,

@@ -13,7 +13,7 @@ macro_rules! later {
 
 pub(super) static COMMANDS: &[Command] = later! {
     WORKER => {
-        "acme challenge_ready", "acme challenge_ready <certfile> domain <domain>", "say that a challenge can be verified";
+        "acme challenge_ready", "acme challenge_ready <certfile> domain <domain>", "report that a challenge can be verified";
         "acme renew", "acme renew <certfile>", "renew a certificate with ACME";
         "acme status", "acme status", "show the certificates that ACME keeps";
         "add backend", "add backend <backend>", "add a backend";
@@ -24,13 +24,13 @@ pub(super) static COMMANDS: &[Command] = later! {
         "del ssl jwt", "del ssl jwt <certfile>", "no longer allow a certificate to verify tokens";
         "dump stats-file", "dump stats-file", "print counters in a form that a new process can load";
         "set anon global-key", "set anon global-key <value>", "choose the key of anonymized output for everybody";
-        "set anon off", "set anon off", "show names as they are";
+        "set anon off", "set anon off", "show names unchanged";
         "set anon on", "set anon on [value]", "show hashes instead of names";
-        "show anon", "show anon", "say whether output is anonymized";
-        "show cache", "show cache", "list the caches and what they hold";
+        "show anon", "show anon", "print whether output is anonymized";
+        "show cache", "show cache", "list the caches and their objects";
         "show default-server", "show default-server [<backend>]", "list the default-server settings";
         "show defaults", "show defaults", "list the defaults sections";
-        "show dev", "show dev", "print what developers ask for";
+        "show dev", "show dev", "print the data that developers need";
         "show libs", "show libs", "list the loaded objects";
         "show quic", "show quic [help|<format>] [<filter>]", "list the QUIC connections";
         "show ssl jwt", "show ssl jwt", "list the certificates that verify tokens";
@@ -43,7 +43,7 @@ pub(super) static COMMANDS: &[Command] = later! {
         "debug dev deadlock", "debug dev deadlock [nbtask]", "lock tasks up";
         "debug dev delay", "debug dev delay [inter]", "slow the process down";
         "debug dev exit", "debug dev exit [code]", "end the process with a code";
-        "debug dev fd", "debug dev fd", "show descriptors that nobody owns";
+        "debug dev fd", "debug dev fd", "show descriptors without an owner";
         "debug dev hex", "debug dev hex <addr> [len]", "show memory";
         "debug dev log", "debug dev log [msg] ...", "log a message";
         "debug dev panic", "debug dev panic", "panic";

@@ -19,7 +19,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "set rate-limit <setting> <value>",
         level: Level::Admin,
         flags: WORKER | SERVING,
-        help: "limit what the process takes on each second (0: no limit)",
+        help: "limit the work that the process accepts per second (0: no limit)",
         run: Some(set_rate_limit),
     },
 ];

@@ -26,14 +26,14 @@ pub(super) static COMMANDS: &[Command] = of_the_master! {
         "show proc", "show proc [debug]", "list the processes";
     }
     MASTER | HIDDEN, User => {
-        "_loadstatus", "_loadstatus", "say how the last reload went, for the process that asked for it";
-        "_send_status", "_send_status READY <pid>", "a worker tells its master that it is ready";
+        "_loadstatus", "_loadstatus", "report the result of the last reload, to the process that requested it";
+        "_send_status", "_send_status READY <pid>", "a worker reports to its master that it is ready";
     }
     MASTER | HIDDEN, Admin => {
         "mcli-debug-mode", "mcli-debug-mode [on|off]", "open the commands of workers on the master, for this connection";
     }
     MASTER, Operator => {
         "hard-reload", "hard-reload", "reload and stop the old workers at once";
-        "reload", "reload", "start new workers with the configuration as it is now";
+        "reload", "reload", "start new workers with the current configuration";
     }
 };

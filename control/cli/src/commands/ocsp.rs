@@ -98,7 +98,7 @@ fn show_updates(context: &mut Context<'_>, _: &Arguments<'_>) -> Outcome {
     Outcome::Stream(Box::new(Lines::of(text)))
 }
 
-/// A time as logs have it, of no zone.
+/// A time in the format of logs, without a zone.
 fn date(seconds: u64) -> String {
     let at = CivilTime::at(i64::try_from(seconds).unwrap_or(i64::MAX), 0);
     let CivilTime { year, day, hour, minute, second, .. } = at;
@@ -129,7 +129,7 @@ fn request(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// An answer that somebody else works on.
+/// An answer that another task prepares.
 struct Awaited(Box<dyn Later>);
 
 impl Stream for Awaited {

@@ -14,7 +14,7 @@ macro_rules! row {
         Command {
             name: $name,
             syntax: $syntax,
-            // What patterns match decides who is let in, and their contents may name those.
+            // Patterns decide about access, and their contents may name users.
             level: Level::Admin,
             flags: WORKER,
             help: $help,
@@ -30,8 +30,12 @@ pub(super) static COMMANDS: &[Command] = &[
     row!("show acl", "show acl [@<ver>] <acl>", "list the acls, or the entries of one", |c, a| show(
         c, a, Acl
     )),
-    row!("get map", "get map <map> <value>", "show what a value finds in a map", |c, a| get(c, a, Map)),
-    row!("get acl", "get acl <acl> <value>", "show what a value matches in an acl", |c, a| get(c, a, Acl)),
+    row!("get map", "get map <map> <value>", "show the value that a map returns for a key", |c, a| get(
+        c, a, Map
+    )),
+    row!("get acl", "get acl <acl> <value>", "show the patterns of an acl that match a value", |c, a| get(
+        c, a, Acl
+    )),
     row!(
         "add map",
         "add map [@<ver>] <map> <key> <val>",

@@ -20,7 +20,7 @@ pub(super) static COMMANDS: &[Command] = &[Command {
     syntax: "show peers [dict|-] [section]",
     level: Level::User,
     flags: WORKER,
-    help: "show the peers and what they exchanged (dict: and the names that they know by number)",
+    help: "show the peers and their traffic (dict: and the names that they know by number)",
     run: Some(show),
 }];
 
@@ -109,7 +109,7 @@ fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, t
     );
 }
 
-/// The lines of this instance, which has no session.
+/// The lines of this instance, which does not have a session.
 fn local_lines(section: &Section, with_names: bool, text: &mut String) {
     let address = section.own_link.as_ref().map_or("-".to_owned(), |link| link.address.to_string());
     let _ = writeln!(
@@ -216,7 +216,7 @@ impl PeerView<'_> {
     }
 }
 
-/// 1: there is a session; 2: this peer was asked for everything.
+/// 1: a session is established; 2: a full resync was requested from this peer.
 fn flags(state: LinkState, learning: LearnState) -> u32 {
     u32::from(state == LinkState::Established) | u32::from(learning != LearnState::NotAssigned) << 1
 }

@@ -41,7 +41,7 @@ enum Order {
 }
 
 impl<'a> View<'a> {
-    /// Parses the options; none when a word is unknown.
+    /// Parses the options; `None` on an unknown word.
     fn parse(words: &'a [String]) -> Option<Self> {
         let mut view = View::default();
         let mut words = words.iter();
@@ -141,7 +141,7 @@ mod tests {
 
     /// Management guide, 9.3, "show pools": the orders, the prefix and the number of entries, in any order of options.
     #[test]
-    fn words_choose_and_sort() {
+    fn options_select_and_sort_pools() {
         for (words, expected) in [
             ("", "c a b"),
             ("byname", "a b c"),

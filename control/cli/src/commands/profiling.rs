@@ -19,7 +19,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "set profiling <what> {auto|on|off}",
         level: Level::Admin,
         flags: WORKER,
-        help: "measure what tasks cost, or who asks for memory",
+        help: "measure the cost of tasks, or memory by caller",
         run: Some(set_profiling),
     },
     Command {
@@ -27,7 +27,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show profiling [<what>|<#lines>|<opts>]*",
         level: Level::Admin,
         flags: WORKER,
-        help: "print what was measured",
+        help: "print the measurements",
         run: Some(show_profiling),
     },
 ];
@@ -77,7 +77,7 @@ enum Order {
 }
 
 impl View {
-    /// Parses the options; none when a word is unknown.
+    /// Parses the options; `None` on an unknown word.
     fn parse(words: &[String]) -> Option<Self> {
         let mut view = Self {
             status: true,

@@ -45,7 +45,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show startup-logs",
         level: Level::Operator,
         flags: WORKER | MASTER,
-        help: "print what was logged while the process started",
+        help: "print the log messages of the start",
         run: Some(|context, _| Outcome::Text(context.target.startup_logs())),
     },
 ];

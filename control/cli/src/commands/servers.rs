@@ -176,7 +176,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show servers state [<backend>]",
         level: Level::User,
         flags: WORKER,
-        help: "print what a state file keeps about servers",
+        help: "print the servers in the format of a state file",
         run: Some(|context, arguments| list(context, arguments, Listing::State)),
     },
     Command {
@@ -390,7 +390,7 @@ fn set_health(context: &mut Context<'_>, key: ServerKey, word: &str) -> Result<O
     Ok(Outcome::Nothing)
 }
 
-/// `enable` or `disable` for checks: enabling missing checks is an error, disabling them does nothing.
+/// `enable` or `disable` for checks: enabling missing checks is an error, disabling them is not.
 fn switch_checks(
     context: &mut Context<'_>,
     arguments: &Arguments<'_>,
@@ -543,7 +543,7 @@ fn delete(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     })
 }
 
-/// Whether a server could be deleted now: nothing uses it, and it accepts nothing.
+/// Whether a server could be deleted now: it is unused, and does not accept traffic.
 pub(super) fn is_removable(target: &dyn Target, key: ServerKey) -> bool {
     let Some(view) = target.server_view(key) else { return true };
     let mut now = ServerConnections::default();
@@ -658,7 +658,7 @@ fn write_state(view: &ServerView, out: &mut Vec<u8>) {
     words.number(view.agent_state, b' ');
     words.number(u8::from(view.backend_id_forced), b' ').number(u8::from(view.id_forced), b' ');
     words.or_dash(view.fqdn.as_deref());
-    // A number, with a sign for a mapping that the configuration does not know.
+    // A number, with a sign for a mapping that is not configured.
     match view.port_is_configured {
         true => words.number(view.port.number(), b' '),
         false => words.or_dash(Some(view.port)),

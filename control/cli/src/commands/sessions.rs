@@ -100,7 +100,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
             }
         }
         if suspicious {
-            // weir ends faulty sessions when it detects them, so there are never any to show.
+            // weir ends faulty sessions when it detects them, so the list is always empty.
             return Ok(Outcome::Nothing);
         }
         filter.with_streams = detail;

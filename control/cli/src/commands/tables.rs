@@ -335,7 +335,7 @@ impl Stream for ListTables {
 struct Walk {
     table: Arc<Table>,
     filters: Vec<Filter>,
-    /// Where to continue; none at the end.
+    /// The next position; `None` at the end.
     cursor: Option<Cursor>,
     begun: bool,
     found: Vec<EntryKey>,
@@ -345,7 +345,7 @@ struct Walk {
 const AT_ONCE: u32 = 32;
 /// So many entries that no filter lets pass are looked at before others get their turn.
 const IN_A_ROW: u32 = 1024;
-/// So many entries are removed before others get their turn: each takes as long as looking at several.
+/// How many entries are removed before other tasks run: a removal takes as long as several visits.
 const REMOVED_IN_A_ROW: usize = 256;
 
 impl Walk {

@@ -218,7 +218,7 @@ fn write_text(entry: &Entry, date: &str, text: &mut String) {
                 what.clear();
                 format!("no server assigned{}", queued(entry.queued))
             }
-            // A local answer has no server connection.
+            // A local answer does not have a server connection.
             Moment::Connected | Moment::Response if !has_server => continue,
             Moment::Connected if entry.retries > 0 => format!(" after {}", retries(entry)),
             Moment::End => {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_told_moment_by_moment() {
+    fn lists_the_moments_of_a_stream_in_order() {
         let mut text = String::new();
         write_text(&entry(), "20/Nov/2026:13:05:05.007", &mut text);
         assert_eq!(
@@ -332,9 +332,8 @@ mod tests {
         );
     }
 
-    /// Phases that a stream did not reach are omitted.
     #[test]
-    fn what_did_not_happen_is_not_told() {
+    fn omits_phases_that_a_stream_did_not_reach() {
         let text_of = |entry: &Entry| {
             let mut text = String::new();
             write_text(entry, "", &mut text);

@@ -329,7 +329,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>, kind: TlsFileKind)
         _ => (word, None),
     };
     let (name, pending) = named(path);
-    // Files beside a certificate are shown by their own names, too.
+    // Files next to a certificate are also shown by their own names.
     if let (Certificate, Some(certificate)) = (kind, name.strip_suffix(".ocsp"))
         && let Some(response) = context.target.ocsp_response(certificate, pending)
     {

@@ -10,7 +10,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show trace [<module>]",
         level: Level::User,
         flags: WORKER,
-        help: "show what is traced",
+        help: "show the traces",
         run: Some(show),
     },
     Command {
@@ -18,7 +18,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "trace [<module>|0] [cmd [args...]]",
         level: Level::Operator,
         flags: WORKER,
-        help: "choose what is traced",
+        help: "configure the traces",
         run: Some(trace),
     },
 ];

@@ -14,7 +14,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show activity [-1|0|thread_num]",
         level: Level::Operator,
         flags: WORKER,
-        help: "print what the workers did, for those who develop or support",
+        help: "print the counters of the workers, for development and support",
         run: Some(show_activity),
     },
     Command {
@@ -22,7 +22,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "show tasks",
         level: Level::User,
         flags: WORKER,
-        help: "print what waits in the run queues, by kind",
+        help: "print the tasks in the run queues, by kind",
         run: Some(|_, _| {
             Outcome::Stream(Box::new(Census(|target| target.tasks().map(|tasks| of_tasks(&tasks)))))
         }),
@@ -43,7 +43,7 @@ pub(super) static COMMANDS: &[Command] = &[
         syntax: "debug dev loop <ms>",
         level: Level::Admin,
         flags: WORKER | EXPERT | SERVING,
-        help: "keep the worker that answers busy, to see what that does to others",
+        help: "keep the worker that answers busy, to see the effect on others",
         run: Some(keep_busy),
     },
 ];

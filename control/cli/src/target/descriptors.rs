@@ -1,11 +1,11 @@
-//! Descriptors that workers have registered: whose they are, and what is known of them.
+//! Descriptors that workers have registered: their owners and their states.
 
 use super::ListPosition;
 
-/// What commands ask about descriptors.
+/// Operations on descriptors.
 pub trait DescriptorTarget {
-    /// The next descriptor, and the place behind it: worker by worker, in no other order. Other workers may have to be asked:
-    /// [`NextDescriptor::Pending`], and the target wakes the session's task when it knows.
+    /// The next descriptor, and the place behind it: worker by worker, in arbitrary order. It may need other workers:
+    /// [`NextDescriptor::Pending`], and the target wakes the session's task once it knows.
     fn next_descriptor(&mut self, place: &mut ListPosition) -> NextDescriptor;
 }
 
@@ -14,13 +14,13 @@ pub trait DescriptorTarget {
 pub enum NextDescriptor {
     /// This one.
     Descriptor(Box<DescriptorView>),
-    /// Not known yet.
+    /// Not available yet.
     Pending,
-    /// There is none any more.
+    /// The end of the listing.
     None,
 }
 
-/// What a descriptor is for.
+/// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DescriptorRole {
     /// Connections are accepted from it.
@@ -41,11 +41,11 @@ pub struct DescriptorView {
     pub number: i32,
     /// Its worker, from 1.
     pub worker: u32,
-    /// What it is for.
+    /// Its purpose.
     pub role: DescriptorRole,
-    /// The identifier of the task that its events wake; 0 for none.
+    /// The identifier of the task that its events wake; 0 without one.
     pub owner: u64,
-    /// What kind of work that is; none if the task ended.
+    /// The kind of that task; `None` if it has ended.
     pub kind: Option<&'static str>,
     /// Whether a receive may succeed.
     pub is_readable: bool,

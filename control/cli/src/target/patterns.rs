@@ -33,7 +33,7 @@ impl PatternKind {
     }
 }
 
-/// What commands ask of maps and ACLs.
+/// Operations on maps and ACLs.
 pub trait PatternTarget {
     /// The set of this kind with this file name, or with the number in `#<id>`.
     fn pattern_set(&self, kind: PatternKind, name: &str) -> Option<SetKey>;
@@ -41,7 +41,7 @@ pub trait PatternTarget {
     /// The next set of this kind, and the place behind it.
     fn next_pattern_set(&self, kind: PatternKind, place: &mut ListPosition) -> Option<PatternSet>;
 
-    /// The set as it stands.
+    /// The current state of a set.
     fn pattern_set_view(&self, set: SetKey) -> Option<PatternSet>;
 
     /// Passes the next patterns of a version to `each`, in the order of insertion, until it returns false; a bounded
@@ -54,7 +54,7 @@ pub trait PatternTarget {
         each: &mut dyn FnMut(Pattern<'_>) -> bool,
     ) -> bool;
 
-    /// What a value matches: one answer per way in which the set is matched.
+    /// The entries that match a value: one answer per matching method of the set.
     fn look_up(&self, set: SetKey, kind: PatternKind, value: &str) -> Vec<Lookup>;
 
     /// Adds a pattern to a version that exists. The error is a text for the operator, without newline.
@@ -66,16 +66,16 @@ pub trait PatternTarget {
         value: Option<&str>,
     ) -> Result<(), String>;
 
-    /// Gives the entries with this key, or the entry with this number, a new value. False when there is none.
+    /// Gives the entries with this key, or the entry with this number, a new value. False if no entry matches.
     fn set_pattern(&mut self, set: SetKey, which: Which<'_>, value: &str) -> bool;
 
-    /// Deletes the entries with this key, or the entry with this number. False when there is none.
+    /// Deletes the entries with this key, or the entry with this number. False if no entry matches.
     fn delete_pattern(&mut self, set: SetKey, which: Which<'_>) -> bool;
 
     /// Deletes all patterns of a version.
     fn clear_patterns(&mut self, set: SetKey, version: u32);
 
-    /// Makes a new version to be filled, and says its number.
+    /// Makes a new version to be filled, and returns its number.
     fn prepare_version(&mut self, set: SetKey) -> u32;
 
     /// Makes a prepared version the one that is matched, and deletes all others.
@@ -103,15 +103,15 @@ pub enum VersionError {
 pub struct PatternSet {
     /// Its number.
     pub id: u32,
-    /// Its file; `None` for patterns that stand in the configuration.
+    /// Its file; `None` for patterns in the configuration.
     pub file: Option<String>,
-    /// What uses it and where.
+    /// Its users and their positions.
     pub description: String,
     /// The version that is matched.
     pub current_version: u32,
     /// The newest version that was prepared.
     pub next_version: u32,
-    /// How many entries there are, over all versions.
+    /// The number of entries, over all versions.
     pub entries: u64,
     /// Whether entries have values: it is (also) a map.
     pub has_values: bool,
@@ -120,11 +120,11 @@ pub struct PatternSet {
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern<'a> {
-    /// What names it: unique in its set. Printed in hexadecimal.
+    /// The entry's identifier: unique in its set. Printed in hexadecimal.
     pub number: u64,
-    /// What is matched.
+    /// The pattern.
     pub key: &'a str,
-    /// What it maps to.
+    /// The value of a map entry.
     pub value: Option<&'a str>,
 }
 
@@ -135,7 +135,7 @@ pub struct Lookup {
     pub method: &'static str,
     /// Whether letter case counts.
     pub case_sensitive: bool,
-    /// What was found.
+    /// The entry that matched.
     pub found: Option<Found>,
 }
 

@@ -12,7 +12,7 @@ use weir_sync::ring::Wake;
 
 use crate::level::Level;
 
-/// What commands ask of the process as a whole.
+/// Process-wide operations of the runtime API.
 pub trait ProcessTarget {
     /// Where `show stat` and `show info` read.
     fn stats(&self) -> &dyn StatsSource;
@@ -35,19 +35,19 @@ pub trait ProcessTarget {
     /// The environment, `NAME=value` each, sorted or not.
     fn environment(&self) -> Vec<String>;
 
-    /// What was logged at start.
+    /// The log messages of the start.
     fn startup_logs(&self) -> String;
 
     /// Where events end.
     fn sinks(&self) -> &Sinks;
 
-    /// What can be traced.
+    /// The trace sources.
     fn traces(&self) -> Traces<'_>;
 
     /// The timelines of the workers: streams that ended badly or slowly.
     fn timelines(&self) -> &[Arc<Ring>];
 
-    /// What wakes the session's task.
+    /// The waker of the session's task.
     fn waker(&self) -> Wake;
 
     /// The `resolvers` sections, each with its name servers, in the order of the configuration.
@@ -67,12 +67,12 @@ pub trait ProcessTarget {
     fn set_variable(&mut self, name: &str, source: VariableSource<'_>) -> Result<(), String>;
 }
 
-/// What is counted of a name server.
+/// The counters of a name server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameServerView {
     /// Its name.
     pub name: String,
-    /// What is counted, in the order of [`FIGURES`].
+    /// Their values, in the order of [`FIGURES`].
     pub figures: [u64; FIGURES.len()],
 }
 
@@ -81,7 +81,7 @@ pub struct NameServerView {
 pub struct CliSocket {
     /// `unix@/path`, `ipv4@127.0.0.1:9999`, ...
     pub address: String,
-    /// What its sessions may do.
+    /// The level of its sessions.
     pub level: Level,
 }
 
@@ -94,11 +94,11 @@ pub enum Limit {
     ConnectionRate,
     /// Sessions a second; 0 for no limit.
     SessionRate,
-    /// Connections of clients that speak TLS a second; 0 for no limit.
+    /// TLS connections of clients per second; 0 for no limit.
     TlsRate,
 }
 
-/// What a variable is set to.
+/// The source of a variable's new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableSource<'a> {
     /// The result of a sample expression.

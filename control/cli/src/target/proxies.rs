@@ -1,4 +1,4 @@
-//! Frontends, backends, servers, and what they refused.
+//! Frontends, backends, servers, and the messages that they rejected.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub struct ServerKey {
     pub server: u64,
 }
 
-/// What commands ask of proxies. Names are as configured, or `#<id>`.
+/// Operations on proxies. Names are as configured, or `#<id>`.
 pub trait ProxyTarget {
     /// The `id` of a proxy of either side.
     fn proxy_id(&self, name: &str) -> Option<u32>;
@@ -54,16 +54,16 @@ pub trait ProxyTarget {
     fn workers(&self) -> usize;
 
     /// Sets the weight, already checked to be 0 to 256, and 0 or the initial one where
-    /// [`ServerView::static_balance`] says that nothing else will do.
+    /// [`ServerView::static_balance`] allows only those.
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal>;
 
     /// Sets the administrative state.
     fn set_server_state(&mut self, server: ServerKey, state: ServerState) -> Result<(), ServerRefusal>;
 
-    /// Changes address and port. New connections go there.
+    /// Changes address and port, for new connections.
     fn set_server_address(&mut self, server: ServerKey, change: AddressChange) -> Result<(), ServerRefusal>;
 
-    /// Has a server follow another name, which name servers are asked for. Gives the name that it followed before.
+    /// Changes the name that the name servers resolve for a server. Returns the former name.
     fn set_server_name(&mut self, server: ServerKey, name: &str) -> Result<Option<String>, ServerRefusal>;
 
     /// Sets the number of connections at a time; 0 for no limit.
@@ -75,19 +75,19 @@ pub trait ProxyTarget {
     /// Sets the counters of a server to zero. False when it is gone.
     fn clear_server_counters(&mut self, server: ServerKey) -> bool;
 
-    /// Lets a server's checks run, or not; false when it has none of that kind.
+    /// Starts or stops a server's checks of a kind; false if it does not have any.
     fn enable_checks(&mut self, server: ServerKey, kind: CheckKind, enabled: bool) -> bool;
 
-    /// Has the traffic of a server's new connections go over TLS, or in clear; false when its line says nothing of TLS.
+    /// Has the traffic of a server's new connections go over TLS, or in clear; false when its line lacks TLS settings.
     fn set_server_tls(&mut self, server: ServerKey, on: bool) -> bool;
 
-    /// Forces what the agent would have said; false when there is no agent.
+    /// Forces the result of the agent check; false without an agent.
     fn set_server_agent(&mut self, server: ServerKey, up: bool) -> bool;
 
-    /// Has a server's checks of a kind go elsewhere, or tell an agent something else; false when there are none.
+    /// Redirects a server's checks of a kind, or changes the string sent to the agent; false without such checks.
     fn redirect_checks(&mut self, server: ServerKey, kind: CheckKind, to: CheckRedirection) -> bool;
 
-    /// Forces what health checks would have found out. The error is a text for the operator, without newline.
+    /// Forces the result of health checks. The error is a text for the operator, without newline.
     fn set_server_health(&mut self, server: ServerKey, health: ServerHealth) -> Result<(), ServerRefusal>;
 
     /// Lets frontends send to a backend, or keeps them away from it. False when it is `disabled`: no frontend sends to it.
@@ -96,17 +96,17 @@ pub trait ProxyTarget {
     /// Switches the dynamic cookies of a backend on or off. False when it is gone.
     fn enable_dynamic_cookies(&mut self, backend: BackendKey, enabled: bool) -> bool;
 
-    /// Sets what the dynamic cookies of a backend are made with. False when it is gone.
+    /// Sets the key of a backend's dynamic cookies. False when the backend is gone.
     fn set_dynamic_cookie_key(&mut self, backend: BackendKey, key: &str) -> bool;
 
     /// The words that `add server` takes after name and address.
     fn added_server_words(&self) -> Vec<&'static str>;
 
-    /// Adds a server. `words` are what follows the name on a `server` line. The error is a text for the operator, without
+    /// Adds a server. `words` follow the name on a `server` line. The error is a text for the operator, without
     /// newline.
     fn add_server(&mut self, backend: BackendKey, name: &str, words: &[String]) -> Result<(), String>;
 
-    /// Removes a server that nothing refers to and nothing uses. The error is a text for the operator, without newline.
+    /// Removes a server that is neither referenced nor in use. The error is a text for the operator, without newline.
     fn delete_server(&mut self, server: ServerKey) -> Result<(), String>;
 
     /// Sets the number of connections at a time.
@@ -124,7 +124,7 @@ pub trait ProxyTarget {
     /// How many protocol errors were captured since the start.
     fn captured_errors(&self) -> u32;
 
-    /// The next captured error that the filter wants, and the place behind it.
+    /// The next captured error that matches the filter, and the place behind it.
     fn next_captured_error(&self, filter: &ErrorFilter, place: &mut ListPosition) -> Option<CapturedError>;
 }
 
@@ -142,7 +142,7 @@ pub mod check_state {
     pub const AGENT: u32 = 16;
 }
 
-/// How a server is: what `show servers state` prints, and what other commands need to know.
+/// The state of a server: `show servers state` prints it, and other commands use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {
     /// The backend's `id`.
@@ -175,28 +175,28 @@ pub struct ServerView {
     pub check: (u32, u32, u32, u32),
     /// The agent's state.
     pub agent_state: u32,
-    /// Whether the configuration says the backend's `id`.
+    /// Whether the backend's `id` is configured.
     pub backend_id_forced: bool,
-    /// Whether the configuration says the server's `id`.
+    /// Whether the server's `id` is configured.
     pub id_forced: bool,
     /// The name that its address is resolved from.
     pub fqdn: Option<String>,
     /// The SRV record that it was made from.
     pub srv_record: Option<String>,
-    /// Whether it is spoken to over TLS; none where the configuration took that back (`no-ssl`) and nobody decided since.
+    /// Whether its connections use TLS; `None` where `no-ssl` removed the setting and no command has set it since.
     pub uses_ssl: Option<bool>,
-    /// The check's port; 0 for none.
+    /// The check's port; 0 without one.
     pub check_port: u16,
     /// The check's address.
     pub check_address: Option<IpAddr>,
     /// The agent's address.
     pub agent_address: Option<IpAddr>,
-    /// The agent's port; 0 for none.
+    /// The agent's port; 0 without one.
     pub agent_port: u16,
 }
 
 impl ServerView {
-    /// A running, unchecked server with these names, everything else as it is by default.
+    /// A running, unchecked server with these names and default settings.
     pub fn new(backend: (u32, &str), server: (u32, &str)) -> Self {
         Self {
             backend_id: backend.0,
@@ -227,7 +227,7 @@ impl ServerView {
     }
 }
 
-/// A server's connections: what `show servers conn` prints.
+/// A server's connections, for `show servers conn`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerConnections {
     /// The backend's `id`.
@@ -266,7 +266,7 @@ pub struct ServerConnections {
     pub idle_per_worker: Vec<u32>,
 }
 
-/// What an operator wants of a server.
+/// An administrative state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
     /// Traffic and checks.
@@ -286,23 +286,23 @@ pub enum CheckKind {
     Agent,
 }
 
-/// Where checks go from now on: what is none stays as it is.
+/// A new destination of checks: fields that are `None` stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckRedirection {
     /// The address.
     pub address: Option<IpAddr>,
     /// The port.
     pub port: Option<u16>,
-    /// What an agent is told first.
+    /// The string sent to an agent first.
     pub send: Option<Vec<u8>>,
 }
 
-/// What health checks find out.
+/// The result of health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
     /// It answers.
     Up,
-    /// It answers, but wants no new visitors.
+    /// It answers, but does not want new visitors.
     Stopping,
     /// It does not answer.
     Down,
@@ -311,9 +311,9 @@ pub enum ServerHealth {
 /// A new address for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressChange {
-    /// The address; as it was when `None`.
+    /// The address; unchanged if `None`.
     pub address: Option<IpAddr>,
-    /// The port; as it was when `None`.
+    /// The port; unchanged if `None`.
     pub port: Option<PortSetting>,
 }
 
@@ -347,7 +347,7 @@ impl std::fmt::Display for PortSetting {
     }
 }
 
-/// Why nothing was changed.
+/// The reason why a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerRefusal {
     /// It went away since it was looked up.
@@ -356,7 +356,7 @@ pub enum ServerRefusal {
     Because(String),
 }
 
-/// Why nothing was changed.
+/// The reason why a change was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrontendRefusal {
     /// It went away, or was shut down before.
@@ -367,7 +367,7 @@ pub enum FrontendRefusal {
     Because(String),
 }
 
-/// Which captured errors are wanted.
+/// A filter for captured errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorFilter {
     /// Only those about this proxy.
@@ -406,10 +406,10 @@ pub struct CapturedError {
     pub buffer_free: usize,
     /// How large the buffer is.
     pub buffer_size: usize,
-    /// The byte that made it wrong.
+    /// The byte that made the message invalid.
     pub position: usize,
-    /// What the protocol engine has to add, one line each.
+    /// Further details of the protocol engine, one per line.
     pub details: Vec<String>,
-    /// The message as far as it was received.
+    /// The part of the message that was received.
     pub bytes: Vec<u8>,
 }

@@ -1,15 +1,15 @@
-//! What is going on: the sessions of all workers.
+//! The sessions of all workers.
 
 use super::ListPosition;
 
-/// What commands ask about sessions.
+/// Operations on sessions.
 pub trait SessionTarget {
     /// The next session that the filter wants, and the place behind it. Sessions born after the listing began are left
-    /// out. Other workers may have to be asked: [`NextSession::Pending`], and the target wakes the session's task when it
+    /// out. It may need other workers: [`NextSession::Pending`], and the target wakes the session's task once it
     /// knows.
     fn next_session(&mut self, filter: &SessionFilter, place: &mut ListPosition) -> NextSession;
 
-    /// Ends one session. Another worker may have to be asked: then this is called again with the same identifier, after
+    /// Ends one session. It may need another worker: then this is called again with the same identifier, after
     /// the target woke the session's task.
     fn shutdown_session(&mut self, id: u64) -> Shutdown;
 }
@@ -19,9 +19,9 @@ pub trait SessionTarget {
 pub enum Shutdown {
     /// It ends.
     Done,
-    /// There is none with this identifier.
+    /// No session has this identifier.
     NotFound,
-    /// Not known yet.
+    /// Not available yet.
     Pending,
 }
 
@@ -30,13 +30,13 @@ pub enum Shutdown {
 pub enum NextSession {
     /// This one.
     Session(Box<SessionView>),
-    /// Not known yet.
+    /// Not available yet.
     Pending,
-    /// There is none any more.
+    /// The end of the listing.
     None,
 }
 
-/// Which sessions are wanted.
+/// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     /// Only this one.
@@ -49,22 +49,22 @@ pub struct SessionFilter {
     pub backend: Option<String>,
     /// Only those on this server, `<backend>/<server>`.
     pub server: Option<String>,
-    /// Whether the request lines are wanted, too.
+    /// Whether to include the request lines.
     pub with_request_line: bool,
-    /// Whether it is wanted, too, what connections of several streams know of them.
+    /// Whether to include the state of the streams in multiplexed connections.
     pub with_streams: bool,
 }
 
 /// One session, as much of it as the listing shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionView {
-    /// What names it: unique among the living. Printed in hexadecimal.
+    /// The session's identifier: unique among the living. Printed in hexadecimal.
     pub id: u64,
     /// Its running number.
     pub number: u64,
     /// `tcpv4`, `tcpv6`, `unix_stream`; `?` without a client.
     pub protocol: &'static str,
-    /// Where the client is; none for what the process does by itself, like forwarding a ring.
+    /// The address of the client; `None` for streams of the process itself, such as forwarding a ring.
     pub source: Option<String>,
     /// Its frontend.
     pub frontend: String,
@@ -90,7 +90,7 @@ pub struct SessionView {
     pub expires_ms: Option<u64>,
     /// Attempts that were repeated.
     pub retries: u32,
-    /// The request line, if it was kept and asked for.
+    /// The request line, if it was kept and requested.
     pub request_line: Option<String>,
     /// Its side to the client and its side to the server on connections of several streams, in `name=value` pairs; asked for by
     /// [`SessionFilter::with_streams`].

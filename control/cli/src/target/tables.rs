@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_peers::Section;
 use weir_tables::Table;
 
-/// What commands ask of stick-tables. Tables live as long as the process.
+/// Operations on stick-tables. Tables live as long as the process.
 pub trait TableTarget {
     /// All of them, in the order of the configuration.
     fn tables(&self) -> &[Arc<Table>];

@@ -1,44 +1,44 @@
-//! What TLS is made of, as commands see and change it.
+//! TLS files, OCSP responses and ticket keys, as commands see and change them.
 
 pub use weir_tls::views::{
     ListLine, ListRefusal, OcspEntry, OcspRefusal, OcspView, ServedName, TicketKeyFile, TicketKeyRefusal,
     TlsFileKind, TlsFileName, TlsFileView, TlsRefusal,
 };
 
-/// An OCSP response that is renewed by itself.
+/// An OCSP response that is renewed automatically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OcspUpdate {
-    /// What it is called.
+    /// The key of the response, which commands use as its name.
     pub key: String,
     /// The first certificate that shows it.
     pub path: String,
-    /// When it is asked for next, in seconds since 1970.
+    /// When its next update is due, in seconds since 1970.
     pub due: u64,
-    /// When it was renewed last.
+    /// The time of the last renewal.
     pub renewed: Option<u64>,
     /// How often it was renewed.
     pub successes: u64,
-    /// How often it was not.
+    /// How often an update failed.
     pub failures: u64,
-    /// What came of the last update: the manual's number.
+    /// The result of the last update: the manual's number.
     pub code: u8,
     /// The same in words.
     pub text: String,
 }
 
-/// An answer that somebody else works on. The session's task is woken once it is there.
+/// An answer that another task prepares. The session's task is woken once it is there.
 pub trait Later {
     /// The answer, once.
     fn take(&mut self) -> Option<String>;
 }
 
-/// What commands ask about TLS and change of it. A file is changed in two steps: `set` says what it shall hold, `commit` has it used,
-/// by all workers at once; one file of each kind at a time.
+/// Operations on TLS files. A file is changed in two steps: `set` gives the new content, `commit` puts it into use, on
+/// all workers at once; one file of each kind at a time.
 pub trait TlsTarget {
     /// The files of a kind: the one that is being changed, and all by name.
     fn tls_files(&self, kind: TlsFileKind) -> (Option<TlsFileName>, Vec<TlsFileName>);
 
-    /// What a file holds, or will hold.
+    /// The content of a file, or its pending content.
     fn tls_file(&self, kind: TlsFileKind, name: &str, pending: bool) -> Option<TlsFileView>;
 
     /// A certificate's key, itself and its chain, as PEM.
@@ -47,13 +47,13 @@ pub trait TlsTarget {
     /// Makes an empty file.
     ///
     /// # Errors
-    /// When there is one.
+    /// If the file exists already.
     fn new_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
-    /// Says what a file shall hold, or hold beside what it holds (`add`); whether that began a change.
+    /// Sets the new content of a file, or adds to its content (`add`). Returns whether that began a change.
     ///
     /// # Errors
-    /// When that cannot be.
+    /// If the content is not acceptable.
     fn set_tls_file(
         &mut self,
         kind: TlsFileKind,
@@ -62,22 +62,22 @@ pub trait TlsTarget {
         add: bool,
     ) -> Result<bool, TlsRefusal>;
 
-    /// Has what was set used; how many places use it.
+    /// Puts the pending content into use. Returns the number of places that use it.
     ///
     /// # Errors
-    /// When it cannot be used: nothing has changed then.
+    /// If it cannot be used: nothing has changed then.
     fn commit_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<usize, TlsRefusal>;
 
-    /// Forgets what was set.
+    /// Discards the pending content.
     ///
     /// # Errors
-    /// When nothing was.
+    /// Without pending content.
     fn abort_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
     /// Forgets a file.
     ///
     /// # Errors
-    /// When it is used or unknown.
+    /// If it is used or unknown.
     fn delete_tls_file(&mut self, kind: TlsFileKind, name: &str) -> Result<(), TlsRefusal>;
 
     /// The lists of certificates, by name.
@@ -89,13 +89,13 @@ pub trait TlsTarget {
     /// Adds a line to a list, as files have them; the certificate that it names.
     ///
     /// # Errors
-    /// When that cannot be.
+    /// If the line is invalid.
     fn add_list_line(&mut self, list: &str, line: &str) -> Result<String, ListRefusal>;
 
     /// Deletes a line of a list: the only one of a certificate, or that of this number.
     ///
     /// # Errors
-    /// When there is none, or several, or a `bind` line has the certificate as its default.
+    /// If no line matches, or several do, or a `bind` line has the certificate as its default.
     fn delete_list_line(
         &mut self,
         list: &str,
@@ -112,19 +112,19 @@ pub trait TlsTarget {
     /// Has a new one, in base64, shown by the certificates that it is about.
     ///
     /// # Errors
-    /// When it is damaged, too old, or about none of them.
+    /// If it is damaged, too old, or does not concern any certificate.
     fn set_ocsp_response(&mut self, text: &str) -> Result<(), OcspRefusal>;
 
-    /// The OCSP responses that are renewed by themselves: what is due first comes first.
+    /// The OCSP responses that are renewed automatically, in the order of their next updates.
     fn ocsp_updates(&self) -> Vec<OcspUpdate>;
 
-    /// Renews the OCSP response of a certificate now; what it says then, or why it was not renewed.
+    /// Renews the OCSP response of a certificate now; returns the new response's text, or the reason for a failure.
     ///
     /// # Errors
-    /// Why nobody can be asked, without newline.
+    /// The reason why no responder can be queried, without newline.
     fn update_ocsp(&mut self, certificate: &str) -> Result<Box<dyn Later>, String>;
 
-    /// Sends an HTTP request of the process itself; the answer as it came.
+    /// Sends an HTTP request of the process itself; returns the response verbatim.
     ///
     /// # Errors
     /// Why it cannot be sent, without newline.
@@ -136,10 +136,10 @@ pub trait TlsTarget {
     /// Puts a key, in base64, behind those of a file, and forgets the oldest.
     ///
     /// # Errors
-    /// When there is no such file, or the key is of another kind.
+    /// If the file is unknown, or the key is of another kind.
     fn push_ticket_key(&mut self, file: &str, key: &str) -> Result<(), TicketKeyRefusal>;
 
     /// The names that certificates are chosen by, of a frontend or of all: those that end before a moment, in seconds since 1970, if
-    /// one is given. None where there is no such frontend.
+    /// one is given. `None` for an unknown frontend.
     fn served_names(&self, frontend: Option<&str>, ending_before: Option<i64>) -> Option<Vec<ServedName>>;
 }

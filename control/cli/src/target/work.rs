@@ -1,32 +1,32 @@
-//! What the workers do, and what that costs.
+//! The work of the workers, and its cost.
 
-/// What commands ask about the workers.
+/// Operations on the workers.
 pub trait WorkTarget {
     /// Counters of the workers.
     fn activity(&self) -> Activity;
 
-    /// What waits in the run queues. None while workers have not answered: ask again when the session is woken.
+    /// The tasks in the run queues. `None` while workers have not answered: call again when the session is woken.
     fn tasks(&mut self) -> Option<Tasks>;
 
-    /// One view per worker. None while workers have not answered: ask again when the session is woken.
+    /// One view per worker. `None` while workers have not answered: call again when the session is woken.
     fn threads(&mut self) -> Option<Vec<ThreadView>>;
 
-    /// What is measured now.
+    /// The current measurements.
     fn profiling(&self) -> ProfilingState;
 
     /// Measures something from now on, or no longer.
     fn set_profiling(&mut self, change: ProfilingChange);
 
-    /// What the work cost.
+    /// The cost of the work.
     fn task_profile(&self) -> TaskProfile;
 
-    /// Who asked for memory. None while that is found out: the target wakes the session's task when it knows.
+    /// Memory by caller. `None` while it is computed: the target wakes the session's task once it is there.
     fn memory_profile(&mut self) -> Option<MemoryProfile>;
 
-    /// What the pools of the workers hold.
+    /// The contents of the workers' pools.
     fn pools(&self) -> Vec<PoolView>;
 
-    /// Keeps the worker that answers busy for so long, without giving anybody else a turn.
+    /// Keeps the worker that answers busy for so long, without yielding.
     fn keep_busy(&mut self, milliseconds: u64);
 }
 
@@ -35,7 +35,7 @@ pub trait WorkTarget {
 pub struct Activity {
     /// The number of the worker that answers, from 1.
     pub thread: u32,
-    /// How many workers there are.
+    /// The number of workers.
     pub threads: u32,
     /// Microseconds since the start of the process.
     pub uptime_us: u64,
@@ -54,12 +54,12 @@ pub struct ActivityRow {
     pub values: Vec<u64>,
 }
 
-/// What waits in the run queues, for `show tasks`.
+/// The tasks in the run queues, for `show tasks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
     /// Units of work in all run queues.
     pub running: u64,
-    /// How many workers there are.
+    /// The number of workers.
     pub threads: u32,
     /// By kind of work.
     pub rows: Vec<TaskRow>,
@@ -72,9 +72,9 @@ pub struct TaskRow {
     pub kind: String,
     /// How many units of it wait.
     pub places: u64,
-    /// For how long they wait, in all, as far as that is known.
+    /// Their total waiting time, where it is measured.
     pub latency_ns: u64,
-    /// Of how many units that is known.
+    /// The number of units with a measured waiting time.
     pub latencies: u64,
     /// How often these units ran while that was measured.
     pub calls: u64,
@@ -105,7 +105,7 @@ pub struct ThreadView {
     pub profiled: bool,
     /// CPU time used, in nanoseconds.
     pub cpu_ns: u64,
-    /// What it is at, and where that stands: `name@file:line`.
+    /// Its current work, with the position: `name@file:line`.
     pub current: Option<String>,
 }
 
@@ -116,11 +116,11 @@ pub struct PoolView {
     pub name: &'static str,
     /// The bytes of an object.
     pub size: u64,
-    /// What it holds on each worker.
+    /// Its use on each worker.
     pub threads: Vec<PoolUse>,
 }
 
-/// What a pool holds on one worker, as of the last second.
+/// A pool's use on one worker, as of the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolUse {
     /// Objects that it has, lent or kept.
@@ -129,7 +129,7 @@ pub struct PoolUse {
     pub used: u64,
     /// The average of these.
     pub needed: u64,
-    /// How often it had none to lend.
+    /// How often it could not provide an object.
     pub failures: u64,
 }
 
@@ -145,10 +145,10 @@ pub enum Measuring {
     On,
 }
 
-/// What is measured now, for `show profiling status`.
+/// The current measurements, for `show profiling status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfilingState {
-    /// What was asked for.
+    /// The configured setting.
     pub tasks: Measuring,
     /// Whether the worker that answers measures.
     pub running: bool,
@@ -156,16 +156,16 @@ pub struct ProfilingState {
     pub memory: bool,
 }
 
-/// A change of what is measured.
+/// A change of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfilingChange {
-    /// The work; turning it on forgets what was measured.
+    /// The work; turning it on discards earlier measurements.
     Tasks(Measuring),
     /// The time that work spends on locks, too.
     Locks(bool),
     /// The time that work spends on memory, too.
     MemoryTime(bool),
-    /// Memory, by who asks for it.
+    /// Memory, by caller.
     Memory(bool),
 }
 
@@ -178,10 +178,10 @@ pub struct Span {
     pub ago_ms: u64,
 }
 
-/// What the work cost, for `show profiling tasks`.
+/// The cost of the work, for `show profiling tasks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskProfile {
-    /// When it was measured.
+    /// The period of the measurement.
     pub span: Span,
     /// In no order.
     pub lines: Vec<TaskLine>,
@@ -192,17 +192,17 @@ pub struct TaskProfile {
 pub struct TaskLine {
     /// Its name.
     pub function: String,
-    /// Where it stands in memory, to sort by.
+    /// Its address, to sort by.
     pub address: usize,
-    /// What woke it: `place@file:line task_wakeup`.
+    /// The waker: `place@file:line task_wakeup`.
     pub caller: Option<String>,
     /// How often it ran.
     pub calls: u64,
     /// How long it ran.
     pub cpu_ns: u64,
-    /// How long it waited, as far as that is known.
+    /// Its waiting time, where it is measured.
     pub latency_ns: u64,
-    /// Of how many runs that is known.
+    /// The number of runs with a measured waiting time.
     pub latencies: u64,
     /// How long it waited for locks.
     pub lock_wait_ns: u64,
@@ -212,25 +212,25 @@ pub struct TaskLine {
     pub memory_ns: u64,
 }
 
-/// Who asked for memory, for `show profiling memory`.
+/// Memory by caller, for `show profiling memory`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryProfile {
-    /// When it was measured.
+    /// The period of the measurement.
     pub span: Span,
     /// In no order.
     pub lines: Vec<MemoryLine>,
 }
 
-/// One place that asks for memory, or gives it back, in one way.
+/// One caller that allocates or frees memory, with one method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryLine {
     /// `function@file:line`, or `[other]`.
     pub caller: String,
-    /// Where it stands in memory, to sort by; 0 for what has no place of its own.
+    /// Its address, to sort by; 0 for callers without one.
     pub address: usize,
-    /// What kind of work it was part of.
+    /// The kind of work that contained the call.
     pub context: Option<String>,
-    /// How it asked.
+    /// The method: `malloc`, `realloc`, ...
     pub method: &'static str,
     /// How often it was given memory.
     pub allocations: u64,

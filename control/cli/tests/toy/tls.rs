@@ -266,7 +266,7 @@ impl TlsTarget for Toy {
     }
 }
 
-/// An answer that is there at once.
+/// An answer that is available at once.
 struct Soon(Option<String>);
 
 impl Later for Soon {

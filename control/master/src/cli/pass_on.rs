@@ -50,7 +50,7 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
                 talk.leave().await;
                 return Some(Flow::Over);
             }
-            // The client sends no more: the worker answers what it got, then closes.
+            // The client has closed its side: the worker answers the commands received, then closes.
             (Shovelled::Over, _) => {
                 worker.shut_write();
                 answer(talk, &mut worker).await?;
@@ -106,7 +106,7 @@ async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(u
     Some(what)
 }
 
-/// The commands sent before a command, so that the worker answers as this client wants, and allows no more than it may do.
+/// The commands sent before a command, so that the worker uses the client's modes, and its level at most.
 fn prepared(talk: &Talk) -> Vec<u8> {
     let modes = &talk.modes;
     let mut text = String::new();

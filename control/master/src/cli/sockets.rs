@@ -209,7 +209,7 @@ impl Acceptor for MasterAcceptor {
         self.master.clone().hear(client, socket, Some(place));
     }
 
-    /// Clients wait in the kernel's queue until there are descriptors again.
+    /// Clients wait in the kernel's queue until descriptors are free again.
     fn exhausted(&self, _: Errno) {}
 }
 

@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn commands_are_told_apart() {
+    fn splits_a_line_into_commands() {
         let split = |line: &'static str| -> Vec<&str> {
             let commands = commands(line.as_bytes());
             commands.into_iter().map(|command| std::str::from_utf8(command).expect("text")).collect()
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics_and_nothing_is_lost(line in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn splits_any_line_without_panics_and_losses(line in prop::collection::vec(any::<u8>(), 0..64)) {
             let kept: usize = commands(&line).iter().map(|command| command.len()).sum();
             prop_assert!(kept <= line.len());
             let _ = prefix(&line);

@@ -1,4 +1,4 @@
-//! Rows of live objects: their values, their order, what filling them allocates.
+//! Rows of live objects: their values, their order, and the allocations for filling them.
 
 use std::ops::ControlFlow;
 
@@ -49,7 +49,7 @@ fn rows_are_those_of_the_reference() {
 }
 
 #[test]
-fn what_only_operators_see_is_there_too() {
+fn rows_include_the_columns_for_operators() {
     with_live(|live| {
         let answer = ask(&live, "show stat");
         let check = |object: &str, name: &str, expected: &str| {
@@ -155,7 +155,7 @@ fn rows_of_servers_are_filled_without_allocations() {
 }
 
 #[test]
-fn rows_go_on_where_a_piece_ended() {
+fn rows_continue_after_the_last_piece() {
     with_farm(40, |live| {
         let (mut cursor, mut row) = (Cursor::default(), Row::default());
         let mut names = Vec::new();
@@ -176,7 +176,7 @@ fn rows_go_on_where_a_piece_ended() {
 }
 
 #[test]
-fn a_selection_leaves_the_others_out() {
+fn a_selection_keeps_only_its_rows() {
     with_live(|live| {
         let count = |command: &str| rows(&ask(&live, command)).lines().count();
         assert_eq!(count("show stat be -1 -1"), 6);

@@ -191,7 +191,7 @@ fn shards(bind: &Bind, context: &BindContext<'_>, workers: usize) -> usize {
     }
 }
 
-/// The workers in a `thread` setting, as far as they exist; all workers when none of them exists.
+/// The existing workers in a `thread` setting; all workers if none of those exists.
 pub fn workers_of(threads: Option<&ThreadSet>, workers: usize) -> Arc<[usize]> {
     let named = |worker: &usize| {
         let number = worker + 1;

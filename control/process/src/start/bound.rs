@@ -1,4 +1,4 @@
-//! Sockets: opened while nothing of another process has changed, then put in place.
+//! Sockets: opened before any change to another process, then put in place.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::listening::{BindContext, Listening, Owner, Predecessor};
 use crate::process::PidFile;
 use crate::worker::WorkerLink;
 
-/// A process with open sockets. Up to here a failing start has changed nothing of another process.
+/// A process with open sockets. Up to here a failing start has not changed anything of another process.
 pub(super) struct BoundProcess {
     start: Startup,
     parts: ProcessParts,
@@ -107,7 +107,7 @@ impl Startup {
 }
 
 /// Listening sockets passed to this process. A former process that passes none does not prevent the start: its addresses
-/// can be shared, or it releases them when told to.
+/// can be shared, or it releases them on request.
 fn handed_over(
     invocation: &mut Invocation,
     link: Option<&WorkerLink>,
@@ -146,7 +146,7 @@ fn cli_sockets(listening: &Listening, global: &Global, tls: Option<&LiveTls>) ->
 /// them back.
 struct Takeover {
     former: Former,
-    /// Whether they were asked to release their addresses.
+    /// Whether they were requested to release their addresses.
     released: Cell<bool>,
 }
 

@@ -16,7 +16,7 @@ use super::{Fault, Invocation, Outside, Prepared, Startup, refused, said};
 use crate::limits::Capacity;
 use crate::process;
 
-/// A process with everything that it will serve; none of it is reachable yet.
+/// A process with all objects that it will serve; none of them is reachable yet.
 pub(super) struct BuiltProcess {
     pub start: Startup,
     pub parts: ProcessParts,
@@ -35,7 +35,7 @@ pub(super) struct ProcessParts {
     pub client: ClientPlan,
 }
 
-/// What resolves names while the process serves.
+/// The resolution of names while the process serves.
 pub(super) struct Resolution {
     pub sections: Vec<Resolvers>,
     pub name_servers: NameServersPlan,
@@ -77,7 +77,7 @@ impl DetachedProcess {
 }
 
 impl Startup {
-    /// The system's resolver, as the command line wants it.
+    /// The system's resolver, with the options of the command line.
     pub(super) fn resolver(&self) -> SystemResolver {
         SystemResolver { ipv4_only: self.invocation.ipv4_only }
     }

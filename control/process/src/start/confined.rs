@@ -1,4 +1,4 @@
-//! The process with its final identity: it can open nothing more, and becomes live.
+//! The process with its final identity: it cannot open further privileged resources, and becomes live.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl ConfinedProcess {
 }
 
 impl Startup {
-    /// The wanted families of addresses.
+    /// The configured families of addresses.
     fn families(&self) -> AcceptedFamilies {
         match self.invocation.ipv4_only {
             true => AcceptedFamilies { ipv4: true, ipv6: false, ipv6_if_routed: false },

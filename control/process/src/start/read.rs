@@ -25,7 +25,7 @@ pub(super) struct DetachedProcess {
 }
 
 impl ReadProcess {
-    /// Applies what concerns the process as a whole, and looks its identity up.
+    /// Applies the process-wide settings, and looks its identity up.
     pub fn new(
         mut prepared: Prepared,
         mut invocation: Invocation,
@@ -56,7 +56,7 @@ impl ReadProcess {
         Ok(ReadProcess { start, prepared })
     }
 
-    /// Goes to the background if wanted, and starts what needs a process with one thread.
+    /// Goes to the background if configured, and starts the parts that need a process with one thread.
     pub fn detach(self) -> Result<DetachedProcess, Fault> {
         let ReadProcess { start, prepared } = self;
         let Startup { global, invocation, messages, .. } = &start;
@@ -76,7 +76,7 @@ impl ReadProcess {
     }
 }
 
-/// Warns of servers with `mptcp@` that are reached by TCP, because the kernel does not speak MPTCP.
+/// Warns of servers with `mptcp@` that are reached by TCP, because the kernel lacks MPTCP.
 fn warn_of_tcp_servers(config: &Config, messages: &Messages) {
     let mut servers =
         config.proxies.iter().flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)));

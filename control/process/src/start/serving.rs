@@ -29,11 +29,11 @@ impl ServingProcess {
             if let Some(null) = link.background.take() {
                 null.replace_standard_streams().map_err(said("Cannot go to the background"))?;
             }
-            link.ready().map_err(|error| Some(format!("Cannot tell the master: {error}.")))?;
+            link.ready().map_err(|error| Some(format!("Cannot notify the master: {error}.")))?;
         }
         self.start.messages.finish_startup();
         if let Some(greeting) = &self.start.greeting {
-            // If standard output is closed, there is nowhere to report that.
+            // If standard output is closed, a failure cannot be reported anywhere.
             let _ = writeln!(std::io::stdout(), "{greeting}");
         }
         if let Some(background) = self.background.take() {
@@ -66,7 +66,7 @@ fn say_what_locks_cost(workers: usize, started_ms: u64) {
     let elapsed_ns = weir_sched::now().as_ms().saturating_sub(started_ms).saturating_mul(1_000_000);
     for figures in weir_sync::lock_figures() {
         let share = figures.share_of_run_time(workers, elapsed_ns);
-        // If standard error is closed, there is nowhere to report that.
+        // If standard error is closed, a failure cannot be reported anywhere.
         let _ = writeln!(std::io::stderr(), "{figures}\tshare of run time: {share:.3} %");
     }
 }

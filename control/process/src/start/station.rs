@@ -112,7 +112,7 @@ impl Station {
     /// Sets the current thread up to serve.
     ///
     /// Every thread-local value with a destructor is used here for the first time: the C library records it on the heap, and
-    /// ends the process when there is no memory for that.
+    /// ends the process when memory for that runs out.
     fn set_up(&self, worker: usize) {
         let instance = local(&self.live.instance);
         if self.live.record.tls().is_some_and(LiveTls::speaks) {

@@ -149,7 +149,7 @@ fn name(row: &Row, settings: &PageSettings, out: &mut String) {
     out.push_str("</a></td>");
 }
 
-/// A tooltip with address, algorithm, cookie and number, as far as there are any.
+/// A tooltip with address, algorithm, cookie and number, if present.
 fn legend(row: &Row, out: &mut String) {
     let texts = [("address: ", Field::Addr), ("balancing: ", Field::Algo), ("cookie: ", Field::Cookie)];
     let mut separator = " title=\"";
@@ -281,7 +281,7 @@ impl Line<'_> {
         });
     }
 
-    /// Percentiles beside the maximum; nothing before the first stream has ended.
+    /// Percentiles next to the maximum; empty before the first stream has ended.
     fn total_times(&mut self) {
         let latencies = self.row.latencies();
         let total = latencies.and_then(|latencies| latencies.last()).filter(|reading| !reading.is_empty());
@@ -295,7 +295,7 @@ impl Line<'_> {
         }
     }
 
-    /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing else where there are none.
+    /// The percentiles of each phase that occurred, in milliseconds, one line per phase; nothing without any.
     fn percentiles(&mut self) {
         for (phase, reading) in PHASES.into_iter().zip(self.row.latencies().into_iter().flatten()) {
             if reading.is_empty() {

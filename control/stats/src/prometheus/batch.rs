@@ -24,7 +24,7 @@ pub(super) struct MetricBatch {
     sheets: Vec<Sheet>,
     /// Whether all objects were read.
     is_complete: bool,
-    /// The next sample to write; none in the reading phase.
+    /// The next sample to write; `None` in the reading phase.
     writing: Option<NextSample>,
 }
 
@@ -133,5 +133,5 @@ impl MetricBatch {
     }
 }
 
-/// Reading the figures of so many metrics takes about as long as one visit of an object does.
+/// Reading this many figures takes about as long as one visit of an object.
 const METRICS_PER_VISIT: usize = 8;

@@ -109,7 +109,7 @@ impl MetricsDump {
         Progress::More
     }
 
-    /// Begins the next selected metric, with those after it that can be read together; none after the last one.
+    /// Begins the next selected metric, with those after it that can be read together; `None` after the last one.
     fn begin(&mut self) -> Option<Work> {
         let mut samples = self.metric_at(self.position)?;
         self.position = MetricPosition::after(&samples);

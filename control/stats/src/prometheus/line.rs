@@ -20,7 +20,7 @@ pub(super) struct Line<'o> {
 enum Written {
     /// The name is written, and labels, if any.
     Text { labelled: bool },
-    /// What stands before the sample, and its labels.
+    /// The family, and the labels of the sample.
     Protobuf { family: protobuf::Family, labels: Vec<u8> },
 }
 
@@ -111,7 +111,8 @@ impl<'o> Line<'o> {
         );
     }
 
-    /// Ends the sample with a distribution of times in microseconds. As text that is several samples: then nothing is written.
+    /// Ends the sample with a distribution of times in microseconds. Without effect for text, where that is several
+    /// samples.
     pub(super) fn distribution(self, reading: &HistogramReading) {
         if let Written::Protobuf { family, labels } = self.form {
             family.distribution(&labels, reading, self.out);

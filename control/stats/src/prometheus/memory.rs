@@ -12,7 +12,7 @@ pub struct ScrapeMemory {
 }
 
 impl ScrapeMemory {
-    /// Lends up to `bytes` bytes. While `is_short` returns true it lends nothing.
+    /// Lends up to `bytes` bytes, or nothing while `is_short` returns true.
     pub const fn new(bytes: usize, is_short: fn() -> bool) -> Self {
         Self { left: AtomicUsize::new(bytes), is_short }
     }

@@ -1,6 +1,7 @@
 //! The dictionary of metrics: the figure, name and scopes of each.
 //!
-//! A figure that nothing sets has no row here. It is zero in `show stat`, where columns must keep their positions; as a
+//! Figures that are never set do not have a row here. They are zero in `show stat`, where columns must keep their
+//! positions; as a
 //! metric it would be a false measurement.
 
 use super::request::Scope;
@@ -50,7 +51,7 @@ pub(super) enum Values {
     TableUsed,
     /// Its entries that others took the place of.
     TableEvicted,
-    /// Entries that it had no place for.
+    /// Entries that were refused for lack of room.
     TableRefused,
     /// A counter of a name server, by its index.
     NameServer(usize),
@@ -299,7 +300,7 @@ const METRICS: &[Metric] = &[
     number("limit_session_rate", F, Field::RateLim),
     number("max_session_rate", F | B | S, Field::RateMax),
     Metric::new("check_status", S, Values::CheckStatus)
-        .help("1 for what the last health check found, 0 for everything else")
+        .help("1 for the result of the last health check, 0 for the others")
         .checked(),
     number("check_code", S, Field::CheckCode).checked(),
     seconds("check_duration_seconds", S, Field::CheckDuration, "How long the last health check took")
@@ -368,9 +369,9 @@ const METRICS: &[Metric] = &[
     Metric::new("used", T, Values::TableUsed).help("How many entries the stick-table has"),
     // Of ours.
     Metric::new("evicted_total", T, Values::TableEvicted)
-        .help("Entries of the stick-table that others took the place of"),
+        .help("Entries of the stick-table replaced by others"),
     Metric::new("refused_total", T, Values::TableRefused)
-        .help("Entries that the stick-table had no place for"),
+        .help("Entries that the stick-table refused for lack of room"),
     name_server(0),
     name_server(1),
     name_server(2),
@@ -418,7 +419,7 @@ const EXTRA: &[Metric] = &[
     http1("h1_spliced_bytes_out", F | B, Field::H1SplicedBytesOut),
 ];
 
-/// Distributions of durations, of what ended: HAProxy has averages only.
+/// Distributions of durations of ended streams: HAProxy has averages only.
 const HISTOGRAMS: &[Metric] = &[
     Metric::new("queue_duration_seconds", F | B | S, Values::Latency(0)).help("Time spent in queues"),
     Metric::new("connect_duration_seconds", F | B | S, Values::Latency(1))
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_labels_are_unique_and_names_stand_together() {
+    fn names_and_labels_are_unique_and_equal_names_are_adjacent() {
         for scope in Scope::ALL {
             let (mut rows, mut names, mut last) = (HashSet::new(), HashSet::new(), "");
             for metric in Metric::of(scope) {

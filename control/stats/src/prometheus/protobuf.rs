@@ -1,7 +1,7 @@
 //! Samples as Protocol Buffers: delimited messages `io.prometheus.client.MetricFamily` (prometheus/client_model, `metrics.proto`).
 //!
 //! Only this form has native histograms. Each sample is a family of its own, so that none has to be held until all its
-//! objects are known: who reads the messages one after the other, as Prometheus does, gets the same from both.
+//! objects are known: a reader that merges the messages in order, as Prometheus does, gets the same from both.
 
 use weir_events::HistogramReading;
 
@@ -55,8 +55,8 @@ pub(super) fn label(name: &str, value: &str, out: &mut Vec<u8>) {
     bytes(METRIC_LABEL, &pair, out);
 }
 
-/// A native histogram: buckets of [`SCHEMA`], each of which counts the values of our buckets whose middle is in it. Both are
-/// narrow: what is told of a value is wrong by a tenth at most.
+/// A native histogram: buckets of [`SCHEMA`], each with the values of our buckets that have their middle in it. Both
+/// are narrow: the error of a value is a tenth at most.
 fn native(reading: &HistogramReading) -> Vec<u8> {
     let mut zeros = 0;
     let mut buckets: Vec<(i64, u64)> = Vec::new();
@@ -87,7 +87,7 @@ fn native(reading: &HistogramReading) -> Vec<u8> {
         bytes(HISTOGRAM_POSITIVE_SPAN, &message, &mut out);
         end = span[0].0 + span.len() as i64;
     }
-    // One that counted nothing is a native histogram all the same: without a span it would be none.
+    // An empty one is a native histogram all the same, but without a span it would not be one.
     if buckets.is_empty() {
         bytes(HISTOGRAM_POSITIVE_SPAN, &[], &mut out);
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_values_has_an_empty_span() {
+    fn an_empty_histogram_has_an_empty_span() {
         let found = histogram(&[]);
         assert_eq!(found[found.len() - 2..], [(HISTOGRAM_POSITIVE_SPAN << 3 | 2) as u8, 0]);
     }

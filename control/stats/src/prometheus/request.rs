@@ -54,7 +54,7 @@ pub enum Form {
     /// Text, version 0.0.4.
     #[default]
     Text,
-    /// Delimited messages of Protocol Buffers, for clients that want native histograms.
+    /// Delimited messages of Protocol Buffers, for clients that request native histograms.
     Protobuf,
 }
 
@@ -69,7 +69,8 @@ impl Form {
         }
     }
 
-    /// What an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more than them.
+    /// The form that an `Accept` field prefers (RFC 9110, 12.5.1): messages only if it names them, and text no more
+    /// than them.
     fn preferred(accept: &[u8]) -> Form {
         let Ok(accept) = std::str::from_utf8(accept) else { return Form::Text };
         let (mut messages, mut text) = (0.0, 0.0);
@@ -116,7 +117,7 @@ pub struct MetricsRequest {
     pub descriptions: bool,
     /// `extra-counters`: the counters of protocol engines, too.
     pub extra_counters: bool,
-    /// `histograms`: the distributions of durations, too. HAProxy has none, and they are most of a scrape.
+    /// `histograms`: the distributions of durations, too. HAProxy lacks them, and they are most of a scrape.
     pub histograms: bool,
     /// How the answer is written.
     pub form: Form,
@@ -124,7 +125,7 @@ pub struct MetricsRequest {
 
 const EVERY_SCOPE: u8 = (1 << Scope::ALL.len()) - 1;
 
-/// The limit of names: more than there are metrics.
+/// The limit of names: more than the number of metrics.
 const MOST_NAMES: usize = 1024;
 
 impl MetricsRequest {
@@ -146,7 +147,7 @@ impl MetricsRequest {
         Some(request)
     }
 
-    /// The same for a client that accepts this. Without `histograms` nothing is worth another form than text.
+    /// The same for a client with this `Accept` field. Without `histograms` the form is always text.
     #[must_use]
     pub fn accepting(mut self, accept: &[u8]) -> Self {
         self.form = if self.histograms { Form::preferred(accept) } else { Form::Text };
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_add_up_and_an_empty_one_begins_anew() {
+    fn scopes_add_up_and_an_empty_one_resets_them() {
         let all: Vec<_> = Scope::ALL.into_iter().map(Scope::word).collect();
         assert_eq!(scopes(""), Some(all.clone()));
         assert_eq!(scopes("scope=*"), Some(all.clone()));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_for_those_who_prefer_them_and_want_histograms() {
+    fn chooses_messages_only_for_clients_that_prefer_them_and_request_histograms() {
         let form = |query: &str, accept: &str| {
             MetricsRequest::parse(query.as_bytes()).unwrap().accepting(accept.as_bytes()).form
         };
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_refused() {
+    fn rejects_invalid_queries() {
         for query in
             ["scope", "scope=SERVER", "scope=sticktables", "metrics", "a=b=c", "x=%zz", "%z", "x=%ff"]
         {
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_metric_holds() {
+    fn the_last_mention_of_a_metric_counts() {
         let wants = |query: &str| {
             let request = MetricsRequest::parse(query.as_bytes()).unwrap();
             ["a", "b", "c"].map(|name| request.wants_metric(name))
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_have_no_value() {
+    fn switches_work_with_and_without_a_value() {
         let request = MetricsRequest::parse(b"no-maint&desc-labels=&extra-counters=1&histograms").unwrap();
         assert!(
             request.no_maintenance && request.descriptions && request.extra_counters && request.histograms

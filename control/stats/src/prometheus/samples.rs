@@ -40,9 +40,9 @@ pub(super) struct Title(Option<(Scope, &'static str)>);
 pub(super) enum MetricSample {
     /// The object does not have the metric: no line.
     Absent,
-    /// A number; none is known if it is empty.
+    /// A number; empty if it is unknown.
     Number(Value<'static>),
-    /// The index of the current state; none for an unknown state.
+    /// The index of the current state; `None` for an unknown state.
     State(Option<u8>),
 }
 
@@ -140,7 +140,7 @@ impl Samples {
         }
     }
 
-    /// Reads and writes an object, if the metric has no [`MetricSample`]: distributions, and counts of servers.
+    /// Reads and writes an object for metrics without a [`MetricSample`]: distributions, and counts of servers.
     pub(super) fn row(&mut self, row: &Row, out: &mut Vec<u8>) {
         if !self.is_present(row) {
             return;
@@ -188,7 +188,8 @@ impl Samples {
         }
     }
 
-    /// A distribution: as text in the classic form, whose borders are powers of two in microseconds, where the counts are exact.
+    /// A distribution: as text in the classic form, with powers of two in microseconds as borders, where the counts are
+    /// exact.
     fn histogram(&mut self, row: &Row, reading: &HistogramReading, out: &mut Vec<u8>) {
         let labels = self.labels(row);
         if self.form == Form::Protobuf {
@@ -227,7 +228,7 @@ impl Samples {
         labels
     }
 
-    /// Writes the title before the first value: metrics without values have none.
+    /// Writes the title before the first value: metrics without values lack one.
     #[inline]
     fn title(&mut self, out: &mut Vec<u8>) {
         // Every message of the other form has its own.
@@ -258,7 +259,7 @@ fn variants(scope: Scope, metric: &Metric, form: Form) -> Vec<Vec<u8>> {
     states.iter().map(|state| encoded("state", state)).collect()
 }
 
-/// A number; a text is none.
+/// A number; empty for a text.
 fn number(value: Value<'_>) -> Value<'static> {
     match value {
         Value::Empty | Value::Text(_) => Value::Empty,
@@ -324,7 +325,7 @@ fn status(row: &Row) -> (&'static [&'static str], &'static str) {
     }
 }
 
-/// The result of a server's last check, by index; none before the first check has ended, or without checks.
+/// The result of a server's last check, by index; `None` before the first check has ended, or without checks.
 fn checked(row: &Row) -> Option<usize> {
     position(CHECK_STATES, row.text(Field::CheckStatus).trim_start_matches("* "))
 }

@@ -19,7 +19,7 @@ pub(super) struct Sheet {
     values: Vec<u64>,
 }
 
-/// The kind of a sample; its value stands beside it.
+/// The kind of a sample; its value is kept separately.
 #[derive(Clone, Copy, Debug)]
 enum Tag {
     Absent,
@@ -31,11 +31,11 @@ enum Tag {
     NoState,
 }
 
-/// How many objects a sheet has at most. Reading them, with all figures of a server, takes about as long as writing a piece.
+/// The most objects of a sheet. Reading them, with all figures of a server, takes about as long as writing a piece.
 pub(super) const OBJECTS_PER_SHEET: usize = 32;
 
 impl Sheet {
-    /// An empty sheet for so many metrics.
+    /// An empty sheet for a number of metrics.
     pub(super) fn new(metrics: usize) -> Self {
         let samples = metrics * OBJECTS_PER_SHEET;
         Self {

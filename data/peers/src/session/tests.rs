@@ -100,7 +100,7 @@ fn pair(key: KeyType) -> (Instance, Instance) {
 }
 
 #[test]
-fn what_changes_at_one_is_the_same_at_the_other() {
+fn changes_of_one_instance_reach_the_other() {
     for piece in [1, 3, 1000] {
         let (mut one, mut other) = pair(KeyType::Text(20));
         one.set(&text("/first"), |row| {
@@ -130,7 +130,7 @@ fn what_changes_at_one_is_the_same_at_the_other() {
 }
 
 #[test]
-fn nothing_that_was_learned_comes_back() {
+fn learned_entries_are_not_sent_back() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..1000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     talk(&mut one, &mut other, 1000);
@@ -141,7 +141,7 @@ fn nothing_that_was_learned_comes_back() {
 }
 
 #[test]
-fn what_was_not_acknowledged_is_told_in_the_next_session() {
+fn sends_unacknowledged_updates_again_in_the_next_session() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..700).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     let lost = one.say(&[], 1000, 0).expect("nothing wrong");
@@ -158,7 +158,7 @@ fn what_was_not_acknowledged_is_told_in_the_next_session() {
 }
 
 #[test]
-fn who_acknowledges_nothing_is_told_a_limited_number() {
+fn limits_the_unacknowledged_updates() {
     let (mut one, _) = pair(KeyType::Ipv4);
     (0..20_000).for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, 1)));
     let said = one.say(&[], 1000, 0).expect("nothing wrong");
@@ -167,7 +167,7 @@ fn who_acknowledges_nothing_is_told_a_limited_number() {
 }
 
 #[test]
-fn a_lesson_tells_everything_and_how_long_it_lives() {
+fn a_lesson_contains_all_entries_with_their_remaining_time() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     (0..3000)
         .for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, u64::from(number))));
@@ -184,7 +184,7 @@ fn a_lesson_tells_everything_and_how_long_it_lives() {
 }
 
 #[test]
-fn who_does_not_know_everything_says_so() {
+fn a_lesson_of_an_instance_that_is_still_learning_ends_as_partial() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     one.session.teach();
     let mut lesson = Vec::new();
@@ -194,7 +194,7 @@ fn who_does_not_know_everything_says_so() {
 }
 
 #[test]
-fn a_table_that_is_something_else_there_is_passed_over() {
+fn skips_a_table_with_other_keys_in_the_peer() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut other = Instance::new(shared(declaration(KeyType::Ipv6, 0)));
     one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
@@ -204,7 +204,7 @@ fn a_table_that_is_something_else_there_is_passed_over() {
 }
 
 #[test]
-fn a_rate_over_another_period_is_passed_over_and_reported_once() {
+fn skips_a_rate_over_another_period_and_reports_it_once() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut longer = declaration(KeyType::Ipv4, 0);
     longer.stored[1].period_ms = 60_000;
@@ -228,7 +228,7 @@ fn a_rate_over_another_period_is_passed_over_and_reported_once() {
     assert_eq!(gpc(other.table(), &address(2), 0), Some(5), "what else there is counts");
 }
 
-/// How the table of one instance differs as the other one reports it, and what both have of a counter then.
+/// The mismatches that the other instance reports after a change of the declaration, and the counter that it learns.
 fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>) {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut changed = declaration(KeyType::Ipv4, 0);
@@ -240,7 +240,7 @@ fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>)
 }
 
 #[test]
-fn what_only_one_stores_is_reported_and_the_rest_is_shared() {
+fn reports_data_of_only_one_side_and_shares_the_rest() {
     let reports = |mismatch| vec![Heard::OtherTable { table: 0, mismatch }];
     let bit = |data: DataType| 1 << data as u32;
     assert_eq!(differing(|_| ()), (vec![], Some(5)));
@@ -274,7 +274,7 @@ fn what_only_one_stores_is_reported_and_the_rest_is_shared() {
 }
 
 #[test]
-fn what_is_told_twice_counts_once_and_the_last_number_is_acknowledged() {
+fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
     let mut batches = Vec::new();
     for count in 1..=3 {
@@ -291,7 +291,7 @@ fn what_is_told_twice_counts_once_and_the_last_number_is_acknowledged() {
         assert_eq!(gpc(other.table(), &address(1), 0), Some(told as u64 + 1), "the last word counts");
     }
     assert_eq!(other.table().used(), 1);
-    // What is acknowledged twice, too early or for a table that there is not changes nothing.
+    // Acknowledgements that are duplicate, too early or for an unknown table change nothing.
     for answer in &answers {
         assert_eq!(one.say(answer, 1000, 0).expect("nothing wrong"), b"");
     }
@@ -305,9 +305,10 @@ fn what_is_told_twice_counts_once_and_the_last_number_is_acknowledged() {
 }
 
 #[test]
-fn clocks_may_differ_and_jump() {
+fn tolerates_clocks_that_differ_and_jump() {
     let (mut one, mut other) = pair(KeyType::Ipv4);
-    // One process has just started, the other one's milliseconds begin again at 0 in a second; no clock is told.
+    // One process has just started, the other one's milliseconds begin again at 0 in a second; clocks are not
+    // transmitted.
     let (here, mut there) = (5_000, (1_u64 << 32) - 1_000);
     let counted = one.table().store(&address(1), here, |row| row.add(DataType::RequestRate, 0, 8));
     assert_eq!(counted.flatten(), Some(8));
@@ -321,12 +322,12 @@ fn clocks_may_differ_and_jump() {
         of.table().look(&address(1), at, |row| row.get(DataType::RequestRate, 0)).flatten()
     };
     assert_eq!(rate(&other, there), Some(8));
-    // The period of 10 s began 5 s before it was told.
+    // The period of 10 s began 5 s before it was sent.
     there += 10_000;
     assert_eq!(rate(&other, there), Some(4), "half a period after it ended");
     assert_eq!(rate(&other, there + 49_000), Some(0), "a second before the entry expires");
     assert_eq!(rate(&other, there + 51_000), None);
-    // It slept for a day: the entry is gone until it is told of again.
+    // It slept for a day: the entry is gone until it is sent again.
     there += 86_400_000;
     assert_eq!(rate(&other, there), None);
     one.table().store(&address(1), here + 1, |row| row.add(DataType::RequestRate, 0, 1));
@@ -335,7 +336,7 @@ fn clocks_may_differ_and_jump() {
 }
 
 #[test]
-fn a_table_of_another_name_is_nobodys() {
+fn ignores_a_table_of_another_name() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let stranger = SharedTable::new(table_of(declaration(KeyType::Ipv4, 0)), "u", false, None);
     let mut other = Instance::new([stranger].into());
@@ -345,7 +346,7 @@ fn a_table_of_another_name_is_nobodys() {
 }
 
 #[test]
-fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
+fn a_table_that_only_receives_learns_local_data_of_peers() {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let written = table_of(declaration(KeyType::Ipv4, 0));
     let table = table_of(declaration(KeyType::Ipv4, 0));
@@ -369,7 +370,7 @@ fn a_table_that_only_receives_learns_what_is_local_elsewhere() {
 }
 
 #[test]
-fn garbage_ends_the_session_and_says_why() {
+fn garbage_ends_the_session_with_the_reason() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
     one.session.hold(&[10, 128, 2, 0, 0]);
@@ -384,7 +385,7 @@ fn garbage_ends_the_session_and_says_why() {
 }
 
 #[test]
-fn a_message_that_never_ends_holds_no_more_than_one() {
+fn limits_the_bytes_held_of_an_endless_message() {
     let (mut one, _) = pair(KeyType::Ipv4);
     let mut out = Vec::new();
     // A length of 32,000 bytes, and then as many bytes as the session takes.

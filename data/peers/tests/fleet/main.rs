@@ -24,7 +24,7 @@ fn simulate<F: Future<Output = ()> + 'static>(
     assert_eq!(run.expect("a worker").outcome, Ok(()), "seed {seed}");
 }
 
-/// What is sent arrives late and in pieces.
+/// Bytes arrive late and in pieces.
 const SLOW: Conditions = Conditions { cuts: 3, latency_us: 2000, ..Conditions::CALM };
 /// The same, and connections break.
 const ROUGH: Conditions =
@@ -110,7 +110,7 @@ async fn pass(milliseconds: u64) {
 }
 
 #[test]
-fn what_one_counts_all_have() {
+fn counts_of_one_instance_reach_all() {
     for seed in 0..10 {
         simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
@@ -127,7 +127,7 @@ fn what_one_counts_all_have() {
 }
 
 #[test]
-fn who_starts_at_the_same_time_is_taught_at_once() {
+fn instances_that_start_together_learn_from_each_other_at_once() {
     for seed in 0..50 {
         simulate(seed, SLOW, move |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false));
@@ -144,7 +144,7 @@ fn who_starts_at_the_same_time_is_taught_at_once() {
 }
 
 #[test]
-fn who_starts_later_is_taught() {
+fn an_instance_that_starts_later_learns_all_entries() {
     simulate(1, Conditions::CALM, |network| async move {
         let [a, b] = ["A", "B"].map(|name| Instance::new(name, false).start(&network));
         (0..1000).for_each(|number| a.count(number, 7));
@@ -158,7 +158,7 @@ fn who_starts_later_is_taught() {
 }
 
 #[test]
-fn after_any_number_of_breaks_all_have_the_same() {
+fn all_instances_agree_after_any_number_of_breaks() {
     for seed in 0..30 {
         simulate(seed, ROUGH, move |network| async move {
             let fleet = NAMES.map(|name| Instance::new(name, false).start(&network));
@@ -178,11 +178,11 @@ fn after_any_number_of_breaks_all_have_the_same() {
 }
 
 #[test]
-fn a_process_that_leaves_teaches_the_next_one_before_anybody_else_does() {
+fn a_process_that_leaves_teaches_its_successor_before_other_peers_do() {
     simulate(1, Conditions::CALM, |network| async move {
         let old = Instance::new("A", false);
         old.section.start();
-        // By then it knows that no other peer has anything to send.
+        // By then it has given up looking for other peers to learn from.
         pass(6_000).await;
         (0..3000).for_each(|number| old.count(number, 5));
         let new = Instance::new("A", true).start(&network);
@@ -193,7 +193,7 @@ fn a_process_that_leaves_teaches_the_next_one_before_anybody_else_does() {
         old.section.teach_successor().await;
         assert_eq!(new.table.used(), 3000);
         assert!(now().since(before) < 1000, "it does not wait for anything");
-        // No other peer is asked for what is known.
+        // The other peers are not requested to send the same.
         let stranger = network.listen(&address("B")).expect("a free address");
         let peer = stranger.accept().await;
         let hello = peer.receive(100).await.expect("a hello");
@@ -214,7 +214,7 @@ fn a_process_that_leaves_alone_does_not_wait() {
     });
 }
 
-/// What an instance answers to a stranger that sends this, until it closes or goes silent.
+/// The answer of an instance to a stranger that sends these bytes, until it closes or goes silent.
 async fn answer(network: &SimulatedNetwork, said: &[u8]) -> Vec<u8> {
     let peer = network.connect(&Address::Inet(([10, 0, 0, 9], 5).into()), &address("A"));
     peer.connected().await.expect("it listens");
@@ -230,7 +230,7 @@ async fn answer(network: &SimulatedNetwork, said: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn who_does_not_belong_here_is_told_so() {
+fn rejects_strangers_with_the_status_of_the_protocol() {
     simulate(1, Conditions::CALM, |network| async move {
         Instance::new("A", false).start(&network);
         let status =
@@ -243,7 +243,7 @@ fn who_does_not_belong_here_is_told_so() {
 }
 
 #[test]
-fn who_talks_nonsense_or_nothing_is_sent_away() {
+fn ends_sessions_of_peers_that_send_garbage_or_nothing() {
     simulate(1, Conditions::CALM, |network| async move {
         let a = Instance::new("A", false).start(&network);
         let hello = b"HAProxyS 2.1\nA\nB 1 1\n";
@@ -266,7 +266,7 @@ fn who_talks_nonsense_or_nothing_is_sent_away() {
 }
 
 #[test]
-fn of_two_connections_of_a_peer_the_last_one_stays() {
+fn keeps_the_later_of_two_connections_of_a_peer() {
     simulate(1, Conditions::CALM, |network| async move {
         let a = Instance::new("A", false).start(&network);
         let connect = async || {

@@ -1,4 +1,4 @@
-//! Instances that count together (`aggregate`): what each reads is the sum, whatever breaks.
+//! Instances that count together (`aggregate`): each reads the sum, even across failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ fn member(name: &str, has_predecessor: bool) -> Instance {
 }
 
 impl Instance {
-    /// Counts one event of a key; what all have counted of it then, as this one knows.
+    /// Counts one event of a key. Returns the sum of all instances, as far as this one knows it.
     fn add(self, number: u32) -> u64 {
         let added = self.table.store(&key(number), now().as_ms(), |row| {
             row.add(DataType::Gpc0Rate, 0, 1);
@@ -43,11 +43,11 @@ fn assert_all_read(fleet: &[Instance], counts: &[u64], what: &str) {
 }
 
 #[test]
-fn what_all_count_is_the_same_sum_everywhere() {
+fn all_instances_read_the_same_sum() {
     for seed in 0..10 {
         simulate(seed, SLOW, |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
-            // Before anybody knows the others, too.
+            // Including the time before the instances are connected.
             let mut counts = [0; 20];
             for step in 0..3000 {
                 let number = network.random(20) as u32;
@@ -78,7 +78,7 @@ fn what_all_count_is_the_same_sum_everywhere() {
 }
 
 #[test]
-fn whatever_breaks_nothing_is_counted_twice_and_nothing_is_lost() {
+fn failures_neither_lose_counts_nor_count_twice() {
     for seed in 0..30 {
         simulate(seed, ROUGH, move |network| async move {
             let fleet = NAMES.map(|name| member(name, false).start(&network));
@@ -88,7 +88,7 @@ fn whatever_breaks_nothing_is_counted_twice_and_nothing_is_lost() {
                 let sum = fleet[who].add(number);
                 counts[number as usize] += 1;
                 own[who][number as usize] += 1;
-                // What others counted may be on its way; what was counted here is there.
+                // Counts of other instances may still be in transit; our own are included.
                 let all = own[who][number as usize]..=counts[number as usize];
                 assert!(all.contains(&sum), "{sum} is not in {all:?}, seed {seed}");
                 pass(network.random(80)).await;
@@ -101,7 +101,7 @@ fn whatever_breaks_nothing_is_counted_twice_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_limit_over_three_lets_through_what_was_asked() {
+fn a_limit_over_three_instances_holds_for_their_sum() {
     const LIMIT: u64 = 500;
     for seed in 0..5 {
         simulate(seed, SLOW, move |network| async move {
@@ -126,7 +126,7 @@ fn a_limit_over_three_lets_through_what_was_asked() {
 }
 
 #[test]
-fn who_is_started_again_has_what_it_counted_and_goes_on() {
+fn a_restarted_instance_recovers_its_counts_and_continues() {
     for seed in 0..10 {
         simulate(seed, Conditions { latency_us: 2000, ..Conditions::CALM }, |network| async move {
             let [former, b, c] = NAMES.map(|name| member(name, false).start(&network));
@@ -148,7 +148,7 @@ fn who_is_started_again_has_what_it_counted_and_goes_on() {
             all.borrow_mut().remove(0);
             count(50, &mut counts);
             let a = member("A", false).start(&network);
-            // It counts before it knows anything.
+            // It counts before it has learned anything.
             all.borrow_mut().push(a);
             count(50, &mut counts);
             pass(20_000).await;
@@ -184,7 +184,7 @@ fn a_process_that_leaves_hands_its_share_to_the_next_one() {
 }
 
 #[test]
-fn beside_who_knows_no_sums_the_last_word_counts() {
+fn the_last_value_counts_beside_peers_without_sums() {
     simulate(1, Conditions::CALM, |network| async move {
         let [a, b] = ["A", "B"].map(|name| member(name, false).start(&network));
         let plain = Instance::new("C", false).start(&network);

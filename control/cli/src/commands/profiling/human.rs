@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash() {
+    fn a_time_that_was_not_measured_is_a_dash() {
         assert_eq!(time_cell(0), "      -   ");
         assert_eq!(time_cell(1_093_000_000), "   1.093s ");
         assert_eq!(time_cell(1_410), "   1.410us");

@@ -175,7 +175,7 @@ mod tests {
 
     /// R77: the orders and the sums.
     #[test]
-    fn lines_are_sorted_and_summed_as_asked() {
+    fn sorts_and_sums_lines_by_the_options() {
         let poll = "  connection                        4   14.23us   3.557us      -         -         -      3.544us <- poll@w.rs:1 io_wakeup\n";
         let spawn = "  connection                       11   14.89us   1.353us      -         -         -      2.580us <- spawn@d.rs:2 task_spawn\n";
         let accept = "  accept                           10   116.8us   11.68us      -         -         -      20.39us <- poll@w.rs:1 io_wakeup\n";
