@@ -59,13 +59,13 @@ class Machine:
         self.holder.kill()
         self.holder.wait()
         self.holder.stderr.close()
-        # Who entered for a program that was stopped is stopped, too, and does not see it end.
+        # Also stop the children that entered the namespace; they do not notice the end of the stopped program.
         for entered in self.started:
             entered.kill()
             entered.wait()
 
     def run(self, *command):
-        """What it prints; empty when it fails."""
+        """The command's output; empty when it fails."""
         done = subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=20)
         return done.stdout if done.returncode == 0 else ""
 
@@ -120,7 +120,7 @@ class Pair:
         self.stack.__exit__(None, None, None)
 
     def weir(self, number):
-        """Starts weir on a machine: the manual's configuration, which says whose answer it is."""
+        """Starts weir on a machine with the manual's configuration, plus an answer that identifies the machine."""
         [text] = of_the_manual("keepalived", "haproxy")
         text = replaced(text, {"server app1 192.0.2.11:8080 check": "server app1 127.0.0.1:8001 check inter 300ms fall 2 rise 2",
                                "    server app2 192.0.2.12:8080 check\n": "",
@@ -148,7 +148,7 @@ class Pair:
             return file.read()[-3000:]
 
     def answer(self):
-        """Who answers a client at the shared address; empty when nobody does."""
+        """The machine that answers a client at the shared address; empty without an answer."""
         return self.clients.run("curl", "-s", "-m", "1", f"http://{SHARED}/")
 
     def answered_by(self, name, seconds=15):
@@ -162,7 +162,7 @@ SCRIPT = re.search(r'script "(.*)"', of_the_manual("keepalived", "text")[0])[1]
 
 
 def keepalived_moves_the_address_when_weir_dies(binary, folder):
-    """By each script; a reload moves nothing, and what comes back gets its address back."""
+    """With each script. A reload moves nothing, and a restarted weir gets its address back."""
     for script in ("/usr/bin/killall -0 weir", "/usr/bin/pgrep -x weir", SCRIPT):
         with Pair(binary, folder, script) as pair:
             assert pair.answered_by("a"), (script, pair.said())
@@ -280,7 +280,7 @@ def an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
 
 
 class Database:
-    """A database that tells who it is to each session, and the REST port of its Patroni, which knows its role."""
+    """A database that sends its name to each session, and the REST port of its Patroni, which knows its role."""
 
     def __init__(self, name):
         self.name, self.primary, self.asked, self.sessions = name, False, [], []

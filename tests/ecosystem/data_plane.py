@@ -32,7 +32,7 @@ listen server from unnamed_defaults_1
 
 
 class Plane:
-    """A master, and what the Data Plane API does to it."""
+    """A master, with the actions of the Data Plane API."""
 
     def __init__(self, binary, folder):
         self.binary, self.folder, self.port, self.server = binary, folder, free_port(), free_port()
@@ -70,7 +70,7 @@ class Plane:
             return ""
 
     def answer(self, command):
-        """The same as the library takes it: without the empty lines; an error when a severity says so."""
+        """The answer in the library's form: without empty lines; fails if its severity marks an error."""
         said = self.say(command).removesuffix("\n")
         assert not re.match(r"\[[0-3]\]:", said), (command, said)
         return said
@@ -99,8 +99,8 @@ def a_transaction_is_checked_and_loaded(binary, folder):
     assert not clients.failures, clients.failures[:3]
 
 
-# Commands of the library, in the order of one session, and what comes back on a socket of the worker, where severities are in front. 2.6 says
-# more about the address.
+# Commands of the library, in the order of one session, and the worker socket's answers with severities in front. 2.6
+# prints more about the address.
 EXCHANGES = [
     ("set server app/app1 weight 5", ""),
     ("get weight app/app1", "5 (initial 10)"),
@@ -169,7 +169,7 @@ def the_answers_are_those_of_haproxy(binary, folder):
         assert theirs == ours, (command, theirs, ours)
 
 
-def the_settings_of_the_manual_name_what_the_package_has(binary, folder):
+def the_settings_of_the_manual_match_the_package(binary, folder):
     """Paths and unit of `dataplaneapi.yml`."""
     [settings] = of_the_manual("Data Plane API", "text")
     with open(os.path.join(ROOT, "packaging", "systemd", "weir.service")) as file:
