@@ -63,7 +63,7 @@ FILES = {
     "regs.map": "^a(.*)$ x\n",
 }
 
-# What commands answer that change nothing, or whose change nobody else sees.
+# Commands that change nothing, or only something that other exchanges cannot see: their answers are compared.
 ANSWERS = """
 nonsense|show|set|show nonsense|set server|set server b0|set server b0/s1|set server b0/s1 nonsense|set server nobody/s1 state ready|set server b0/nobody state ready|set server b0/s1 state|set server b0/s1 state nonsense
 set server b0/s1 weight|set server b0/s1 weight x|set server b0/s1 weight 257|set server b0/s1 weight 50000%|set server b0/s1 weight -1|set server b0/s1 health nonsense|set server b0/s1 addr|set server b0/s1 addr nonsense|set server b0/s1 addr 10.0.0.1 port x
@@ -83,7 +83,7 @@ for level in ("operator", "user"):
         "set server b0/s1 state ready", "show errors", "expert-mode on", "add server b0/s9 127.0.0.1:1", "operator;show cli level", "set timeout cli 10", "set rate-limit connections global 1",
         "enable server b0/s1", "show servers state b9", "show env HAPROXY_LOCALPEER", "set var proc.a int(1)")}
 
-# Each on its own backend: what the commands say, and the state that they leave.
+# Each on its own backend: the answers of the commands, and the resulting state.
 CHANGES = """
 set weight B/s1 5;get weight B/s1|set weight B/s1 50%;get weight B/s1|set weight B/s1 0;get weight B/s1|set weight B/s1 0%;get weight B/s1|set weight B/s1 300%;get weight B/s1|set weight B/s1 2560%;get weight B/s1|set server B/s1 weight 7;get weight B/s1
 set server B/s1 state drain|set server B/s1 state maint|set server B/s1 state maint;set server B/s1 state ready|set server B/s1 state drain;set server B/s1 state maint|set server B/s1 state drain;set server B/s1 state ready|set server B/s3 state ready|disable server B/s1|disable server B/s1;enable server B/s1|enable server B/s3|enable server B/s1
@@ -96,7 +96,7 @@ enable health B/s1|disable health B/s1|enable agent B/s1|disable agent B/s1
 assert len(CHANGES) < BACKENDS
 EXCHANGES |= {f"change {change}": ("admin", [f"{change};show servers state B\n".replace("B/", f"b{number}/").replace("state B\n", f"state b{number}\n"), None])
               for number, change in enumerate(CHANGES, 1)}
-# The address of a server changes behind the command in 3.2: the state is asked for a moment later.
+# 3.2 changes a server's address after the command returns: the state is queried a moment later.
 EXCHANGES |= {f"change {change}": ("admin", [f"prompt\n{change}\n".replace("B/", f"b{number}/"), 0.2, f"show servers state b{number}\n", None])
               for number, change in enumerate(CHANGES, 1) if " addr " in change}
 
@@ -119,8 +119,8 @@ EXCHANGES |= {name: ("admin", [text.replace("M/", MAP) + "\n", None]) for name, 
 
 
 def plain(text):
-    """Without what differs from version to version and from run to run: the lists of commands, the empty lines and the stop
-    at the end of a message, the health of servers that nobody checks, dates and addresses in memory."""
+    """Without the parts that differ from version to version and from run to run: the lists of commands, the empty lines
+    and the stop at the end of a message, the health of unchecked servers, dates and addresses in memory."""
     lines = [line for line in text.split("\n") if not re.match(r"  \S.*: \w", line)]
     text = "\n".join(line.removesuffix(".") for line in lines).rstrip("\n")
     # Since 3.2 the answer names the word.

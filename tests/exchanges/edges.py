@@ -1,4 +1,4 @@
-"""Requests and responses at the edge of what is allowed, and what attackers send."""
+"""Requests and responses at the limits of validity, and attacks."""
 
 from exchanges import H, answer, answered, get, only, post
 
@@ -291,7 +291,7 @@ EXCHANGES = {f"request {name}": ("plain", text) for name, text in REQUESTS.items
 EXCHANGES |= {f"lax {name}": ("lax", REQUESTS[name]) for name in (
     "value with a nul", "value with a control", "name with a bracket", "a target with eight bits", "a target with a delete", "a target with quotes", "length negative", "two blanks in the request line", "version 1.10",
     "a host with a blank", "a host with a slash", "a method with a bracket", "an absolute target and another port", "name with a nul", "field without a colon", "version 3.0", "a target with a fragment")}
-# A request line that would hold the whole answer does not fit in these buffers: the path names what the origin knows.
+# A request line with the whole answer does not fit in these buffers: the path names one of the origin's answers.
 EXCHANGES |= {f"response {name}": ("plain", get(path)) for name, path in RESPONSES.items() if len(path) < 6000}
 EXCHANGES |= {f"lax response {name}": ("lax", get(RESPONSES[name])) for name in (
     "a bad name", "a nul", "eight bits", "status of two digits", "version 2.0", "a blank before a colon", "a reason with eight bits", "a folded field", "an empty length")}

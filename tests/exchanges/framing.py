@@ -2,14 +2,14 @@
 
 from exchanges import answer, answered, get, only, post
 
-# What a rule does to a request, by the path that asks for it.
+# The effect of a rule on a request, by the path that selects it.
 REQUEST_RULES = {
     "del length": "del-header content-length", "set length": "set-header content-length 3", "add length": "add-header content-length 3",
     "same length": "set-header content-length 5", "add coding": "add-header transfer-encoding chunked", "set coding": "set-header transfer-encoding gzip",
     "del coding": "del-header transfer-encoding", "GET": "set-method GET", "HEAD": "set-method HEAD", "POST": "set-method POST",
     "CONNECT": "set-method CONNECT", "close": "set-header connection close", "other connection": "set-header connection x-y", "expect": "set-header expect 100-continue",
 }
-# What a rule does to a response, by the field that asks for it.
+# The effect of a rule on a response, by the field that selects it.
 RESPONSE_RULES = {
     "del-length": "del-header content-length", "set-length": "set-header content-length 3", "add-length": "add-header content-length 3",
     "add-coding": "add-header transfer-encoding chunked", "set-coding": "set-header transfer-encoding gzip", "del-coding": "del-header transfer-encoding",
@@ -95,7 +95,7 @@ for _what in RESPONSE_RULES:
 for _status in (204, 304):
     EXCHANGES |= {f"{what}, response {_status}": ("front", get(answered(f"HTTP/1.1 {_status} X\r\nX-Do: {what}\r\n\r\n")) + NEXT) for what in ("200", "404", "204", "304", "set-length")}
 EXCHANGES |= {f"reply {path}": ("replies", get(path) + NEXT) for path in ("/", "/204", "/200", "/304", "/del", "/set", "/close")}
-# A request that is answered before its body is there: the rest of it is no request.
+# A request that is answered before its body arrives: the rest of the body must not be taken for a request.
 for _path in ("/no", "/elsewhere"):
     EXCHANGES |= {
         f"{_path} in the middle of a body": ("refusing", [post(_path, "hello" + NEXT)[:-len(NEXT) - 3], "llo" + NEXT]),
@@ -104,7 +104,7 @@ for _path in ("/no", "/elsewhere"):
         f"{_path} while a body is expected": ("refusing", [get(_path, "Content-Length: 5", "Expect: 100-continue", method="POST") + "he", NEXT]),
     }
 
-# Tunnels that rules refuse or promise: what follows is no request.
+# Tunnels that rules refuse or promise: the bytes after them are not a request.
 CONNECT = "CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n"
 EXCHANGES |= {f"tunnel {do}": ("tunnels", [f"{CONNECT}X-Do: {do}\r\n\r\n", 0.05, NEXT])
               for do in ("early-503", "early-101", "early-201", "return", "deny", "503", "204", "200", "101", "length", "coding")}

@@ -1,4 +1,4 @@
-"""HTTP/1 messages and TCP streams: what passes, what is refused, how each ends."""
+"""HTTP/1 messages and TCP streams: accepted ones, refused ones, and their endings."""
 
 from exchanges import H, only
 

@@ -1,6 +1,6 @@
 """Configurations with a mistake: whether both programs refuse them, and for which lines.
 
-What weir has not yet is left out of the comparison: it says so.
+Features that weir reports as not implemented yet are left out of the comparison.
 """
 
 from exchanges import only

@@ -278,7 +278,7 @@ EXCHANGES |= {
     "query of an absolute target": ("edits", get("http://x/query?z")),
     "query without a path": ("edits", get("http://x")),
 }
-# A target without a path has none that a rule could replace; a query is found behind whatever rules make of the path.
+# Rules cannot replace the path of a target without one; the query is found after any change to the path.
 _PATHLESS = {"CONNECT": ("CONNECT h:80", "h:80"), "a star": ("OPTIONS *", "a.example"), "no path": ("GET http://a.example", "a.example"),
              "a path": ("GET /d?b=2&a=3", "a.example"), "a denied path": ("GET /d?b=2&a=1", "a.example")}
 EXCHANGES |= {f"{do} of {what}": ("pathless", f"{line} HTTP/1.1\r\nHost: {host}\r\nX-Do: {do}\r\nConnection: close\r\n\r\n")

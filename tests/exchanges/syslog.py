@@ -1,8 +1,8 @@
-"""Syslog: what a log-forward section makes of messages, in every format. Dates of today are taken out of what is compared."""
+"""Syslog: the output of a log-forward section for messages in every format. The comparison leaves out today's dates."""
 
 from exchanges import only
 
-# 2.6 has no `option host`: it keeps what a message says.
+# 2.6 lacks `option host`: it keeps the host of the message.
 SECTION = """
 log-forward f
     dgram-bind 127.0.0.1:@datagrams@
@@ -11,7 +11,7 @@ log-forward f
 """
 KEEP = "    option host keep\n"
 FORMATS = ("", "local", "rfc3164", "rfc5424", "priority", "short", "timed", "iso", "raw")
-# What a target can say beside its format.
+# Settings of a target besides its format.
 TARGETS = [f"{'format ' + name if name else ''} local3" for name in FORMATS]
 TARGETS += ["local3 notice", "local3 debug err", "format rfc5424 local3 notice err", "len 80 format rfc3164 local3", "sample 1:1 local3"]
 
