@@ -30,7 +30,7 @@ KINDS = ("connections", "keywords", "proxies", "values")
 
 
 def refused(binary, case, lines):
-    """Whether the lines are taken as the configuration of a case, those that are complained of, and what is said."""
+    """Whether the program accepts the lines as the configuration of a case, the lines with complaints, and its output."""
     with Folder() as folder:
         for name, content in case.FILES.items():
             folder.file(name, content)
@@ -39,7 +39,7 @@ def refused(binary, case, lines):
         path = folder.file("case.cfg", re.sub(r"@(\w+)@", lambda match: ports[match[1]], "\n".join(lines)))
         status, _, said = run(binary, "-c", "-f", path, seconds=30)
     named = {int(line) - 1 for line in re.findall(r"^\[ALERT\] .*?\[" + re.escape(path) + r":(\d+)\]", said, re.M)}
-    # weir tells what repeats once, with the first places.
+    # weir reports repeated faults once, with the first places.
     for places in re.findall(r" times, first at lines ([\d, ]+)$", said, re.M):
         named |= {int(line) - 1 for line in places.split(", ")}
     return status == 0, named, said
@@ -72,7 +72,7 @@ def settle(case, options):
 
 
 def differing(case, names, options, look=differential.compare):
-    """The exchanges that differ without a reason: what was seen of each; the reasons of the others are counted."""
+    """The exchanges that differ without a reason, with both views; the reasons of the others are counted."""
     expected, found = look(case, names, options, "case")
     faults, reasons = {}, collections.Counter()
     for name in names:
@@ -189,7 +189,8 @@ def report(title, case, name, seen):
 
 
 def explore(number, kind, options):
-    """One case; how many findings, how many exchanges, and the reasons of what is meant to differ."""
+    """Runs one case; returns the number of findings, the number of exchanges, and the reasons of the intended
+    differences."""
     module = importlib.import_module(f"explorers.{kind}")
     if hasattr(module, "explore"):
         title = f"--kind {kind} --seed {options.seed} --first {number} --count 1"

@@ -2,7 +2,7 @@
 
 from explorers import Case, maybe, some, term
 
-# What a rule asks of the bytes that came, and of who sent them.
+# Conditions of rules, on the received bytes and on their sender.
 CONDITIONS = ("req.len gt 3", "req.len ge 12", "req.len 5", "req.len gt 2000", "req.payload(0,3) -m str bad", "req.payload(0,4) -m bin 47455420", "req.payload(2,3) -m found", "req.payload(0,0) -m sub x", "req.payload(0,0),length gt 9", "req.payload(1,200) -m found",
               "req.payload_lv(0,1) -m str ell", "req.payload_lv(0,1,2) -m found", "WAIT_END", "HTTP", "REQ_CONTENT", "req.proto_http", "req.ssl_hello_type 1", "req.ssl_ver ge 3", "src 10.0.0.0/8", "src 127.0.0.0/8", "src 2001:db8::/32", "dst 10.2.2.2",
               "src_port 1234", "dst_port 5678", "fc_rcvd_proxy", "fc_src 127.0.0.1", "fc_pp_authority -m found", "fc_pp_unique_id uid", "var(txn.a) -m found", "var(sess.a) -m str x", "always_true", "always_false", "payload(0,2) -m str he", "method GET", "path /a")
@@ -71,7 +71,7 @@ def when(chance, conditions):
 
 
 def rule(chance):
-    """What happens to a connection before it has a server."""
+    """A rule for a connection that does not have a server yet."""
     kind = chance.random()
     if kind < 0.12:
         return "tcp-request connection " + chance.choice(("accept", "reject", "expect-proxy layer4", "set-var(sess.a) str(x)", "silent-drop")) + (when(chance, EARLY_CONDITIONS) or " if { always_false }")
@@ -82,7 +82,7 @@ def rule(chance):
 
 
 def answer_rule(chance):
-    """What happens to what the server sends."""
+    """A rule for the server's data."""
     action = chance.choice(("accept", "reject", "close", "set-var(txn.b) res.len", "set-var(txn.b) res.payload(0,5),hex"))
     return f"tcp-response content {action}{when(chance, ANSWER_CONDITIONS)}"
 
