@@ -1,4 +1,5 @@
-"""Where checks run and when: nobody wakes for another's check, many workers cost no more than one, those that come together drift apart."""
+"""Place and time of checks: workers do not wake for each other's checks, many workers cost no more than one,
+simultaneous checks drift apart."""
 import contextlib
 import os
 import re
@@ -14,7 +15,7 @@ def activity(scene, name):
 
 
 def processor_seconds(pid):
-    """What a process has used of processors."""
+    """Processor time used by a process."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         user, system = file.read().rsplit(")", 1)[1].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
@@ -42,13 +43,13 @@ def answer(connection):
 
 
 def own_memory(pid):
-    """Bytes of a process that are nobody else's."""
+    """Private memory of a process, in bytes."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M)[1]) * 1024
 
 
 def a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
-    """5,000 servers whose checks do not run, beside the same without checks."""
+    """5,000 servers with sleeping checks, compared with the same servers without checks."""
     server, count = Listening(answer), 5000
 
     def measure(name, words):
@@ -65,7 +66,7 @@ def a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
 
 
 def workers_wake_for_their_own_checks_r87_r95(binary, folder):
-    """With 8 workers and 100 checks a second, threads sleep as often as the checks themselves ask for, not once for each worker."""
+    """With 8 workers and 100 checks a second, threads sleep as often as the checks require, not once for each worker."""
     server = Listening(answer)
     with Scene(binary, folder, hundred(server), "nbthread 8") as scene:
         assert wait_until(lambda: activity(scene, "check_started") >= 100, 10)
@@ -73,7 +74,7 @@ def workers_wake_for_their_own_checks_r87_r95(binary, folder):
         checks, slept = activity(scene, "check_started"), sleeps(pid)
         time.sleep(3)
         slept, checks = sleeps(pid) - slept, activity(scene, "check_started") - checks
-    # A timer, the connection that stands, what comes over it, a check that moves; with a shared queue it was 8 and more.
+    # A timer, an established connection, its data, a check that moves; with a shared queue it was 8 and more.
     assert checks > 150 and slept < 3 * checks + 100, (checks, slept)
 
 
@@ -130,7 +131,7 @@ def servers_that_are_added_are_checked_apart_r94(binary, folder):
     assert sum(each) >= 120, each
 
 
-def a_reload_in_the_middle_of_a_check_blames_nobody(binary, folder):
+def a_reload_during_a_check_keeps_the_server_up(binary, folder):
     """The former process leaves without waiting for its checks, and neither it nor the new one says that the server failed."""
     begun = []
 
