@@ -1,4 +1,4 @@
-"""Which processes there are, who they are, what stays of those that are gone."""
+"""Processes of a service, their users, and the remains of processes that ended."""
 import contextlib
 import os
 import signal
@@ -24,7 +24,7 @@ def marked(mark):
 
 
 def r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
-    """Neither the master nor the worker nor what daemons leave on the way; and the status says so at once."""
+    """Neither the master nor the worker nor the intermediate processes of a daemon; and the exit status comes at once."""
     bad = folder.file("bad.cfg", "frontend f\n    nonsense\n")
     for words in (["-W"], ["-W", "-D"], ["-Ws"]):
         mark = f"WEIR_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
@@ -63,7 +63,7 @@ def r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder):
 
 
 def r140_every_thread_of_a_worker_answers_its_master(binary, folder):
-    """One thread has the channel to the master; what is asked about the others, they answer through it."""
+    """One thread has the channel to the master; commands about other threads reach them through it."""
     port = free_port()
     with Master(binary, folder, answering(folder, port, extra="nbthread 3")) as master:
         master.served()

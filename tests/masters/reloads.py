@@ -1,4 +1,4 @@
-"""Reloads: who is told what and when, and whose connections live on."""
+"""Reloads: notifications and their order, and connections that survive."""
 import contextlib
 import os
 import re
@@ -78,7 +78,7 @@ def r122_r123_old_workers_are_listed_until_they_end(binary, folder):
         assert f"Former worker ({first}) exited with code 0 (Exit)" in master.said()
 
 
-def r120_r134_a_worker_that_starts_is_told_from_one_that_serves(binary, folder):
+def r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary, folder):
     port = free_port()
     config = answering(folder, port)
     with Master(binary, folder, config) as master:
@@ -218,7 +218,7 @@ def r137_without_exit_on_failure_the_old_one_finishes(binary, folder):
         assert finished(slow).startswith(b"HTTP/1.1 200")
 
 
-def r138_an_old_worker_that_crashes_harms_nobody(binary, folder):
+def r138_a_crash_of_an_old_worker_does_not_disturb_the_service(binary, folder):
     port = free_port()
     config = answering(folder, port)
     with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):

@@ -1,6 +1,6 @@
-"""The management guide walked: what it says of starting and stopping (3, 4), a line each, and what proves it.
+"""The management guide, chapters 3 and 4 on starting and stopping: its statements, one per line, with their proofs.
 
-`OPTIONS` has every option of chapter 3: how it is tried here, or the check that does. `STATEMENTS` has the rest.
+`OPTIONS` has every option of chapter 3 with its test, here or elsewhere. `STATEMENTS` has the rest.
 """
 import contextlib
 import os
@@ -13,7 +13,7 @@ from masters import as_installed, bad_cases, command_line, failed_starts, hand_o
 from masters.support import Master
 from program import TERM, USR1, Program, answering, ask, checks_of, connects, free_port, request, run, wait_until
 
-# Section, option, what is said of it, what proves it: a function below, or the name of a check elsewhere.
+# Section, option, statement, proof: a function below, or the name of a check elsewhere.
 OPTIONS = [
     ("3", "--", "what follows are files and folders, in their order", "files_follow"),
     ("3", "-f", "a file, or those of a folder that end in .cfg and are not hidden, in lexical order", "several_files_and_a_folder_are_read_in_order"),
@@ -205,7 +205,7 @@ def the_configuration_is_printed(binary, folder):
     status, out, _ = run(binary, "-c", "-dC", "-f", config)
     assert status == 0 and "\tmaxconn 7 \n" in out and "\tdescription 'a b' \n" in out and "not this" not in out, out
     assert out.startswith("global \n\thard-stop-after 20s \n"), out
-    # What is printed means the same.
+    # The printed configuration has the same meaning.
     again = folder.file("again.cfg", out)
     assert run(binary, "-c", "-dC", "-f", again)[1] == out
     numbered = run(binary, "-c", "-dC,line", "-f", config)[1].splitlines()
@@ -385,7 +385,7 @@ def answers(port):
         return False
 
 
-def a_socket_that_gives_nothing_is_no_reason_not_to_start(binary, folder):
+def a_failed_transfer_of_sockets_does_not_prevent_the_start(binary, folder):
     for path, said in (("/nonexistent/sock", True), ("/dev/null", False)):
         port = free_port()
         with Master(binary, folder, answering(folder, port), "-x", path) as master:
