@@ -44,7 +44,7 @@ MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Browser(FramePeer):
-    """A client of HTTP/2 over TLS that writes its frames by hand. `room` is what may be sent: of the connection, of a stream."""
+    """An HTTP/2 client over TLS with handwritten frames. `room` is the send window: of the connection, of a stream."""
 
     def __init__(self, port, authority):
         context = ssl.create_default_context(cafile=authority.certificate)
@@ -88,7 +88,7 @@ class Browser(FramePeer):
         self.send(frame(1, 4 | end, stream, b"".join(field(name, value) for name, value in fields)))
 
     def head(self, stream):
-        """The head of a stream's response as it is on the wire, and whether that was all."""
+        """The encoded head of a stream's response, and whether it ends the stream."""
         while True:
             kind, flags, number, payload = self.step()
             assert kind not in (3, 7), (kind, payload)
@@ -114,7 +114,7 @@ class Browser(FramePeer):
 
 
 def speaks_websocket(connection):
-    """A server of WebSocket as far as its handshake, which sends back what comes; it tells by which version it was asked."""
+    """A WebSocket server that handshakes and then echoes all bytes; its answer names the HTTP version of the request."""
     said = b""
     while b"\r\n\r\n" not in said:
         said += connection.recv(65536)
@@ -130,7 +130,7 @@ def speaks_websocket(connection):
 
 
 def echoed(connection, data, ahead=48_000):
-    """Sends bytes, never more than some ahead of what came back; what came back."""
+    """Sends bytes, at most `ahead` bytes before their echo; returns the echo."""
     back = b""
     for start in range(0, len(data), 16_000):
         connection.sendall(data[start:start + 16_000])

@@ -38,8 +38,8 @@ def served(world, authority, name="one.example"):
 
 
 def keys_of_each_scheme_are_served(binary, folder):
-    """The program is asked once for each passphrase, with the file first and its own arguments behind; what it says on its error output
-    is seen by who starts weir."""
+    """The program runs once for each passphrase, with the file first and its own arguments after it; its error output
+    reaches weir's."""
     authority = Authority(folder)
     asked = folder.path + "/asked"
     ask_program = _program(folder, "ask", f'echo "$@" >> {asked}\ncase $1 in *.other) echo other;; *) printf secret;; esac\n')
@@ -142,7 +142,8 @@ def the_program_runs_before_the_root_changes(binary, folder):
 
 
 def keys_come_by_the_runtime_api(binary, folder):
-    """A passphrase that is known opens a key at run time. The program is not run: what it opened is gone, and its user may be too."""
+    """A known passphrase opens a key at run time. The program does not run: its files may be out of reach, and its user
+    too."""
     authority = Authority(folder)
     site = authority.issue("one.example")
     asked = folder.path + "/asked"
