@@ -106,7 +106,7 @@ class Browser:
         self.ask("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": chosen}})
 
     def complaints(self):
-        """What the browser's console says."""
+        """The messages of the browser's console."""
         return [entry["message"] for entry in self.ask("/se/log", {"type": "browser"}) if "favicon" not in entry["message"]]
 
     def close(self):
@@ -144,7 +144,7 @@ class Scene:
         self.browser.go(f"http://127.0.0.1:{self.ports['watched']}/{query}")
 
     def states(self):
-        """What the runtime API says of the servers' states."""
+        """The servers' states, from the runtime API."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(os.path.join(self.folder.path, "cli"))
             connection.sendall(b"show stat goods 4 -1\n")
@@ -178,7 +178,7 @@ def operators_log_in_and_take_servers_out_and_back(binary, folder):
         assert all("401" in said for said in browser.complaints()), "more than the first visit's refusal"
 
 
-def a_scope_hides_what_is_not_asked_for(binary, folder):
+def a_scope_hides_the_other_proxies(binary, folder):
     with Scene(binary, folder) as scene:
         scene.watched()
         shown = "return [...document.querySelectorAll('h3')].map(h => h.id)"

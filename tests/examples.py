@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The configurations of doc/examples with real traffic: as they are but for addresses, identity and how often is checked.
+"""The configurations of doc/examples with real traffic: unchanged except for addresses, identity and check intervals.
 
   examples.py --bin target/release/weir [--only REGEX]
 
@@ -84,7 +84,7 @@ def configuration(folder, name, replaced):
 
 
 def head_of(connection):
-    """The lines of a request's or response's head, and what came after it."""
+    """The lines of a request's or response's head, and the bytes after it."""
     held = b""
     while b"\r\n\r\n" not in held:
         more = connection.recv(65536)
@@ -96,7 +96,7 @@ def head_of(connection):
 
 
 def web_server(origin, connection):
-    """Answers each request with its own port; `status` says what it is asked about its health."""
+    """Answers each request with its own port; `statuses` sets the answers to health checks."""
     while True:
         lines, _ = head_of(connection)
         if not lines:
@@ -154,7 +154,8 @@ def leads_to(port, origin, seconds=8):
 
 
 def a_web_site(binary, folder):
-    """http leads to https; browsers are told to stay there; a cookie keeps the server; a server that fails is avoided; 429."""
+    """http redirects to https; browsers are instructed to stay there; a cookie keeps the server; a failing server is
+    avoided; 429."""
     one, two, plain, secure = Origin(web_server), Origin(web_server), free_port(), free_port()
     authority = Authority(folder)
     context = trusting(authority)
@@ -295,7 +296,7 @@ def mqtt_connect(name):
 
 
 def mqtt(binary, folder):
-    """A client comes back to its broker; what is no MQTT comes to none."""
+    """A client returns to its broker; traffic other than MQTT reaches no broker."""
     one, two, port = Origin(mqtt_broker), Origin(mqtt_broker), free_port()
     path = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
                                               "192.0.2.62:1883": f"127.0.0.1:{two.port}"})
@@ -325,7 +326,7 @@ def mqtt(binary, folder):
 
 
 def chat_server(origin, connection):
-    """Upgrades, then repeats what comes."""
+    """Upgrades, then echoes all data."""
     lines, _ = head_of(connection)
     key = next((line.split(": ")[1] for line in lines if line.lower().startswith("sec-websocket-key")), None)
     if key:
@@ -415,7 +416,7 @@ def grpc(binary, folder):
 
 
 def kubernetes_api(binary, folder):
-    """TLS passes through unread; a server that is not ready gets nothing, and what it had ends."""
+    """TLS passes through unread; a server that is not ready gets no connections, and its existing ones end."""
     authority = Authority(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue("one.example"))

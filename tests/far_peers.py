@@ -114,8 +114,8 @@ def best_of_three(least, *arguments):
 
 
 def bodies_of_http2_take_the_fewest_round_trips(binary, folder):
-    """4 MB at 100 ms, up and down: over what they take without the distance, no more than five round trips. A window that grew step by step
-    took eight; with one of 64 kB it were 64."""
+    """4 MB at 100 ms, up and down: at most five round trips more than without the delay. A window that grew step by
+    step took eight; a fixed one of 64 kB would take 64."""
     door, near = free_port(), free_port()
     made = folder.file("far.cfg", CONFIGURATION.format(door=door, near=near, relay_to_door=relay(door), origin=origin()))
     sent = folder.file("body", "")

@@ -11,6 +11,6 @@ def fresh_folder(prefix):
     for name in os.listdir(place):
         owner = re.fullmatch(re.escape(prefix) + r"(\d+)-\w{8}", name)
         if owner and not os.path.exists(f"/proc/{owner[1]}"):
-            # What is another user's cannot be removed, and stays.
+            # Another user's folder cannot be removed, and stays.
             shutil.rmtree(os.path.join(place, name), ignore_errors=True)
     return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")

@@ -1,4 +1,4 @@
-"""How long requests take, without what the machine adds: the time for which threads were ready to run, and it ran others."""
+"""Request times without the noise of the machine: time in which threads were runnable and did not run is subtracted."""
 import contextlib
 import os
 import socket

@@ -162,8 +162,8 @@ def a_socket_inside_comes_first(binary, folder):
 
 
 def the_connector_has_nothing_of_its_parent(binary, folder):
-    """Its rights are those of the worker. It holds no listening socket and no way to the file system but its view, and it ends with the worker,
-    however that ends. Without another root directory, or without such a log, there is none."""
+    """It has the worker's privileges. It holds no listening socket and no way to the file system but its view, and it
+    ends with the worker, however that ends. It does not exist without another root directory, or without such a log."""
     needs_root()
     path = f"{folder.path}/dev-log"
     jail = "chroot auto\n    uid 65534\n    gid 65534"

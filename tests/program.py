@@ -24,7 +24,7 @@ _next_port = itertools.count(random.randrange(len(PORTS)))
 
 
 def free_port():
-    """A TCP port that nobody uses now, another one each time."""
+    """An unused TCP port, a different one each time."""
     while True:
         port = PORTS[next(_next_port) % len(PORTS)]
         try:
@@ -54,7 +54,7 @@ def connects(port):
 
 
 def heard(connection, seconds):
-    """What somebody says within the time; empty when it is nothing."""
+    """The bytes received within the time; empty without any."""
     connection.settimeout(seconds)
     try:
         return connection.recv(100)
@@ -101,7 +101,7 @@ class Program:
             self.process.communicate()
 
     def ready(self, port):
-        """Waits until it listens; says what it printed when it does not."""
+        """Waits until it listens; fails with its output otherwise."""
         if not wait_until(lambda: connects(port) or self.process.poll() is not None) or self.process.poll() is not None:
             self.process.kill()
             raise AssertionError(f"does not listen: {self.process.communicate()[0]}")
@@ -124,7 +124,7 @@ class Program:
 
 
 def run(binary, *arguments, seconds=10):
-    """Runs it to its end; the exit status, and what it printed on standard output and on standard error."""
+    """Runs it to its end; returns the exit status, standard output and standard error."""
     done = subprocess.run([binary, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                           timeout=seconds)
     return done.returncode, done.stdout, done.stderr

@@ -9,7 +9,7 @@ BUSY = 255
 
 
 def length_at(area, at):
-    """A length, and how many bytes say so."""
+    """A length, and the size of its encoding."""
     value = area[at % len(area)]
     if value < 240:
         return value, 1

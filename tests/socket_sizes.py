@@ -5,7 +5,7 @@ import socket
 
 from program import Program, free_port, wait_until
 
-# What is asked for; the kernel answers the double, as it counts its own bookkeeping.
+# The configured sizes; the kernel reports the double, for its own bookkeeping.
 SIZES = {"tune.rcvbuf.client": 20_000, "tune.sndbuf.client": 21_000, "tune.rcvbuf.server": 22_000, "tune.sndbuf.server": 23_000,
          "tune.rcvbuf.frontend": 24_000, "tune.sndbuf.backend": 25_000}
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
