@@ -553,7 +553,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--haproxy", "--reference", dest="reference", default="haproxy")
     parser.add_argument("--only", default="", help="a regular expression that `subject/exchange` has to match")
-    parser.add_argument("--show", action="store_true", help="print what the reference does")
+    parser.add_argument("--show", action="store_true", help="print the reference's behaviour")
     options = parser.parse_args()
     options.reference = shutil.which(options.reference, path=os.environ["PATH"] + ":/usr/sbin")
     options.bin = os.path.abspath(options.bin)

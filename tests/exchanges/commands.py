@@ -132,8 +132,8 @@ def plain(text):
     return re.sub(r"^0x[0-9a-f]+", "0xN", text, flags=re.M)
 
 
-STRICT = "what is no number is no 0"
-ADDRESS = only("2.6", "since 3.2, what did not change is not told, and nothing is changed when something is wrong")
+STRICT = "an invalid number is not taken for 0"
+ADDRESS = only("2.6", "since 3.2, only changes are reported, and an error changes nothing")
 EMPTY = only("2.6", "since 3.2, an empty command does nothing; it was an unknown one")
 LAST = only("2.6", "since 3.2, an empty line ends this answer too")
 LEVELS = "since 3.5 only administrators change patterns"
@@ -143,14 +143,14 @@ DIFFERENT = {
     "answer to set maxconn global x": STRICT,
     "answer to set rate-limit connections global x": STRICT,
     "answer to del acl nonsense a": only("2.6", "it is an ACL that is not found"),
-    "answer to prompt x": {"2.6": "3.5 has several prompts", "3.2": "what a timed prompt shows is the uptime"},
+    "answer to prompt x": {"2.6": "3.5 has several prompts", "3.2": "a timed prompt shows the uptime"},
     "answer to get weight static/s1;;get weight hashed/s1": EMPTY,
     "answer to ;": EMPTY,
     "answer to set server b0/s1 addr nonsense": ADDRESS,
     "answer to set server b0/s1 addr 10.0.0.1 port x": ADDRESS,
     "change set server B/s1 addr 127.0.0.1": ADDRESS,
     "change set server B/s1 addr 127.0.0.1 port 9": ADDRESS,
-    "change set server B/s1 addr 127.0.0.1 port +1": "the port is said to be changed when it is, and not here",
+    "change set server B/s1 addr 127.0.0.1 port +1": "only an actual change of the port is reported",
     "change add server B/s4 127.0.0.4:80;del server B/s4": LAST,
     "change add server B/s4 127.0.0.4:80;enable server B/s4;del server B/s4": LAST,
     "change disable server B/s2;del server B/s2": LAST,
@@ -160,5 +160,5 @@ DIFFERENT = {
     "answer to show cli level;": EMPTY,
     "lines without a prompt": only("2.6", "since 3.2, one line is answered unless there is a prompt"),
     "change set server B/s1 addr 10.0.0.1 port 70000": "a port has 16 bits",
-    "frontend limited": "0 is a limit as well, what is no number is none",
+    "frontend limited": "0 is a limit as well, an invalid number is not",
 }

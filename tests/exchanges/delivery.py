@@ -288,10 +288,10 @@ def plain(text):
     return re.sub(r"(HTTP/1\.\d \d+ [^\r\n]*\r\n)((?:[^\r\n]+\r\n)*)\r\n", ordered, text)
 
 
-OWN = "what is configured is used"
+OWN = "the configured message is used"
 DIFFERENT = {
     "message for a bad request": OWN,
-    "message /silent": "a message that closes says so when the connection closes",
+    "message /silent": "a message with `close` announces the end of the connection",
     **dict.fromkeys(("retry conn cuthead", "retry all cuthead", "retry empty cuthead", "retry statuses cuthead", "retry all cuthead, and the client ends",
                      "retry allstaying cuthead, and the client ends"), only("2.6", "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")")),
     "retry all a 101 that nobody asked for": only("2.6", "2.6 drops the answer and waits out its timeout; 3.2 retries and says 502, as for any junk response"),
@@ -299,7 +299,7 @@ DIFFERENT = {
     "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",
     "redirected to the server": "the connection lives on",
-    "bytes refused on their way back": "what is refused does not pass",
+    "bytes refused on their way back": "refused bytes do not pass",
     "many bytes on their way back": "a rule that closes lets nothing more pass",
 }
 

@@ -129,13 +129,13 @@ DIFFERENT |= dict.fromkeys(("del length, request with a length", "set length, re
 DIFFERENT |= dict.fromkeys(("204, response until the end", "304, response until the end"), "the client's connection lives on")
 for _same in ("set-length, response to HEAD", "set-length, response 204", "set-length, response 304"):
     del DIFFERENT[_same]
-REFUSED = "a tunnel that a rule refuses is none: its connection ends, and says so"
+REFUSED = "a tunnel refused by a rule ends its connection, and announces it"
 DIFFERENT |= dict.fromkeys(("tunnel early-503", "tunnel 503", "tunnel deny", *(f"upgrade {do}" for do in ("early-503", "early-201", "503", "200", "return", "deny"))), REFUSED)
-PROMISED = "a tunnel that only a rule promises ends at once: what the client sends into it is no request, and no length ends it (RFC 9110, 9.3.6)"
+PROMISED = "a tunnel promised only by a rule ends at once: the client's bytes are not requests, and no length ends it (RFC 9110, 9.3.6)"
 DIFFERENT |= dict.fromkeys(("tunnel early-101", "tunnel 101", "tunnel return", "request answered 403, then 101", "request answered 403, then 100"), PROMISED)
 DIFFERENT |= {name: PROMISED for name in EXCHANGES if name.startswith(("tunnel answered", "tunnel refused")) and name not in (
     "tunnel answered 403, then nothing", "tunnel refused, then nothing", "tunnel refused-in-chunks, then nothing")}
-DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel has no length (RFC 9110, 9.3.6)")
+DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel's answer does not have a length (RFC 9110, 9.3.6)")
 
 # What differs from one version only.
 for _name in ("tunnel length", "tunnel coding", *(f"{what}, chunked request" for what in ("set length", "add length", "same length", "add coding", "set coding")),
@@ -146,7 +146,7 @@ for _name in ("tunnel length", "tunnel coding", *(f"{what}, chunked request" for
 for _name in (*(f"{what} length, request without a body" for what in ("set", "add", "same")), "add length, request with a length", "del coding, chunked request", "del-length, response to HEAD",
               "add-length, response with a length", "add-length, empty response", "del-coding, chunked response", "204, chunked response"):
     DIFFERENT.setdefault(_name, only("3.2", f"{SAFE}: 3.2 fails at some, and loses the bodies of others"))
-DIFFERENT |= {name: only("3.2", "a 204 has no length (RFC 9110, 8.6)") for name in ("204, response with a length", "204, empty response", "204, response to HEAD", "reply /204")}
-DIFFERENT |= {f"{path} {when}": only("3.2", "an answer that ends its connection says so, and nothing more is answered (RFC 9112, 9.6)")
+DIFFERENT |= {name: only("3.2", "a 204 does not have a length (RFC 9110, 8.6)") for name in ("204, response with a length", "204, empty response", "204, response to HEAD", "reply /204")}
+DIFFERENT |= {f"{path} {when}": only("3.2", "an answer that ends its connection announces it, and later requests are not answered (RFC 9112, 9.6)")
               for path in ("/no", "/elsewhere") for when in ("in the middle of a body", "before the body", "in the middle of a chunk", "while a body is expected")}
-DIFFERENT["set-length, response 304"] = only("3.2", "a 304 says the length that it is told")
+DIFFERENT["set-length, response 304"] = only("3.2", "a 304 keeps the length set by a rule")

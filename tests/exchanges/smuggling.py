@@ -57,9 +57,9 @@ def never(view):
     client, *requests = parts(view)
     for request in requests:
         if " /admin" in request[0]:
-            return "a server was asked for what was hidden"
+            return "the hidden request reached a server"
         if doubtful(request) and "connection: close\\r\\n" not in fields(request):
-            return "a server is not told that a doubtful request is the last"
+            return "a doubtful request is forwarded without `close`"
     framed = [request for request in requests if any(line.startswith("transfer-encoding") for line in fields(request))]
     if any(doubtful(request) for request in framed) and any(" /next" in request[0] for request in requests):
         return "a connection goes on after a doubtful request"
@@ -156,13 +156,13 @@ for _listener in ("plain", "lax"):
                 _title = f"{_listener}-response-{_version}-{_name}{'-and-a-length' if _more else ''}".replace(" ", "_").replace(",", "")
                 EXCHANGES[_title] = (_listener, [f"GET {answered(_text)} HTTP/1.1\r\nHost: x\r\nX-Id: {_title}\r\n\r\n", 0.03, f"GET /next HTTP/1.1\r\nHost: x\r\nX-Id: {_title}\r\n\r\n"])
 
-STRICT = "it is refused: RFC 9112 does not have it, or nobody needs that much of it"
+STRICT = "refused: invalid in RFC 9112, or excessive"
 DIFFERENT = {f"plain-chunks_{what}": STRICT for what in ("many_noughts", "extension_that_is_long", "trailers_with_a_fold", "a_last_line_feed")}
 # Messages that 2.6 lets pass against the manual, by the names of their exchanges.
 for _why, _pattern in (
         ("2.6 forwards fields that the manual says are dropped", r"^lax.*(coding|length)_(blank_before|tab_before|nul_in_the_name)|^lax-response.*-(blank_before|tab_before|nul_in_the_name)|^lax-response-1.1-leading_blank$|^lax-response-1..-in_an_odd_name$"),
         ("2.6 takes empty codings, and answers 422 to some", r"coding_(empty_and_chunked|comma|leading_comma)|^plain-response.*-(empty|comma)"),
-        ("2.6 forwards codings as they came, and takes fewer than the manual says", r"^lax-response.*-(twice|empty|comma|leading_comma)"),
-        ("2.6 forwards codings in letters that not everybody knows", "-response-1.[01]-upper"),
+        ("2.6 forwards codings unchanged, and accepts fewer than in the manual", r"^lax-response.*-(twice|empty|comma|leading_comma)"),
+        ("2.6 forwards codings in upper case, which some servers do not know", "-response-1.[01]-upper"),
         (STRICT, "^plain-chunks_(line_feeds|line_feed_in_an_extension|longer|trailers_with_a_nul)$")):
     DIFFERENT |= {name: only("2.6", _why) for name in EXCHANGES if re.search(_pattern, name)}
