@@ -3,9 +3,10 @@
 
   attacks.py --bin target/release/weir [--only REGEX]
 
-Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and again and must
-get every answer soon; what the process holds beyond its state at rest is divided by the number of attackers. The bounds are for
-memory held by design (a buffer and its stream), not for speed: nothing here measures time except to notice that somebody hangs.
+Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and
+again and must get every answer soon; the growth of the process beyond its state at rest is divided by the number of
+attackers. The bounds are for memory held by design (a buffer and its stream), not for speed: nothing here measures time
+except to notice that somebody hangs.
 """
 import os
 import random
@@ -367,7 +368,7 @@ def descriptors_may_run_out(binary, folder):
         for one in operators + scene.attackers:
             one.close()
         scene.attackers.clear()
-        assert wait_until(lambda: answers(scene)), "nobody is served any more"
+        assert wait_until(lambda: answers(scene)), "no request is served any more"
         scene.is_well()
 
 

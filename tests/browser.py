@@ -159,7 +159,7 @@ def operators_log_in_and_take_servers_out_and_back(binary, folder):
     with Scene(binary, folder) as scene:
         browser = scene.browser
         browser.go(f"http://127.0.0.1:{scene.ports['admin']}/")
-        assert "goods" not in browser.text(), "nobody logged in"
+        assert "goods" not in browser.text(), "no login was needed"
         scene.admin()
         assert "goods" in browser.text()
         forms = browser.script("return [...document.querySelectorAll('form[method=post]')].map(f => f.querySelector('h3').id)")
@@ -245,7 +245,7 @@ def keyboards_and_screen_readers_find_everything(binary, folder):
                 # Behind the last one.
                 continue
             outline = browser.script("const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.boxShadow")
-            assert outline != "nonenone", f"{reached[-1]} has the focus, and nobody sees it"
+            assert outline != "nonenone", f"{reached[-1]} has the focus, invisibly"
         assert {"scope", "s", "action", "submit"} <= set(reached), set(reached)
 
 

@@ -321,7 +321,7 @@ def certificates_are_generated_for_unknown_names(binary, folder):
     assert "holds no private key" in refused(binary, folder, f"ssl crt {site} generate-certificates ca-sign-file {authority.certificate}")
 
 
-def chains_stand_in_a_folder(binary, folder):
+def chains_are_completed_from_a_folder(binary, folder):
     """A certificate without a chain in its file gets the chain that begins with its issuer's certificate; an unwanted
     root is left out."""
     root = Authority(folder, "root")

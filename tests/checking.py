@@ -72,7 +72,7 @@ def lint_finds_rules_that_are_never_reached(binary, folder):
     rules = ["use_backend b if a", "use_backend c if a", "use_backend c if { path / }", "use_backend c", "use_backend b if { path /x }"]
     text = HEAD + FRONTEND + "    acl a path /a\n" + "".join(f"    {rule}\n" for rule in rules) + BACKEND + BACKEND.replace("b\n", "c\n")
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(10, "C701"), (13, "C701")])
-    # Lines in between may change the condition's result; a random test has no stable result.
+    # Lines in between may change the condition's result; a random test may differ each time.
     quiet = ["http-request deny if { var(txn.a) -m found }", "http-request set-var(txn.a) str(b)", "http-request deny if { var(txn.a) -m found }",
              "http-request deny if { rand(2) 0 }", "http-request deny if { rand(2) 0 }", "use_backend %[path]", "use_backend b"]
     text = HEAD + FRONTEND + "".join(f"    {rule}\n" for rule in quiet) + BACKEND
@@ -87,7 +87,7 @@ def lint_finds_rules_that_are_never_reached(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(9, "C701")])
 
 
-def lint_finds_what_nothing_uses(binary, folder):
+def lint_finds_unused_acls_and_sections(binary, folder):
     acls = "    acl a path /a\n    acl b path /b\n    acl b path /b2\n    acl c path /c\n    acl d path /d\n    acl e acl(d)\n"
     text = HEAD + FRONTEND + acls + "    http-request deny if !a or { acl(!c) } e\n" + BACKEND
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(9, "C702"), (15, "C703")])
@@ -315,7 +315,7 @@ def explain_describes_the_expressions_of_a_line(binary, folder):
         assert status == 1 and why in err, err
 
 
-def the_dump_is_a_configuration_that_says_the_same(binary, folder):
+def the_dump_is_an_equivalent_configuration(binary, folder):
     """-dC, read again, is valid and gives itself: quotes, escapes, variables, conditional blocks."""
     odd = ("global\n    setenv PORT 1\n    presetenv NAME 'a b'\n" + HEAD + "frontend f\n    bind \"127.0.0.1:${PORT}\"\n"
            "    http-request return status 200 content-type text/plain lf-string \"a\\\"b'c # %[path] \\\\ \\$x\"\n"

@@ -222,7 +222,7 @@ def main():
         excused = row.version is not None and row.version == version
         if version and row.holds(theirs[row.number]) == excused:
             failed += 1
-            what = "answers the same: the reason is none" if excused else f"answers {shown(theirs[row.number])}"
+            what = "answers the same: the reason is obsolete" if excused else f"answers {shown(theirs[row.number])}"
             print(f"BESIDE {version}  {place}\n    {what}")
     for name in [] if options.only else unwalked(os.path.abspath(options.bin), table):
         failed += 1

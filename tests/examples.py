@@ -3,7 +3,8 @@
 
   examples.py --bin target/release/weir [--only REGEX]
 
-Each check names what it replaces, and every replacement has to be in the file: so an example cannot drift away from its check.
+Each check lists its replacements, and every replaced text has to be in the file: so an example cannot drift away from
+its check.
 """
 import base64
 import hashlib
@@ -492,7 +493,7 @@ def the_recipe_for_certbot(binary, folder):
         assert get(secure, challenge, context=trusting(authority))[2] == get(plain, challenge)[2] == str(certbot.port)
 
 
-def every_example_is_checked_here_and_says_nothing_doubtful(binary, folder):
+def every_example_is_tested_here_and_passes_lint(binary, folder):
     """And none has a secret, a rule that is never reached or anything else that lint knows."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)

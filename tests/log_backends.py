@@ -167,10 +167,10 @@ def operators_move_log_servers(binary, folder):
         get(port, b"/t-moved", 2)
         _, received = lines_of(after, 2)
         assert received == ["/t-moved0", "/t-moved1"], received
-        assert held.recv(10) == b"", "nobody keeps the former connection"
+        assert held.recv(10) == b"", "the former connection is closed"
         cli(folder, "disable server logs/t")
         get(port, b"/nobody")
-        assert dropped(folder) >= 1, "nobody is left"
+        assert dropped(folder) >= 1, "every client is gone"
 
 
 def a_paused_process_takes_no_datagrams(binary, folder):

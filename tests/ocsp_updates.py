@@ -317,7 +317,7 @@ def requests_follow_proxy_size_and_tls_settings(binary, folder):
     server.shutdown()
 
 
-def what_cannot_be_is_refused(binary, folder):
+def invalid_ocsp_settings_are_refused(binary, folder):
     """Contradicting lines, delays, missing sections and missing files; settings without effect get a warning."""
     authority = Authority(folder)
     site = issue(authority, "one.example", "http://127.0.0.1:1/")

@@ -347,7 +347,7 @@ def a_name_where_a_number_is_wanted_is_the_user_of_that_name(binary, folder):
         assert re.search(rf"^Gid:\s+{gid}\s+{gid}\s", open(f"/proc/{program.pid}/status").read(), re.M)
 
 
-def threads_run_where_cpu_map_says(binary, folder):
+def threads_run_on_the_processors_of_cpu_map(binary, folder):
     """A range without an end goes on to the last thread, and to the last processor."""
     processors = sorted(os.sched_getaffinity(0))
     if processors[:2] != [0, 1]:
@@ -380,7 +380,7 @@ def unread_messages_are_dropped_and_counted(binary, folder):
         began = time.monotonic()
         for _ in range(400):
             assert ask(path, "disable frontend f;enable frontend f") == "\n\n"
-        assert time.monotonic() - began < 5, "nobody reads, and nobody is waited for"
+        assert time.monotonic() - began < 5, "the process does not wait for a reader"
         said = os.read(program.process.stdout.fileno(), 65536).decode()
         assert "were dropped" not in said
         # There is room now: the next one is preceded by how many were lost.
@@ -597,7 +597,7 @@ def a_killed_process_leaves_its_messages_in_the_file(binary, folder):
     assert os.path.getsize(path + ".bak") == os.path.getsize(path)
 
 
-def events_are_read_while_they_come(binary, folder):
+def events_reach_watchers_at_once(binary, folder):
     """R97, R115: lines logged to a ring reach all watchers, each with the terminator it requested."""
     port = free_port()
     with Program(binary, "-db", "-f", with_ring(folder, port, "size 32k")) as program:

@@ -224,7 +224,7 @@ QUERIES = [
 ]
 
 
-def filters_leave_out_the_same(binary, folder):
+def filters_leave_out_the_same_series_as_the_reference(binary, folder):
     """`scope`, `metrics`, `no-maint`, and refused queries."""
     with both(binary, folder) as worlds:
         for query in QUERIES:

@@ -79,7 +79,7 @@ def lies_are_not_believed(binary, folder):
     assert len({query.written for query in ns.queries}) > 3, "the letters are always the same"
 
 
-def strangers_are_not_heard(binary, folder):
+def answers_from_other_addresses_are_ignored(binary, folder):
     """Forged answers that are right except for their sender: from another port of the name server, from the same port
     of another address, and before the name server's own. They are ignored."""
     def from_strangers(query):
@@ -320,7 +320,7 @@ def servers_share_queries(binary, folder):
         assert world.state("s3")["srv_addr"] == "-" and world.status("s3") == "MAINT (resolution)"
         before = len(ns.queries)
         time.sleep(1)
-        assert len(ns.queries) - before < 12, "each server asks for itself"
+        assert len(ns.queries) - before < 12, "each server sends its own queries"
 
 
 def services_come_and_go(binary, folder):
@@ -519,7 +519,7 @@ def a_real_name_server(binary, folder):
         process.wait()
 
 
-def bind_is_asked(binary, folder):
+def answers_of_bind_are_used(binary, folder):
     """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while weir
     queries it."""
     program = installed("named")

@@ -253,7 +253,7 @@ REFUSED = [
 ]
 
 
-def a_refused_request_is_tried_again_where_the_options_say(binary, folder):
+def refused_connections_are_retried_by_the_options(binary, folder):
     """`retries`, `option redispatch`: the server, the number of attempts, and the counters."""
     for lines, cookie, line, counted in REFUSED:
         s2 = Held("s2")
@@ -671,7 +671,7 @@ def clf_line(binary, folder, lines):
         return world.all[0]
 
 
-def clf_lines_are_what_log_analysers_read(binary, folder):
+def clf_lines_have_the_format_that_log_analysers_read(binary, folder):
     """`option httplog clf`, `option tcplog clf`."""
     for lines, pattern in CLF.items():
         line = clf_line(binary, folder, lines)

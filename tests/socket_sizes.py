@@ -43,7 +43,7 @@ def is_datagram(one):
     return one.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_DGRAM
 
 
-def socket_buffers_have_the_sizes_that_were_asked_for(binary, folder):
+def socket_buffers_have_the_configured_sizes(binary, folder):
     """Connections of clients, however their listener came to be, of servers of both families, and datagrams, received and sent."""
     unix, of_server, log = (os.path.join(folder.path, name) for name in ("client", "server", "log"))
     port, messages = free_port(), free_port()

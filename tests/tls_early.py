@@ -213,7 +213,7 @@ def retry_on_425_repeats_early_requests(binary, folder):
         assert "425" in client.early(world.port, EARLY) and len(origin.heads) == 3, origin.heads
 
 
-def lines_say_who_may_be_early(binary, folder):
+def allow_0rtt_applies_to_its_line(binary, folder):
     """`allow-0rtt` of a line in a list applies to its certificate; without it clients are not offered early data."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
@@ -330,7 +330,7 @@ def servers_that_find_requests_too_early_get_them_again(binary, folder):
             assert [server.log.line().split()[1] for _ in range(2)] == ["425", "200"]
 
 
-def a_server_that_forgot_a_session_gets_the_request_all_the_same(binary, folder):
+def refused_early_data_are_sent_again_in_the_same_session(binary, folder):
     """Early data that are refused are sent again in the same session, behind the handshake: no attempt is lost."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:

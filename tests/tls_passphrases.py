@@ -141,7 +141,7 @@ def the_program_runs_before_the_root_changes(binary, folder):
         assert served(world, authority)
 
 
-def keys_come_by_the_runtime_api(binary, folder):
+def encrypted_keys_can_be_set_by_the_runtime_api(binary, folder):
     """A known passphrase opens a key at run time. The program does not run: its files may be out of reach, and its user
     too."""
     authority = Authority(folder)

@@ -154,7 +154,7 @@ backend v
     assert ("auto.example", None, "GET /w HTTP/1.1") not in good.seen, good.seen
 
 
-def what_checks_cannot_speak_is_refused(binary, folder):
+def unsupported_protocols_of_checks_are_refused(binary, folder):
     """`check-proto` and `proto` that do not fit the check, and unknown protocols."""
     for option, words, message in (
             ("", "check-proto h1", "uses an incompatible MUX protocol for the selected check type"),
@@ -379,7 +379,7 @@ def servers_that_are_added_speak_tls(binary, folder):
         assert uses()["later"] == "0", uses()
 
 
-def logs_leave_over_tls(binary, folder):
+def logs_are_sent_over_tls(binary, folder):
     """Servers of rings and of log backends; a server without a trusted certificate gets nothing."""
     authority = Authority(folder)
     lines, names = [], []

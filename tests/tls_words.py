@@ -128,7 +128,7 @@ def names_in_lists_are_reported_with_their_line_and_do_not_prevent_the_start(bin
             assert status == 0 and ("Warnings were found" in out) == (bool(places) and not strict), (status, out)
 
 
-def faults_of_what_certificates_inherit_are_at_their_line(binary, folder):
+def faults_of_inherited_settings_are_reported_at_the_bind_line(binary, folder):
     """A folder and the lines of a list without options have those of the `bind` line, once."""
     authority = Authority(folder)
     sites = [authority.issue(f"{name}.example", file=f"sites/{name}.pem") for name in ("one", "two")]

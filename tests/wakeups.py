@@ -272,7 +272,7 @@ def a_send_wakes_no_blocked_stream_r185_r186_r187(binary, folder):
         assert runs < 150, f"{runs:.0f} runs of streams a MB"
 
 
-def a_window_of_one_byte_wakes_who_uses_it_r185(binary, folder):
+def a_window_of_one_byte_wakes_the_stream_that_uses_it_r185(binary, folder):
     """50 streams wait for the connection's window, which opens a hundred times by one byte: each time one of them runs, and all get on."""
     with Scene(binary, folder) as scene:
         client = socket.create_connection(("127.0.0.1", scene.port), 5)

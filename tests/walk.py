@@ -45,7 +45,7 @@ RULES = {
     "peers": "{what}",
 }
 IN_BACKEND = ("backend", "backend-content", "tcp-response", "response", "response-condition", "backend-line")
-# Cases that are whole lines of the configuration: they have no value, and the cases after them show their effect.
+# Cases that are whole lines of the configuration: their value is absent, and the cases after them show their effect.
 LINES = ("line", "backend-line", "section", "peers")
 
 

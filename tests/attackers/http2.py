@@ -206,7 +206,7 @@ FLOODS = {
     "streams that depend on themselves": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x01\0") * 500] * 60, CALM),
     "windows that open and close": (lambda: [b"".join(
         frame(SETTINGS, 0, 0, b"\0\x04\0\0" + window) for window in (b"\0\0", b"\xff\xff")) * 250] * 60, CALM),
-    "a frame larger than what is accepted": (lambda: [frame(HEADERS, 5, 1, REQUEST + bytes(20_000))], FRAME_SIZE_ERROR),
+    "a frame above the accepted size": (lambda: [frame(HEADERS, 5, 1, REQUEST + bytes(20_000))], FRAME_SIZE_ERROR),
     "pushes": (lambda: [frame(5, 4, 1, b"\0\0\0\x02" + REQUEST)], PROTOCOL_ERROR),
     "a header block without an end": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
     "a header block of megabytes": (lambda: [frame(HEADERS, 0, 1, b"\x82" * 16_000)] + [frame(CONTINUATION, 0, 1, b"\x82" * 16_000)] * 100, CALM),
@@ -216,8 +216,8 @@ FLOODS = {
     "unknown frames": (lambda: [frame(77) * 500] * 60, CALM),
     "data without payload": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
     "a window that becomes too large": (lambda: [frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff")], FLOW_CONTROL_ERROR),
-    "a header block that is none": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
-    "a table larger than what was announced": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
+    "an invalid header block": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
+    "a table above the announced size": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
     "another protocol": (lambda: [b"GET / HTTP/1.1\r\n\r\n"], None),
 }
 
@@ -235,7 +235,8 @@ def floods_of_http2_end_with_their_code(binary, folder):
 
 
 def flood_on(port, name, streams, is_over):
-    """Floods one connection after the other until it is over, each until it is hung up on; counts the streams that were opened and reset."""
+    """Floods one connection after the other until `is_over` is set, each until the server closes it; counts the streams
+    opened and reset."""
     pieces = list(FLOODS[name][0]())
     while not is_over.is_set():
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 2) as client:

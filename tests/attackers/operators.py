@@ -137,7 +137,7 @@ def operators_beyond_the_limit_wait(binary, folder):
         scene.is_well()
 
 
-def what_operators_say_has_an_end(binary, folder):
+def input_of_operators_is_bounded(binary, folder):
     """Lines, payloads, words and commands without end, zeroes and bytes of any kind, 50 of each at a time."""
     kinds = [
         b"x" * 300_000, b"show info;" * 30_000, b"a " * 100_000, b"\0" * 200_000, bytes(range(256)) * 800, b"\n" * 100_000,

@@ -54,7 +54,7 @@ class Scene:
         self.program.__enter__()
         self.program.ready(self.port)
         # Under a tight limit, memory for starting threads can be refused for a moment.
-        assert wait_until(self.is_fine, 5), "nobody is served at the start"
+        assert wait_until(self.is_fine, 5), "no request is served at the start"
         return self
 
     def __exit__(self, *arguments):
@@ -130,7 +130,7 @@ def records_that_never_end_end_no_process(binary, folder):
         time.sleep(0.3)
         scene.lives()
         assert scene.figure("PoolFailed") > 0, "there was enough"
-        assert wait_until(lambda: b" 200 " in request(scene.port, plain, 2), 10), "nobody is served meanwhile"
+        assert wait_until(lambda: b" 200 " in request(scene.port, plain, 2), 10), "no request is served meanwhile"
         scene.leave()
         assert wait_until(scene.is_fine, 20)
 
@@ -267,7 +267,7 @@ def tables_take_no_more_than_there_is(binary, folder):
                 if words:
                     # A quarter of the limit is left to the others.
                     scene.come(100, b"GET /fine HTTP/1.1\r\nHost: x\r\n")
-                    assert scene.is_fine(), "nobody is served meanwhile"
+                    assert scene.is_fine(), "no request is served meanwhile"
                     scene.leave()
                 ask(scene.socket, f"clear table p/{table}")
                 assert wait_until(lambda: scene.program.resident_kb() - rest < 8_000, 10), "memory is kept"
@@ -319,7 +319,7 @@ def operators_wait_for_no_buffer(binary, folder):
             # And they took no buffer from anybody.
             assert b" 500 " in request(scene.hasty, FINE), f"{name}: somebody was served"
             scene.leave()
-            assert wait_until(scene.is_fine, 20), f"{name}: nobody is served afterwards"
+            assert wait_until(scene.is_fine, 20), f"{name}: no request is served afterwards"
             scene.lives()
 
 

@@ -177,7 +177,7 @@ def keepalived_moves_the_address_when_weir_dies(binary, folder):
             assert pair.answered_by("a"), (script, pair.said())
 
 
-def keepalived_sees_that_weir_hangs_only_where_it_asks(binary, folder):
+def keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, folder):
     """A process that is stopped is still there for `killall -0`, which the manual says. The address of the monitor shows it, and a backend
     without servers."""
     with Pair(binary, folder, "/usr/bin/killall -0 weir") as pair:
@@ -196,7 +196,7 @@ def keepalived_sees_that_weir_hangs_only_where_it_asks(binary, folder):
         assert pair.answered_by("b"), pair.said()
 
 
-def keepalived_asks_as_its_checkers_do(binary, folder):
+def keepalived_checkers_get_answers(binary, folder):
     """By its own program for digests, which makes the request of HTTP_GET, and by a connection that says nothing."""
     installed("genhash")
     port, log = free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

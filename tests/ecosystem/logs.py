@@ -146,7 +146,7 @@ def rsyslog_writes_the_file_of_the_snippet(binary, folder):
         assert not any("GET /0/" in line for line in syslog.lines(syslog.rest)), syslog.lines(syslog.rest)
 
 
-def a_log_goes_on_after_rsyslog_was_restarted(binary, folder):
+def logging_resumes_after_a_restart_of_rsyslog(binary, folder):
     """Also from a worker in a chroot: meanwhile requests are served, and lost messages are counted."""
     port, udp = free_port(), free_port()
     jail = "chroot auto\n    uid 65534\n    gid 65534" if os.getuid() == 0 else ""

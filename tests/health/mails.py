@@ -47,7 +47,7 @@ class MailServer(Listening):
             f"no mail about {pattern!r} in {self.subjects()}"
 
 
-def a_mail_says_that_a_server_is_down(binary, folder):
+def a_mail_reports_a_server_that_is_down(binary, folder):
     mail, server = MailServer(), Listening()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert myhostname lb1.example")
     with Scene(binary, folder, sections) as scene:

@@ -76,7 +76,7 @@ def configurations(folder):
             yield root, daemon, STOCK.format(folder=folder.path, root=root, identity=identity, daemon=daemon)
 
 
-def a_service_that_says_it_is_ready_serves(binary, folder):
+def a_service_serves_once_it_reports_readiness(binary, folder):
     for root, daemon, stock in configurations(folder):
         port = free_port()
         config = answering(folder, port, extra=stock)
@@ -153,7 +153,7 @@ def whole(port):
 PACKAGING = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "packaging")
 
 
-def what_ships_can_be_installed(binary, folder):
+def packaged_configurations_are_valid(binary, folder):
     """The configurations are valid, and the image copies what there is."""
     for name, port, users in (("systemd", 80, True), ("container", 8080, False)):
         with open(os.path.join(PACKAGING, name, "weir.cfg")) as file:

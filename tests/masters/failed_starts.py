@@ -63,7 +63,7 @@ def failures(folder, taken):
             "requires full privileges"
 
 
-def a_start_that_fails_leaves_everything(binary, folder):
+def a_failed_start_changes_nothing_of_a_running_master(binary, folder):
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
         master.served()
@@ -101,7 +101,7 @@ def a_start_that_fails_leaves_everything(binary, folder):
             os.kill(pid, TERM)
 
 
-def a_reload_that_fails_leaves_everything(binary, folder):
+def a_failed_reload_changes_no_file(binary, folder):
     """The files and sockets of the worker that serves stay its own, whatever is wrong with the next one."""
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:

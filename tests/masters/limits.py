@@ -74,7 +74,7 @@ def a_size_that_cannot_be_had_is_an_error(binary, folder):
         assert os.listdir(folder.path) == ["a.cfg"], (text, os.listdir(folder.path))
 
 
-def limits_that_are_not_strict_are_no_reason_not_to_serve(binary, folder):
+def limits_out_of_reach_do_not_prevent_serving_without_strict_limits(binary, folder):
     for words in ("maxconn 2147483647", "maxpipes 2147483647", "stats maxconn 2147483647", "ulimit-n 2147483647",
                   "maxconn 2147483647\n    maxpipes 2147483647\n    stats maxconn 2147483647", "tune.maxpollevents 1000000"):
         port = free_port()

@@ -129,7 +129,7 @@ def r156_the_background_begins_before_the_worker(binary, folder):
     assert wait_until(lambda: not alive(master) and not alive(worker))
 
 
-def r156_a_service_stays_unless_the_command_line_says_daemon(binary, folder):
+def r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder):
     """`-Ws` outweighs the word `daemon` of the configurations of distributions; `-D` outweighs `-Ws`."""
     port, pid_file = free_port(), os.path.join(folder.path, "pid")
     config = answering(folder, port, extra="daemon")

@@ -149,7 +149,7 @@ def r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder):
         assert "Pid:" in master.ask("@1 show info")
 
 
-def r126_the_service_manager_hears_of_every_load(binary, folder):
+def r126_the_service_manager_is_notified_of_every_load(binary, folder):
     path = os.path.join(folder.path, "notify")
     port = free_port()
     config = answering(folder, port)
@@ -160,7 +160,7 @@ def r126_the_service_manager_hears_of_every_load(binary, folder):
         with Program(binary, "-Ws", "-f", config, env={**os.environ, "NOTIFY_SOCKET": path}) as program:
             ready = {"READY": "1", "MAINPID": str(program.pid), "STATUS": "Ready."}
             assert heard() == ready
-            assert connects(port), "it serves when it says so"
+            assert connects(port), "it serves when it reports it"
             program.send(USR2)
             before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
             reloading = heard()

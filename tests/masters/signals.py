@@ -1,4 +1,4 @@
-"""Signals: inherited dispositions have no effect, and only the named processes are signalled."""
+"""Signals: inherited dispositions do not matter, and only the named processes are signalled."""
 import os
 import signal
 import subprocess

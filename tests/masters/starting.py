@@ -161,7 +161,7 @@ def r155_words_about_threads_belong_first(binary, folder):
     assert status == 1 and "'nbthread' not allowed if a non-global section was previously defined" in err, err
 
 
-def program_sections_say_what_to_use(binary, folder):
+def program_sections_point_to_the_service_manager(binary, folder):
     status, _, err = run(binary, "-W", "-f", folder.file("a.cfg", "program x\n    command sleep 1\n"))
     assert status == 1 and "'program' is not supported any more; let the service manager start other programs" in err, err
 
@@ -202,7 +202,7 @@ def r160_capabilities_are_kept_by_all_workers_and_only_there(binary, folder):
         assert int(field(master.pid, "CapEff")[0], 16) > 0x1400
 
 
-def r159_what_needs_rights_is_checked_after_the_identity_changed(binary, folder):
+def r159_privileged_settings_are_checked_after_the_change_of_identity(binary, folder):
     needs_root()
     text = "backend b\n    source 0.0.0.0 usesrc client\n    server s 127.0.0.1:9\n"
     for cap, serves in (("", False), ("setcap cap_net_raw", True)):

@@ -50,7 +50,7 @@ def remote_data(text):
     return re.findall(r"remote_data=(0x[0-9a-f]*[1-9a-f][0-9a-f]*)", text)
 
 
-def what_peers_say_is_traced(binary, folder):
+def messages_of_peers_are_traced(binary, folder):
     """`trace peers` shows messages, sessions and malformed messages."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a") as here:

@@ -60,7 +60,7 @@ def a_reload_with_other_tables_keeps_what_fits(binary, folder):
                 "has another table 'texts': it does not store what this instance does: 'glitch_cnt'; that is not shared."], warnings
 
 
-def the_reference_teaches_what_replaces_it(binary, folder):
+def the_reference_teaches_the_weir_that_replaces_it(binary, folder):
     """HAProxy 3.2 runs, weir takes its place: nothing that was counted is lost."""
     ring = Ring(folder, "a")
     with Instance(other_implementation("3.2"), ring, "a") as former:

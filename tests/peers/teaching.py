@@ -126,7 +126,7 @@ def a_shard_receives_only_its_keys(binary, folder):
                     parts = lambda: [set(instance.entries("numbers")) for instance in (first, second)]
                     assert wait_until(lambda: set.union(*parts()) == set(whole), 15), [len(part) for part in parts()]
                     assert not set.intersection(*parts()) and min(map(len, parts())) > 50, [len(part) for part in parts()]
-                    assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high is none"
+                    assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high does not limit the keys"
 
 
 def few_updates_at_once_are_as_good(binary, folder):
@@ -187,10 +187,10 @@ def a_silent_teacher_is_replaced_after_five_seconds(binary, folder):
         knows.program.send(signal.SIGSTOP)
         try:
             with Instance(binary, ring, "a") as here:
-                assert silent.asked.wait(5), "nobody was asked"
+                assert silent.asked.wait(5), "no peer got a resync request"
                 began = time.monotonic()
                 knows.program.send(signal.SIGCONT)
-                assert not wait_until(lambda: here.entries("numbers"), 3.5), "another one was asked, or the entries were pushed once more"
+                assert not wait_until(lambda: here.entries("numbers"), 3.5), "another peer got a resync request, or the entries were pushed once more"
                 assert_same(here, knows)
                 assert 4 < time.monotonic() - began < 11 and silent.beats > 5, silent.beats
         finally:
