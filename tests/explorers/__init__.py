@@ -14,7 +14,7 @@ class Case:
     CONFIGURATION: str
     EXCHANGES: dict
     FILES: dict = field(default_factory=dict)
-    # What servers answer, by the name that the path has for it.
+    # The servers' answers, by their names in paths.
     ANSWERS: dict = field(default_factory=dict)
     DIFFERENT: dict = field(default_factory=dict)
     # Also compare the requests at the servers.

@@ -22,7 +22,7 @@ ODD_HEADERS = ("PROXY TCP4 10.1.1.1 10.2.2.2 1234\r\n", "PROXY TCP4 10.1.1.1  10
 
 
 def binary(command, family, addresses, values="", length=None):
-    """A binary header; the length that it says may be another."""
+    """A binary header, perhaps with a wrong length."""
     size = len(addresses) + len(values) if length is None else length
     return "\r\n\r\n\0\r\nQUIT\n" + chr(command) + chr(family) + chr(size >> 8) + chr(size & 255) + addresses + values
 
@@ -42,7 +42,7 @@ def binary_header(chance):
 
 
 def header(chance):
-    """A PROXY header, or what might be taken for one, or none."""
+    """A PROXY header, or something similar, or none."""
     kind = chance.random()
     if kind < 0.4:
         return chance.choice(TEXT_HEADERS)
@@ -90,7 +90,7 @@ def answer_rule(chance):
 def proxy(chance, number):
     """A frontend with its backend."""
     lines = [f"frontend f{number}", f"    bind 127.0.0.1:@f{number}@" + (" accept-proxy" if maybe(chance, 0.6) else "")]
-    # The log knows a client by its own port, whatever a header says.
+    # The log identifies a client by its own port, whatever address a header claims.
     lines.append("    log-format '127.0.0.1:%[fc_src_port] = %ci %[dst] %b/%s %ts %rc [%[var(txn.a)]] [%[var(txn.b)]] [%[fc_pp_authority]] [%[fc_pp_unique_id]]'")
     if maybe(chance, 0.7):
         lines.append(f"    tcp-request inspect-delay {chance.choice((20, 60, 150))}ms")

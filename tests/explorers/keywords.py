@@ -1,4 +1,5 @@
-"""One keyword on one line: what both programs say of its arguments, number by number, unit by unit, place by place.
+"""One keyword on one line: the verdicts of both programs on its arguments, number by number, unit by unit, place by
+place.
 
 Each line has a configuration of its own. A difference in the exit status, or in whether there is a warning, is a finding,
 unless `MEANT` has its reason. The reference is HAProxy 3.2 or later: 2.6 knows too little of the language.
@@ -161,7 +162,7 @@ def written(place, line):
 
 
 def differences(reference, binary, chosen):
-    """What differs: the place, the line, both views."""
+    """The differences: the place, the line, both views."""
     with Folder() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         def both(numbered):
             number, (place, line) = numbered

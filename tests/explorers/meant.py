@@ -87,7 +87,7 @@ def client_part(view):
 
 
 def answered_early(expected, found):
-    """The reference closes after its own answer to a request with a body: returns weir's view twice."""
+    """The reference closes after its own answer to a request with a body: returns the expected view twice."""
     (theirs, rest), (ours, _) = client_part(expected), client_part(found)
     plain = [line for line in theirs if line != "connection: close\\r\\n"]
     if len(plain) == len(theirs) or len(ours) < len(plain):
@@ -127,13 +127,13 @@ def closing_said(expected, found):
 
 
 def framed(answer, rest):
-    """Whether an answer says where it ends in one way."""
+    """Whether an answer declares its end in exactly one way."""
     said = [line for line in answer if re.match("content-length: |transfer-encoding: chunked", line)]
     return len(said) == 1 or not said and rest[:1] == ["[closed]"]
 
 
 def shown_though_rejected(expected, found):
-    """Where weir logs the request that was rejected before the rules of HTTP, and the reference program a bad one: the same."""
+    """weir logs a request rejected before the HTTP rules, and the reference logs a bad request."""
     bad = lambda their: re.search(r' -1 0 .*PR-- .*"<BADREQ>"$', their) or re.search(r"^log: .* -1 .*<BADREQ>", their)  # noqa: E731
     shown = [their if bad(their) and re.fullmatch(re.escape(their).replace("<BADREQ>", r"[^\s\"]*( [^\"]*)?"), our) else our
              for their, our in zip(expected, found)]
@@ -154,7 +154,7 @@ def nul_from_a_server(expected, found):
 
 
 def captured_cookies(expected, found):
-    """weir logs a cookie, and the reference does not: returns weir's view twice."""
+    """weir logs a cookie, and the reference does not: copies weir's log lines into the expected view."""
     def same(their, our):
         # The two slots stand before the termination code.
         slots = re.search(r"^(.* (?:\d{3}|-1) \S+ )(\S+) (\S+)( [-A-Za-z]{4} .*)$", our)
@@ -197,7 +197,7 @@ def said_of_a_header(view):
 
 
 def refused_tunnel(expected, found):
-    """Where weir closes after a tunnel that a rule refused, and the reference program goes on reading: the same."""
+    """weir closes after a tunnel refused by a rule, and the reference keeps reading."""
     (theirs, rest), (ours, our_rest) = client_part(expected), client_part(found)
     plain = [line for line in ours if line != "connection: close\\r\\n"]
     if len(plain) == len(ours) or our_rest[:1] != ["[closed]"] or len(plain) > len(theirs):
@@ -209,7 +209,8 @@ def refused_tunnel(expected, found):
 
 
 def told_the_length(expected, found):
-    """Where the reference program ends a message of version 1.0 by closing, and weir says its length and goes on: the same."""
+    """The reference ends a message of version 1.0 by closing, and weir gives its length and keeps the connection:
+    returns the expected view twice."""
     (theirs, rest), (ours, _) = client_part(expected), client_part(found)
     added = ("content-length: ", "connection: keep-alive\\r\\n", "connection: close\\r\\n")
     plain = [line for line in ours if not line.startswith(added)]
@@ -223,7 +224,8 @@ def told_the_length(expected, found):
 
 
 def blocked(expected, found, status_line="HTTP/1.1 502 Bad Gateway"):
-    """Where weir says 502 instead of an answer that sets a cookie, or of the same error with that answer's status."""
+    """weir sends 502 instead of an answer that sets a cookie, or instead of an error with that answer's status: returns
+    weir's view twice."""
     (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
     for their, our in zip(theirs, ours):
         if our[0].startswith(status_line) and any(re.match("set-cookie: |<html><body><h1>", line) for line in their):
@@ -275,7 +277,7 @@ def met_expectations(view):
 
 
 def reason_phrases(expected, found):
-    """The reference adds a reason phrase to an answer without one: returns weir's view twice."""
+    """The reference adds a reason phrase to an answer without one: removes it from the expected view."""
     same = lambda their, our: re.fullmatch(r"HTTP/1\.\d \d{3} \\r\\n", our) and re.fullmatch(re.escape(our[:-4]) + r"[A-Z][-A-Za-z ']+\\r\\n", their)  # noqa: E731
     made = [our if same(their, our) else their for their, our in zip(expected, found)]
     return made + expected[len(made):], found
@@ -543,7 +545,7 @@ def refused_after_connect(expected, found):
 
 
 def coded_for_head(expected, found):
-    """Where 2.6 refuses an answer to HEAD for codings of a body that is not there, and weir passes it on as chunked: the same."""
+    """2.6 refuses an answer to HEAD for the codings of an absent body, and weir forwards it as chunked."""
     (theirs, rest), (ours, our_rest) = answers(expected), answers(found)
     at = next((number for number, (their, our) in enumerate(zip(theirs, ours)) if their != our), None)
     odd = at is not None and theirs[at][0].startswith("HTTP/1.1 502 ") and "transfer-encoding: chunked\\r\\n" in ours[at]

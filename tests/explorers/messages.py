@@ -35,7 +35,7 @@ def content(chance):
 
 
 def chunked(chance, text, odd=False):
-    """The text in chunks, without line ends and hexadecimal digits: they are what shows where chunks begin."""
+    """The text in chunks, without line ends and hexadecimal digits: these mark the chunks."""
     made, rest = "", re.sub("[0-9a-fA-F]", "z", text.replace("\r\n", "--"))
     while rest:
         size = chance.randint(1, len(rest))

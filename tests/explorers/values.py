@@ -48,7 +48,7 @@ def optional(chance, *arguments):
 
 
 def expressions_of(chance):
-    """A regular expression and what replaces it."""
+    """A regular expression and its replacement."""
     pattern = chance.choice(("a", "[a-c]", "^/", "(a)(b)?", "b*", ".", "x?", "(.)(.)", "$", "^", "\\\\.", "[^/]+", "(?i)A", "a|b", "\\\\d+", "/+"))
     target = chance.choice(("x", "", "\\\\1", "<\\\\0>", "\\\\2\\\\1", "yy", "\\\\9", "%", "&"))
     flags = chance.choice(("", "", ",g", ",i", ",gi"))
@@ -125,7 +125,7 @@ def quoted_argument(text):
 
 
 def expression(chance, longest=4):
-    """A fetch and some converters, and what type comes out."""
+    """A fetch with some converters, and the type of the result."""
     kind = chance.choice(("str", "str", "str", "bin", "int", "bool", "ip", "meth"))
     text = chance.choice(FETCHES[kind])
     names = list(CONVERTERS)
