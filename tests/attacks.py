@@ -6,7 +6,7 @@
 Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and
 again and must get every answer soon; the growth of the process beyond its state at rest is divided by the number of
 attackers. The bounds are for memory held by design (a buffer and its stream), not for speed: nothing here measures time
-except to notice that somebody hangs.
+except to notice a client that hangs.
 """
 import os
 import random
@@ -216,7 +216,7 @@ def clients_that_do_not_read_hold_two_buffers(binary, folder):
         for _ in range(10):
             scene.ask()
             time.sleep(0.05)
-        # What workers keep for all of them is some 10 kB for each of so few.
+        # The workers' shared memory adds some 10 kB to each of so few.
         assert scene.each() < 2.5 * BUFFER, scene.each()
         scene.is_well()
 
@@ -332,7 +332,7 @@ def command(scene, text):
 
 
 def connections_beyond_maxconn_wait(binary, folder):
-    """With the process's `maxconn` taken, newcomers wait in the backlog and are served when somebody leaves."""
+    """With the process's `maxconn` taken, newcomers wait in the backlog and are served when a client leaves."""
     with Scene(binary, folder, maxconn=50) as scene:
         scene.attack(50)
         late = socket.create_connection(("127.0.0.1", scene.ports["door"]), 2)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The statistics page in a real browser, by its driver: what people click, type, see and hear.
+"""The statistics page in a real browser, through its driver: clicks, typing, display and screen readers.
 
   browser.py --bin target/release/weir [--only REGEX]
 
-Needs Debian's chromium and chromium-driver; without them every check is left out, with a word.
+Needs Debian's chromium and chromium-driver; without them every check is left out, and reported.
 """
 import json
 import os
@@ -198,7 +198,7 @@ def the_page_is_one_file_without_complaints(binary, folder):
         assert scene.browser.complaints() == [], scene.browser.complaints()
         titles = scene.browser.script("return [...document.querySelectorAll('td[title]')].map(t => t.title).join('\\n')")
         assert "p99" in titles and "most ms" in titles, "percentiles of each phase"
-        # In sight of everybody: the percentiles of the whole time beside its maximum.
+        # Visible: the percentiles of the whole time beside its maximum.
         at = """const [name, column] = arguments, table = document.getElementById(name).nextElementSibling, [above, below] = table.rows;
             let at = 0;
             for (const cell of above.cells) { if (cell.textContent.startsWith('Total time')) break; at += cell.rowSpan == 1 ? cell.colSpan : 0; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What listeners of TLS are made of: keys of tickets, stores of certificates, responses about them.
+"""TLS listeners: ticket keys, certificate stores, OCSP responses.
 
   certificates.py --bin target/release/weir [--only REGEX]
 """

@@ -161,7 +161,7 @@ def unused_tls_files_are_read(binary, folder):
     for words in ("ca-file", "crl-file", "ssl verify none ca-file", "ssl verify none crl-file", "ssl verify none crt"):
         status, messages = said(binary, folder, text.format("", f"{words} /nonexistent/x"))
         assert status == 1 and "server 'b/s' : " in messages and "unable to read '/nonexistent/x'" in messages, (words, messages)
-    # A certificate is for those who speak TLS.
+    # A certificate is only needed with TLS.
     assert said(binary, folder, text.format("", "crt /nonexistent/x"))[0] == 0
 
 

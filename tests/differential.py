@@ -60,7 +60,7 @@ class Origin:
             self.received.setdefault(exchange[1].decode("latin-1"), []).append((head + b"\r\n\r\n" + body).decode("latin-1"))
 
     def serve(self, connection):
-        """Requests until somebody closes."""
+        """Serves requests until one side closes."""
         with connection:
             connection.settimeout(5)
             held = b""
@@ -86,7 +86,7 @@ class Origin:
 
     @staticmethod
     def stays(head):
-        """Whether the connection outlives this request, as the request says."""
+        """Whether the connection persists after this request, by the request's fields."""
         said = b",".join(re.findall(rb"^connection:(.*)", head, re.M | re.I)).lower()
         return b"close" not in said and (b"HTTP/1.1" in head.split(b"\n")[0] or b"keep-alive" in said)
 
@@ -273,7 +273,7 @@ def exchange(port, pieces, logs):
         except TimeoutError:
             pass
         except OSError as error:
-            # By a reset or in order: which of them, and what notices first, depends on timing.
+            # By a reset or in order: that depends on timing, and on the first event noticed.
             if not isinstance(error, ConnectionError) and error.errno != errno.ENOTCONN:
                 raise
             end = "closed"
@@ -294,7 +294,7 @@ def send_pieces(connection, pieces):
 
 
 def observe(subject, binary, names, folder, label):
-    """What clients and logs see of each exchange of a subject."""
+    """The views of clients and logs for each exchange of a subject."""
     answers = getattr(subject, "ANSWERS", {})
     origin, logs = Origin(answers=answers), Logs()
     origins = [origin]
@@ -482,7 +482,7 @@ def compare(subject, names, options, label):
 
         first, found = both(names)
         expected = {name: [seen] for name, seen in first.items()}
-        # What differs may differ by timing only: the reference has several goes, and so have we.
+        # A difference may be a matter of timing: both programs get several attempts.
         different = exchanges.meant(subject, options.version)
         # The compared part of a view.
         shown = getattr(subject, "shown", lambda view: view)

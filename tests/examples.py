@@ -111,7 +111,7 @@ def web_server(origin, connection):
 
 
 def line_server(origin, connection):
-    """Says which it is, then repeats every line."""
+    """Sends its name, then echoes every line."""
     connection.sendall(f"{origin.port}\n".encode())
     while line := connection.recv(1000):
         connection.sendall(line)
@@ -187,7 +187,7 @@ def a_web_site(binary, folder):
 
 
 def an_api_with_limits(binary, folder):
-    """Keys are counted apart, large bodies and unknown methods refused before a server hears of them."""
+    """Keys are counted separately, large bodies and unknown methods are refused before they reach a server."""
     one, two, port = Origin(web_server), Origin(web_server), free_port()
     path = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
                                                     "192.0.2.22:9000": f"127.0.0.1:{two.port}"})
@@ -252,7 +252,7 @@ def postgresql_with_patroni(binary, folder):
 
 
 def redis_server(origin, connection):
-    """The words of Redis that the check says, and GET."""
+    """The Redis commands of the check, and GET."""
     for line in connection.makefile("rb"):
         word = line.strip().decode().lower()
         info = f"role:{origin.role}\r\n"
@@ -262,7 +262,7 @@ def redis_server(origin, connection):
 
 
 def redis(binary, folder):
-    """Clients reach the server that says it is the master, also after the roles changed."""
+    """Clients reach the server that reports the role of master, also after the roles changed."""
     one, two, port = Origin(redis_server), Origin(redis_server), free_port()
     one.role, two.role = "slave", "master"
     path = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
@@ -284,7 +284,7 @@ def redis(binary, folder):
 def mqtt_broker(origin, connection):
     """Acknowledges CONNECT."""
     packet = connection.recv(1000)
-    # What only looks whether the port accepts sends nothing.
+    # A probe of the port sends nothing.
     if packet:
         origin.seen.append(packet)
         connection.sendall(b"\x20\x02\x00\x00")

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Random configurations and random bytes to the packaged haproxy and to weir: whatever differs is a fault or has its reason.
+"""Random configurations and random bytes to the packaged haproxy and to weir: every difference is a fault or has a
+reason.
 
   explore.py --bin target/release/weir [--kind REGEX] [--seed N] [--count M] [--seconds S] [--first K] [--show]
               [--haproxy haproxy]
 
-A seed and a number make a case, always the same one (tests/explorers says of what). Both programs check its configuration;
-lines that both refuse are left out, and a line that only one of them refuses is a finding. Then `differential.compare` sends
-the exchanges. What differs and is not in tests/explorers/meant.py is made as small as it can be, and printed. `--kind keywords`
-only checks lines, and wants a newer `--reference`.
+A seed and a number make a case, always the same one (tests/explorers has the kinds). Both programs check its
+configuration; lines that both refuse are left out, and a line that only one of them refuses is a finding. Then
+`differential.compare` sends the exchanges. Differences outside tests/explorers/meant.py are reduced as far as possible,
+and printed. `--kind keywords` only checks lines, and wants a newer `--reference`.
 """
 import argparse
 import collections
@@ -46,7 +47,7 @@ def refused(binary, case, lines):
 
 
 def settle(case, options):
-    """Leaves out the lines that are refused; what only one of the programs refuses.
+    """Removes refused lines; returns those that only one of the programs refuses.
 
     The reference program may stop at the first fault: whether it takes another line is seen without the faulty ones."""
     lines, suspects = case.CONFIGURATION.split("\n"), set()
@@ -89,7 +90,7 @@ def differing(case, names, options, look=differential.compare):
 
 
 def glance(case, names, options, label):
-    """As [`differential.compare`], with one go: what differs by timing differs here."""
+    """Like [`differential.compare`], with one attempt: differences of timing count as differences."""
     with Folder() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         both = [pool.submit(differential.observe, case, binary, names, folder, f"{label}-{number}")
                 for number, binary in enumerate((options.reference, options.bin))]

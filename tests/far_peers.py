@@ -96,14 +96,15 @@ def origin():
 
 
 def fetched(*arguments):
-    """What curl gets, and how many seconds that takes."""
+    """curl's output, and the time of the transfer in seconds."""
     start = time.monotonic()
     got = subprocess.run(["curl", "-sS", "-m", "20", *arguments], capture_output=True, check=True).stdout
     return got, time.monotonic() - start
 
 
 def best_of_three(least, *arguments):
-    """What curl gets, and its shortest time in seconds: a busy machine may hold one transfer up, once `least` is undercut that is enough."""
+    """curl's output, and its shortest time in seconds: a busy machine may delay one transfer; a time below `least` is
+    enough."""
     shortest = float("inf")
     for _ in range(3):
         got, took = fetched(*arguments)

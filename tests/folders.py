@@ -1,4 +1,4 @@
-"""Folders of checks, which do not outlive what made them."""
+"""Folders of checks, removed with the process that made them."""
 import os
 import re
 import shutil
@@ -6,7 +6,7 @@ import tempfile
 
 
 def fresh_folder(prefix):
-    """The path of a new folder that is named for this process. What processes that were killed left under such names goes first."""
+    """The path of a new folder with this process's number in its name. Folders of killed processes are removed first."""
     place = tempfile.gettempdir()
     for name in os.listdir(place):
         owner = re.fullmatch(re.escape(prefix) + r"(\d+)-\w{8}", name)

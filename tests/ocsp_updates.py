@@ -179,7 +179,8 @@ def responses_are_renewed(binary, folder):
 
 
 def false_responses_are_rejected(binary, folder):
-    """Responses of others, garbage, too much, too slowly, cut, without a type: each its verdict; nothing of it is shown; memory is bounded."""
+    """Responses of others, garbage, too large, too slow, cut, without a type: each has its error; none is stapled;
+    memory is bounded."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     cli, socket_line = cli_of(folder)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/ocsp-response\r\n"
@@ -213,7 +214,7 @@ def false_responses_are_rejected(binary, folder):
     dead = free_port()
     files["dead"] = issue(authority, "dead.example", f"http://127.0.0.1:{dead}/")
     files["named"] = issue(authority, "named.example", "http://nobody.invalid/")
-    # Somebody else signs, by the name of the authority's responder.
+    # Another key signs, under the name of the authority's responder.
     other = Responder(folder, authority, stranger.certificate, stranger.key)
     files["other"] = issue(authority, "other.example", f"http://127.0.0.1:{other.port}")
     other.knows(files["other"])

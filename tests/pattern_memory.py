@@ -25,7 +25,7 @@ def resident(binary, folder, keys, networks, few=0):
     with Program(binary, "-db", "-f", with_lists(folder, port, keys, networks)[0]) as program:
         program.ready(port)
         least = [program.resident_kb()]
-        # What reading the files took is given back soon.
+        # Memory for reading the files is released soon.
         wait_until(lambda: least.append(program.resident_kb()) or least[-1] <= few, 5 if few else 1.5)
         return min(least)
 

@@ -44,7 +44,7 @@ defaults
     retries 1
 """
 
-# What peers send. `:text` sends a text of its own.
+# The texts of scripts. `:text` sends a text of its own.
 TEXTS = {
     "get": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "delete": "DELETE / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -136,7 +136,7 @@ class Peer(FramePeer):
         self.held = self.held[int(count):]
 
     def answer(self):
-        """Reads a final response's head, and all until the end or until it has the length that it says."""
+        """Reads a final response's head, and its body by its length or until the end."""
         while True:
             while b"\r\n\r\n" not in self.held:
                 self.more()
@@ -168,7 +168,7 @@ class Peer(FramePeer):
         self.held = b""
 
     def fin(self):
-        """Says that it sends no more."""
+        """Half-closes."""
         try:
             self.connection.shutdown(socket.SHUT_WR)
         except OSError:

@@ -553,7 +553,7 @@ def with_ring(folder, port, ring, extra="maxconn 100"):
 
 
 def keep_asking(port, first, count, heard=None):
-    """So many requests for /<number> on one connection; `heard` gets when each was answered."""
+    """Sends requests for /<number> on one connection; `heard` gets the time of each answer."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         for number in range(first, first + count):
             connection.sendall(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
@@ -655,7 +655,7 @@ def log_servers_over_tcp_get_messages_without_delaying_requests(binary, folder):
             received += connection.recv(65536)
         expected = b"".join(b"%d /%d" % (len(b"/%d" % number), number) for number in range(3000))
         assert received == expected, (received[:80], received[-80:])
-        # The ring of the dead one is full: what found no room is counted.
+        # The dead one's ring is full: messages without room are counted.
         listing = ask(os.path.join(folder.path, "cli"), "show events")
         dropped = int(re.search(r"r3 +: type=buffer, (\d+) dropped", listing).group(1))
         assert dropped > 0, listing

@@ -45,7 +45,7 @@ def wait_until(condition, seconds=5.0):
 
 
 def connects(port):
-    """Whether somebody listens."""
+    """Whether a listener accepts."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
         return True
@@ -168,7 +168,7 @@ frontend f
 
 
 def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name="a.cfg", bind=None):
-    """The path of a configuration that answers everybody by itself."""
+    """The path of a configuration that answers all requests by itself."""
     bind = bind or f"127.0.0.1:{port}"
     return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
 
@@ -227,7 +227,8 @@ def outcome_of(check, binary):
 
 
 def main(title, modules, hold="hold"):
-    """Makes the checks of modules, those that `--only` matches or `--exact` names, so often as `--times` says; the exit status."""
+    """Runs the checks of modules, those that match `--only` or are named by `--exact`, `--times` times; returns the
+    exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", default="")

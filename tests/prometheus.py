@@ -304,7 +304,7 @@ def every_method_is_answered(binary, folder):
             head = request(world.port, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"haproxy_" not in head, head
             assert world.answer("")[1] == "text/plain; version=0.0.4"
-        # Some releases of the reference program send chunks to clients that never heard of them.
+        # Some releases of the reference program send chunks to HTTP/1.0 clients.
         old = request(worlds[1].port, b"GET /metrics?scope=global HTTP/1.0\r\n\r\n")
         assert old.startswith(b"HTTP/1.1 200 OK\r\n") and b"transfer-encoding" not in old.lower(), old
 
@@ -388,7 +388,8 @@ class Prometheus:
 
 
 def prometheus_answers_the_dashboard(binary, folder):
-    """A real Prometheus scrapes weir under load; each panel has an answer, but for what cannot be: no server of it is in a queue."""
+    """A real Prometheus scrapes weir under load; each panel has an answer, except those for queues of servers, which
+    stay empty."""
     with Scraped(binary, folder, "weir") as ours, Prometheus(folder, ours.port) as prometheus:
         waiting = {}
         for title, expression in questions():

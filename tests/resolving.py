@@ -135,8 +135,8 @@ def looping_and_truncated_names_are_rejected(binary, folder):
 
 
 def false_answers_over_tcp_move_on_to_the_next_name_server(binary, folder):
-    """Over TCP: lengths of nothing, of more than comes, one byte a while, 64 kB of garbage, an end in the middle. The next name server is heard, and no
-    connection is left behind."""
+    """Over TCP: lengths of zero, lengths beyond the data, one byte a while, 64 kB of garbage, an end in the middle. The
+    next name server's answer counts, and no connection is left behind."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=50)
     ways = [b"\0\0" * 1000, b"\xff\xff" + b"x" * 100, b"\xff\xff" + b"\xff" * 65535, b"\0\x0c" + b"\0" * 12, b"\0", b""]
     taken = []
@@ -260,7 +260,7 @@ def name_servers_over_tls(binary, folder):
         with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{lying.port} ssl {words}") as world:
             assert wait_until(lambda: lying.refused and world.count()["send_error"] > 1), (words, world.count())
             assert world.state()["srv_addr"] == "-" and not lying.queries, (words, lying.queries)
-    # A name server that says something else, and one that says nothing, are failures like others; once it speaks TLS it is believed.
+    # Name servers without TLS, talking or silent, are failures like others; once they speak TLS, their answers count.
     rude = NameServer({("a.test", A): ["192.0.2.3"]}, certificate=own)
     polite, rude.tls = rude.tls, Rude()
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{rude.port} ssl verify none") as world:

@@ -61,7 +61,7 @@ def a_soft_stop_waits_for_no_busy_worker(binary, folder):
     config, path = served(folder, port, "nbthread 2\n    grace 300ms\n    warn-blocked-traffic-after 1s")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        # An operator on the worker that hears of signals.
+        # An operator on the worker that receives signals.
         operator = socket.socket(socket.AF_UNIX)
         operator.settimeout(10)
         operator.connect(path)

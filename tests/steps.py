@@ -85,9 +85,9 @@ def integration_tests(name):
 
 
 def optimized():
-    """What threads share and what schedules them once more, at the highest level and without debug assertions: a bug that
-    only one of the two shows (R13, R27, R71) shows. Warnings that only this level gives are errors (R28). Then workers over
-    the simulated network, and name servers that err, ten times as many seeds as `units` runs of them and more."""
+    """The crates with shared state and the scheduler again, optimized and without debug assertions, to show bugs that
+    only one of the two builds has (R13, R27, R71). Warnings of this level alone are errors (R28). Then workers over the
+    simulated network, and misbehaving name servers, with ten times as many seeds as `units` runs of them and more."""
     # Each together with weir, so that all share one selection of features and nothing is built twice.
     trial = ["--profile", "trial", "-p", "weir"]
     tests = [word for name in integration_tests("weir-sched") for word in ("--test", name)]
@@ -112,7 +112,7 @@ def loom():
         selected = [word for name in names for word in ("-p", name)]
         return rust.test(["--profile", "models", *selected], ROOT, kinds=kinds, only=only, **more)
 
-    # All crates are selected for the integration tests, so that the libraries find what these were built with.
+    # All crates are selected for the integration tests, so that the libraries are found as built.
     return (models(crates, [word for name in crates for test in tests[name] for word in ("--test", test)], "")
             and models([name for name in crates if not tests[name]], ["--lib"], "loom"))
 
@@ -154,7 +154,8 @@ def release():
 
 
 def shipped():
-    """The release: its package, and the scripts of varnishtest against it. Then what needs builds of its own (tests/builds.py)."""
+    """The release: its package, and the scripts of varnishtest against it. Then the checks that need builds of their
+    own (tests/builds.py)."""
     program = os.path.join(TARGET, "release", "weir")
     return all([run([sys.executable, os.path.join("tests", name), "--bin", program]) for name in ("package.py", "vtc.py", "builds.py")])
 
@@ -227,7 +228,7 @@ def ocsp_updates():
 
 
 def certificates():
-    """What listeners of TLS are made of: keys of tickets, stores of certificates."""
+    """TLS listeners: ticket keys, certificate stores."""
     return script("certificates.py")
 
 

@@ -39,7 +39,7 @@ def openssl(*arguments, stdin=b""):
 
 
 class Authority:
-    """Somebody who issues certificates, in a folder."""
+    """A certificate authority, in a folder."""
 
     def __init__(self, folder, name="authority"):
         self.folder, self.name = folder, name
@@ -96,7 +96,7 @@ class World:
     def __enter__(self):
         self.program.__enter__()
         self.program.ready(self.port)
-        # What looked whether it listens left a line.
+        # The probe whether it listens left a line.
         self.log.line()
         return self
 

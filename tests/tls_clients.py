@@ -1,4 +1,4 @@
-"""Other clients' TLS beside curl's, openssl's and Python's (Java's, Go's), and what of hellos and certificates is hard."""
+"""TLS of clients other than curl, openssl and Python (Java, Go), and difficult hellos and certificates."""
 import subprocess
 import time
 

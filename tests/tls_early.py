@@ -105,7 +105,7 @@ backend b
 
 
 def in_background(ask_):
-    """Asks in a thread; what gives the answer."""
+    """Runs `ask` in a thread; returns a function that waits for the answer."""
     answer = []
     thread = threading.Thread(target=lambda: answer.append(ask_()), daemon=True)
     thread.start()

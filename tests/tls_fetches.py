@@ -17,7 +17,7 @@ LISTS = " ".join(f"{name}=%[{fetch}]" for name, fetch in {
     "ext1": "ssl_fc_extlist_bin(1),hex", "ec": "ssl_fc_eclist_bin,hex", "ec1": "ssl_fc_eclist_bin(1),hex",
     "fmt": "ssl_fc_ecformats_bin,hex", "sig": "ssl_fc_sigalgs_bin,hex", "ver": "ssl_fc_supported_versions_bin,hex",
     "ver1": "ssl_fc_supported_versions_bin(1),hex"}.items())
-# What HAProxy 3.2 with OpenSSL 3.6 says of the same hello.
+# The values of HAProxy 3.2 with OpenSSL 3.6 for the same hello.
 WHOLE = {"bin": "0A0AFFFEC02B0005130100FF5600", "bin1": "FFFEC02B0005130100FF5600", "hex": "0A0AFFFEC02B0005130100FF5600",
          "hex1": "FFFEC02B0005130100FF5600", "xxh": "-6306197766768083783", "hello": "771", "ext": "1A1A0000000A000B002B000D",
          "str1": "UNKNOWN(fffe),ECDHE-ECDSA-AES128-GCM-SHA256,UNKNOWN(0005),TLS_AES_128_GCM_SHA256,TLS_EMPTY_RENEGOTIATION_INFO_SCSV,TLS_FALLBACK_SCSV",
@@ -63,7 +63,7 @@ def lists_of_hellos_are_kept_as_far_as_there_is_room(binary, folder):
         assert said["xxh"] == (WHOLE["xxh"] if room else "-"), (room, said)
 
 
-# What HAProxy 3.2 says of a client's certificate.
+# The values of HAProxy 3.2 for a client's certificate.
 NAMES = {
     "s_dn": '/C=DE/O=Org, A/OU=first/OU=second/CN=Cli "Ent" \u00fcmlaut+x/emailAddress=a@b.c', "s_dn(OU)": "first", "s_dn(OU,2)": "second",
     "s_dn(OU,-1)": "second", "s_dn(OU,-2)": "first", "s_dn(OU,3)": "", "s_dn(OU,-3)": "", "s_dn(OU,0)": "", "s_dn(nope)": "",

@@ -1,4 +1,4 @@
-"""HTTP/2 towards servers over TLS: what ALPN agrees on with nginx, and WebSocket both ways through HAProxy."""
+"""HTTP/2 towards servers over TLS: ALPN with nginx, and WebSocket both ways through HAProxy."""
 import base64
 import hashlib
 import ssl
@@ -143,7 +143,7 @@ def echoed(connection, data, ahead=48_000):
 
 
 def curl(port, authority, *arguments, seconds=20):
-    """What curl gets from a listener with TLS."""
+    """curl's output from a listener with TLS."""
     done = subprocess.run(["curl", "-sS", "--cacert", authority.certificate, "--resolve", f"one.example:{port}:127.0.0.1", *arguments],
                           capture_output=True, timeout=seconds)
     assert done.returncode == 0, done
@@ -188,7 +188,8 @@ def alpn_decides_the_version_with_nginx(binary, folder):
 
 
 def websocket_crosses_tls_on_both_sides(binary, folder):
-    """Clients of HTTP/1 and 2, servers that offer both: `ws` says which is taken (manual, `ws`), and bytes go both ways beyond any window."""
+    """Clients of HTTP/1 and 2, servers that offer both: `ws` selects the version (manual, `ws`), and bytes go both ways
+    beyond any window."""
     haproxy = installed(HAPROXY)
     authority = Authority(folder)
     site = authority.issue("one.example")

@@ -77,7 +77,7 @@ def keys_apart_are_opened_too(binary, folder):
 
 
 def a_key_that_does_not_open_is_an_error(binary, folder):
-    """Each says the file, where the program is named, and what to do."""
+    """Each message has the file, the setting for the program, and the remedy."""
     site = Authority(folder).issue("one.example")
     key = encrypt(folder, site, SCHEMES["aes"], "secret")
     said = refused(binary, folder, f"ssl crt {key}")

@@ -1,4 +1,4 @@
-"""What of TLS is heavy work, one a turn: answers to hellos and checks of certificates, and nothing else (R41 to R51)."""
+"""TLS as heavy work, one run per turn: answers to hellos and checks of certificates, and nothing else (R41 to R51)."""
 import re
 import signal
 import ssl
@@ -21,7 +21,7 @@ PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Client:
-    """Python's TLS, which says where it is: its hello can be held back, or cut."""
+    """Python's TLS, step by step: its hello can be held back, or cut."""
 
     def __init__(self, port, context, session=None):
         self.socket = socket.create_connection(("127.0.0.1", port), 10)
@@ -80,7 +80,7 @@ def answers_to_hellos_are_heavy_work_and_nothing_else_is(binary, folder):
     """R42: a handshake is one heavy run, however its hello is cut, and resumed or not; data are not heavy work."""
     world, path, clear = served(binary, folder)
     with world:
-        # What looked whether it listens, on both ports.
+        # The probe whether it listens, on both ports.
         assert wait_until(lambda: connects(clear))
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             ours = context(version)

@@ -9,7 +9,7 @@ from tls import ANSWER, Authority, SecureServer, World, backend, connect, get, r
 
 
 class Speaker:
-    """A server that treats each connection as a function says, in a thread of its own."""
+    """A server that handles each connection with a function, in a thread of its own."""
 
     def __init__(self, treat):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
@@ -62,7 +62,7 @@ def verdicts(stats):
     lines = ask(stats, "show stat").splitlines()
     names = lines[0][2:].split(",")
     rows = [dict(zip(names, line.split(","))) for line in lines[1:] if line]
-    # A star says that the next check is on its way.
+    # A star marks a check in progress.
     return {f"{row['pxname']}/{row['svname']}": (row["status"].split()[0], row["check_status"].removeprefix("* "), row["last_chk"])
             for row in rows if row["svname"] not in ("FRONTEND", "BACKEND")}
 
@@ -371,7 +371,7 @@ def servers_that_are_added_speak_tls(binary, folder):
         assert get(world.port)[0] == 503
         tell("set server b/clear ssl on", "cannot be set.  default-server should define ssl settings")
         uses = lambda: {line.split()[3]: line.split()[20] for line in ask(stats, "show servers state b").splitlines()[2:] if line}  # noqa: E731
-        # As HAProxy has it: what `no-ssl` took back is open until somebody decides.
+        # As in HAProxy: after `no-ssl`, `use-ssl` is undecided until a command sets it.
         assert uses() == {"s": "1", "clear": "0", "later": "-1"}, uses()
         tell("set server b/later ssl on", "server ssl setting updated.")
         assert uses() == {"s": "1", "clear": "0", "later": "1"}, uses()

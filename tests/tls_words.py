@@ -8,7 +8,7 @@ from tls import CONFIGURATION, Authority, World, ask_over, connect, frontend, ge
 
 
 def faults_of_files_are_named(binary, folder):
-    """Which file, and what to do."""
+    """The file, and the remedy."""
     authority = Authority(folder)
     good = authority.issue("one.example")
     bare = folder.file("bare.pem", open(authority.certificate).read())
@@ -140,7 +140,8 @@ def faults_of_inherited_settings_are_reported_at_the_bind_line(binary, folder):
 
 
 def versions_are_those_of_haproxy(binary, folder):
-    """Ranges count alone, and each end of the defaults by itself: what HAProxy 3.2 negotiates, and where it warns."""
+    """Ranges count alone, and each end of the defaults by itself: the versions that HAProxy 3.2 negotiates, and its
+    warnings."""
     site = Authority(folder).issue("one.example")
     listed = folder.path + "/list"
     # The global section, the line, a line of a list; whether TLS 1.2 and 1.3 are spoken, whether something is ignored.

@@ -7,7 +7,7 @@ from tls import Authority, World, ask_over, connect, frontend, openssl
 
 
 class Client:
-    """OpenSSL's side of a session over a raw socket: what passes can be cut, changed and held back."""
+    """OpenSSL's side of a session over a raw socket: its bytes can be cut, changed and held back."""
 
     def __init__(self, port, version=None, own=None, protocols=("http/1.1",), name="one.example"):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -200,7 +200,8 @@ def unknown_alpn_protocols_are_ignored(binary, folder):
 
 
 def certificates_of_clients_have_their_alerts(binary, folder):
-    """None, of somebody unknown, expired: in TLS 1.2, where alerts are in clear, and in 1.3 by OpenSSL's words."""
+    """A missing, an unknown and an expired certificate: in TLS 1.2, where alerts are in clear, and in 1.3 by OpenSSL's
+    messages."""
     line, authority = site(folder)
     unknown = Authority(folder, "unknown").issue("me.example")
     line += f" ca-file {authority.certificate} verify required"

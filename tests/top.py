@@ -93,7 +93,7 @@ class World:
 
 
 class Screen:
-    """A terminal of some size with a shell that runs a command, and says when it has ended."""
+    """A terminal of some size with a shell that runs a command, and reports its end."""
 
     def __init__(self, folder, command, width=80, height=24, **env):
         self.tmux = ["tmux", "-S", os.path.join(folder.path, f"tmux{id(self)}"), "-f", "/dev/null"]
@@ -313,7 +313,7 @@ def one_picture_for_scripts(binary, folder):
         assert status == 1 and "Permission denied" in error, (status, out, error)
         status, out, error = run(top, "-s", world.socket)
         assert status == 1 and "not a terminal" in error, (status, out, error)
-        # What answers is a web server.
+        # A web server answers.
         status, out, error = run(top, "-s", f"127.0.0.1:{world.port}", "--once")
         assert status == 1 and "not a runtime API" in error, (status, out, error)
     status, out, error = run(top, "-s", f"{folder.path}/nosuch", "--once")

@@ -153,7 +153,8 @@ def windows_behind_output(binary, folder, streams):
         client.sendall(b"".join(get(stream) for stream in streams))
         assert wait_until(lambda: scene.origin.asked == len(streams))
         scene.comes_round()
-        # Everything is there at once: first what fills the output until the windows are used up, then the windows.
+        # Everything arrives at once: first requests that fill the output until the windows are used up, then the
+        # windows.
         scene.program.send(signal.SIGSTOP)
         scene.origin.answers.set()
         assert wait_until(scene.origin.is_quiet, 10)
@@ -377,5 +378,5 @@ def unread_streams_leave_others_their_share(binary, folder):
             assert total == 3_000_000, f"{total} bytes beside {unread} that are not read"
 
 
-# What runs for a stream: its task, and those of the connections that it passes.
+# The tasks that run for a stream: its own, and those of its connections.
 LAYERS = "stream", "connection", "server connection"

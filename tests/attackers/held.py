@@ -61,7 +61,7 @@ KINDS = {
 
 
 class Origin:
-    """A server that never ends an answer: it says nothing, or sends for as long as somebody takes it."""
+    """A server that never ends an answer: it is silent, or sends as long as its client reads."""
 
     def __init__(self, manner):
         self.manner = manner

@@ -58,7 +58,7 @@ def frame(kind, flags=0, stream=0, payload=b""):
 
 
 class Scene:
-    """weir, with an answer of its own, a large one, and a server that says nothing."""
+    """weir, with a short answer of its own, a large one, and a silent server."""
 
     def __init__(self, binary, folder, timeout="5s"):
         self.port, silent = free_port(), socket.create_server(("127.0.0.1", 0), backlog=1000)
@@ -252,8 +252,9 @@ def flood_on(port, name, streams, is_over):
 
 
 def others_are_answered_soon_while_floods_go_on(binary, folder):
-    """Three clients flood, are hung up on, and come again at once, by each way in turn: 99 of 100 requests of a client that behaves take at most 5 ms
-    longer for it. Waiting for a processor is not counted, and of up to four rounds the best one counts. Nothing is kept of those that were hung up on."""
+    """Three clients flood, lose their connections, and come back at once, by each way in turn: 99 of 100 requests of a
+    well-behaved client take at most 5 ms longer. Time spent waiting for a processor is subtracted, and the best of up
+    to four rounds counts. Closed connections leave no memory behind."""
     fork = multiprocessing.get_context("fork")
     with Scene(binary, folder) as scene:
         tasks = threads(scene.program.pid)

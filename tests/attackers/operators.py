@@ -189,7 +189,8 @@ def watchers_are_as_many_as_a_ring_has_readers(binary, folder):
 
 
 def commands_may_race(binary, folder):
-    """What adds, deletes, empties and lists the same things at a time, on both workers, while requests look at them."""
+    """Commands that add, delete, clear and list the same objects at the same time, on both workers, while requests use
+    them."""
     commands = [
         "add server raced/r{n} 127.0.0.1:9", "enable server raced/r{n}", "disable server raced/r{n}", "del server raced/r{n}",
         "set server raced/r{n} addr 127.0.0.{n} port 9", "set weight raced/s1 {n}", "set maxconn server raced/s1 {n}",

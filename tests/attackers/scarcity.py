@@ -62,7 +62,7 @@ class Scene:
         self.program.__exit__(*arguments)
 
     def come(self, count, first, port=None):
-        """So many clients that send the same, as far as somebody takes it."""
+        """`count` clients that send the same bytes, as far as weir reads them."""
         for _ in range(count):
             client = socket.create_connection(("127.0.0.1", port or self.port), 5)
             client.setblocking(False)
@@ -98,7 +98,8 @@ def address_space(megabytes):
 
 
 def memory_that_ends_ends_no_process(binary, folder):
-    """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, operators look, and everybody is served afterwards."""
+    """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, the runtime API responds, and
+    all are served afterwards."""
     # The program and its libraries take about 30 of these.
     for megabytes in (100, 115, 130):
         with Folder() as own, Scene(binary, own, preexec_fn=address_space(megabytes)) as scene:

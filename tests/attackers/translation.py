@@ -49,7 +49,7 @@ def posted(*more, body):
 
 CHUNKED = "transfer-encoding: chunked"
 EVIL = b"0\r\n\r\nGET /evil HTTP/1.1\r\n\r\n"
-# Requests, and what becomes of them: the status and the server's view, or a stream error that no server hears of.
+# Requests and their results: the status and the server's view, or a stream error that no server sees.
 CASES = {
     "nothing special": (request(), passed()),
     # Ends of lines and similar characters.

@@ -1,4 +1,4 @@
-"""What decides where clients go, around weir or behind it: keepalived, Pacemaker's agents, Patroni."""
+"""Programs that direct clients around weir or behind it: keepalived, Pacemaker's agents, Patroni."""
 import contextlib
 import http.server
 import os
@@ -31,7 +31,7 @@ while time.monotonic() < end:
 
 
 class Machine:
-    """A network and a process table of their own, which end with the block; what runs in it ends too."""
+    """A network and a process table of their own, which end with the block, together with the processes in them."""
 
     def __init__(self):
         self.holder, self.started = None, []
@@ -91,7 +91,7 @@ SHARED = "192.0.2.100"
 
 
 class Pair:
-    """Two machines that share an address by keepalived, as the manual says it, and the one of the clients."""
+    """Two machines that share an address by keepalived, configured as in the manual, and the clients' machine."""
 
     def __init__(self, binary, folder, script):
         for name in ("keepalived", "killall", "unshare", "nsenter", "ip", "curl"):
@@ -178,8 +178,8 @@ def keepalived_moves_the_address_when_weir_dies(binary, folder):
 
 
 def keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, folder):
-    """A process that is stopped is still there for `killall -0`, which the manual says. The address of the monitor shows it, and a backend
-    without servers."""
+    """A stopped process still exists for `killall -0`, as the manual notes. The monitor address detects it, and a
+    backend without servers."""
     with Pair(binary, folder, "/usr/bin/killall -0 weir") as pair:
         assert pair.answered_by("a"), pair.said()
         pair.machines[0].send(STOP)
@@ -197,7 +197,7 @@ def keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, folder):
 
 
 def keepalived_checkers_get_answers(binary, folder):
-    """By its own program for digests, which makes the request of HTTP_GET, and by a connection that says nothing."""
+    """By its own program for digests, which makes the request of HTTP_GET, and by a connection without data."""
     installed("genhash")
     port, log = free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     log.bind(os.path.join(folder.path, "log"))

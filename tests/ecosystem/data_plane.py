@@ -1,5 +1,6 @@
-"""What HAProxy's Data Plane API does, by hand: its modules cannot be had from the registry. A transaction is a file that is written, checked
-and loaded; servers, maps and certificates change at run time, by the words and the framing of its library, on the master's socket."""
+"""The actions of HAProxy's Data Plane API, by hand: its modules are not available from the registry. A transaction is a
+file that is written, checked and loaded; servers, maps and certificates change at run time, with the commands and the
+framing of its library, on the master's socket."""
 import contextlib
 import os
 import re
@@ -51,7 +52,8 @@ class Plane:
         self.master.__exit__()
 
     def commit(self, text):
-        """A transaction: the text is checked as a file of its own, takes the place of the former one, and is loaded. What -c said; its status."""
+        """A transaction: checks the text as a file of its own, replaces the former one, and loads it. Returns -c's
+        output and its status."""
         path = self.folder.file("transaction.cfg", text)
         status, out, err = run(self.binary, "-c", "-f", path)
         if status == 0:
@@ -86,7 +88,7 @@ def a_transaction_is_checked_and_loaded(binary, folder):
         status, said = plane.commit(plane.text(4).replace("timeout connect", "timeout conect"))
         assert status == 1 and "transaction.cfg:8]" in said and "conect" in said, said
         assert plane.text(3) == open(plane.master.config).read()
-        # What only the start can find: an address that somebody has.
+        # A fault that only the start can find: an address in use.
         status, said = plane.commit(plane.text(4).replace(f"bind 127.0.0.1:{plane.server}", "bind 192.0.2.1:1"))
         assert status == 0, said
         answer = plane.master.ask("reload")

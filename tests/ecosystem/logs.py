@@ -1,4 +1,4 @@
-"""What receives its log and what reads it."""
+"""Receivers and readers of its log."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""What operators look at and change it with: libraries, dashboards, lines of shell."""
+"""Tools for operators: libraries, dashboards, shell commands."""
 import json
 import os
 import subprocess

@@ -30,7 +30,7 @@ frontend web
 
 
 class Lineage:
-    """What certbot keeps of a certificate: a folder with the newest chain and key."""
+    """certbot's folder for a certificate, with the newest chain and key."""
 
     def __init__(self, folder, name):
         self.authority, self.name = Authority(folder), name
@@ -215,7 +215,7 @@ def certbot_renews_through_weir(binary, folder):
                 "privateKey": f"{folder.path}/api.key", "httpPort": port, "tlsPort": tls_port, "retryAfter": {"authz": 1, "order": 1},
                 "profiles": {"default": {"description": "a month", "validityPeriod": 2592000}}}
     names = NameServer({("www.example.com", kind): [] for kind in (1, 28, 257)} | {("www.example.com", 1): ["127.0.0.1"], ("example.com", 257): [], ("com", 257): []})
-    # What weir starts with: a certificate of the name, not of the authority.
+    # The certificate for the first start of weir: with the name, from another authority.
     first = Lineage(folder, "www.example.com")
     file = os.path.join(place, "www.example.com.pem")
     with open(file, "w") as out:

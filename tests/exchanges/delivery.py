@@ -303,5 +303,5 @@ DIFFERENT = {
     "many bytes on their way back": "a rule that closes lets nothing more pass",
 }
 
-# What differs from one version only.
+# Differences from one version only.
 DIFFERENT["redirected to the server"] = only("2.6", DIFFERENT["redirected to the server"])

@@ -407,7 +407,7 @@ DIFFERENT |= {name: STRICT for name in (
 DIFFERENT |= {name: FORGOTTEN for name in EXCHANGES if name.startswith(("normalized dotdot /", "normalized decode /", "normalized upper /"))}
 DIFFERENT |= {name: "a rule that says what becomes of fragments admits them" for name in EXCHANGES if name.startswith(("normalized strip /", "normalized encode /")) and "#" in name}
 
-# What differs from one version only.
+# Differences from one version only.
 RESETS = "3.2 resets a connection that it has not read to its end, and the client loses the refusal"
 SAID = "an answer that ends its connection announces it (RFC 9112, 9.6)"
 for _name in EXCHANGES:

@@ -1,4 +1,4 @@
-"""What proxies add to messages: addresses, cookies, identifiers, PROXY headers; and whom they choose."""
+"""Additions of proxies to messages: addresses, cookies, identifiers, PROXY headers; and the servers that they select."""
 
 import re
 

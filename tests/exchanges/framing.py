@@ -137,7 +137,7 @@ DIFFERENT |= {name: PROMISED for name in EXCHANGES if name.startswith(("tunnel a
     "tunnel answered 403, then nothing", "tunnel refused, then nothing", "tunnel refused-in-chunks, then nothing")}
 DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel's answer does not have a length (RFC 9110, 9.3.6)")
 
-# What differs from one version only.
+# Differences from one version only.
 for _name in ("tunnel length", "tunnel coding", *(f"{what}, chunked request" for what in ("set length", "add length", "same length", "add coding", "set coding")),
               *(f"{what}, request {which}" for what in ("add coding", "set coding") for which in ("with a length", "without a body")),
               *(f"{what}, {which}" for what in ("set-length", "add-length", "add-coding", "set-coding") for which in ("chunked response", "response until the end")),

@@ -194,7 +194,7 @@ DIFFERENT = {
     "connection tokens": "an unedited head is forwarded unchanged, `keep-alive` included",
 }
 
-# What differs from one version only.
+# Differences from one version only.
 DIFFERENT |= {
     "head too large": {"2.6": "a head that is too large has a status of its own (RFC 6585, 5)", "3.2": "an answer that ends its connection announces it (RFC 9112, 9.6)"},
     "large uri": only("2.6", "since 3.2, the newline is part of a log line's length"),

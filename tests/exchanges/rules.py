@@ -1,4 +1,4 @@
-"""What rules do to requests and responses."""
+"""Rules on requests and responses."""
 
 from exchanges import answer, answered, get, only, post
 

@@ -43,12 +43,12 @@ def parts(view):
 
 
 def fields(head):
-    """The fields of a head that say where its body ends, and what becomes of the connection."""
+    """The fields of a head that determine the body's end and the connection's persistence."""
     return [line.lower() for line in head[1:head.index("\\r\\n")] if re.match("(transfer.encoding|content.length|connection).*:", line, re.I)]
 
 
 def doubtful(head):
-    """Whether a message says its length in a way that a reader of HTTP/1.0 does not know."""
+    """Whether a message declares its length in a way that HTTP/1.0 does not know."""
     return "HTTP/1.0" in head[0] and any(line.startswith("transfer-encoding") for line in fields(head))
 
 

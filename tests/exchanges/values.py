@@ -1,4 +1,4 @@
-"""What fetches and converters give, ACLs match, maps find and log formats print."""
+"""Results of fetches, converters, ACLs, maps and log formats."""
 
 from exchanges import answer, get, only, post
 

@@ -9,12 +9,12 @@ NOTHING_LEFT = struct.pack("ii", 1, 0)
 
 
 def saying(text):
-    """An agent that says this and ends."""
+    """An agent that sends this and closes."""
     return lambda connection: connection.sendall(text)
 
 
 def resets(before):
-    """An agent that says this and resets the connection."""
+    """An agent that sends this and resets the connection."""
     def serve(connection):
         connection.sendall(before)
         time.sleep(0.05)

@@ -10,7 +10,7 @@ from health.support import *  # noqa: F403
 
 
 def greet(connection):
-    """A server that says who it is, and then nothing."""
+    """A server that sends its name, and then nothing."""
     with connection:
         connection.sendall(b"hello")
         # Until the other side ends it.
@@ -98,8 +98,8 @@ backend b
         assert level in ("3", "2"), level
 
 
-# A server: its words, the commands about it, and what `show servers state` says: admin state, status, result, health and state of the check.
-# From HAProxy 3.2.
+# A server: its words, the commands about it, and its row in `show servers state`: admin state, status, result, health
+# and state of the check. From HAProxy 3.2.
 STATES = {
     "plain": ("", (), "0 1 0 2 0"),
     "off": ("disabled", (), "5 1 0 0 8"),

@@ -1,4 +1,4 @@
-"""What checks say and hear over their connections, and in which time."""
+"""The bytes that checks send and expect over their connections, and their timing."""
 import contextlib
 import socket
 import threading
@@ -30,7 +30,8 @@ backend agent
 
 
 def connections_that_follow_each_other_share_a_socket(binary, folder):
-    """An HTTP check sends, hears and resets; the next one does so from the same socket, and each is a connection of its own."""
+    """An HTTP check sends, receives and resets; the next one does so from the same socket, each on a connection of its
+    own."""
     seen = []
 
     def answer(connection):

@@ -11,7 +11,7 @@ OKAY = b"\x88"
 
 
 def scripted(answer):
-    """A server that reads until a request is there, says `answer`, and closes when its client does."""
+    """A server that reads until a request is complete, sends `answer`, and closes when its client does."""
     def serve(connection):
         with connection:
             connection.settimeout(10)

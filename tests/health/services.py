@@ -29,7 +29,7 @@ def serving(port, *command, **options):
 
 
 def checked(option, port):
-    """A backend with one server, which is checked as an option says."""
+    """A backend with one server, checked by an option."""
     return f"\nbackend b\n    {option}\n    timeout check 3s\n    server s 127.0.0.1:{port} check inter 300ms fall 1 rise 1\n"
 
 

@@ -37,7 +37,7 @@ def hundred(server, inter="1s"):
 
 
 def answer(connection):
-    """What these checks look for."""
+    """The expected answer of these checks."""
     with connection, contextlib.suppress(ConnectionResetError):
         connection.sendall(b"x")
 
@@ -54,7 +54,7 @@ def a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
 
     def measure(name, words):
         servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} weight 10 {words}" for number in range(count))
-        # The allocator keeps nothing of the start, which checks would take.
+        # The allocator keeps no free memory of the start, which checks would use.
         at_once = dict(os.environ, MIMALLOC_PURGE_DELAY="0")
         with Scene(binary, folder, f"backend b\n{servers}\n", "nbthread 1", name=f"{name}.cfg", env=at_once) as scene:
             assert scene.ask("show servers state b").count("127.0.0.1") == count
@@ -132,7 +132,7 @@ def servers_that_are_added_are_checked_apart_r94(binary, folder):
 
 
 def a_reload_during_a_check_keeps_the_server_up(binary, folder):
-    """The former process leaves without waiting for its checks, and neither it nor the new one says that the server failed."""
+    """The former process ends without waiting for its checks, and neither it nor the new one reports a failed server."""
     begun = []
 
     def slow(connection):

@@ -18,7 +18,7 @@ from health.support import *  # noqa: F403
 
 
 def says(text, first=True, stays=0.0):
-    """A server that says this after it heard something, or at once, and ends after a while."""
+    """A server that sends this after it received something, or at once, and ends after a while."""
     def serve(connection):
         if first:
             connection.recv(2000)
@@ -28,7 +28,7 @@ def says(text, first=True, stays=0.0):
 
 
 def resets(connection):
-    """A server that hears something and resets the connection."""
+    """A server that receives something and resets the connection."""
     connection.recv(2000)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -39,7 +39,7 @@ def http(status, reason=" Fine", body=b"hello"):
 
 
 def silent(connection):
-    """A server that says nothing."""
+    """A silent server."""
     time.sleep(20)
 
 
@@ -52,7 +52,7 @@ CHECK, EXPECT, TCP, SEND = "option httpchk", "option httpchk\n    http-check exp
 REFUSED, REFUSED_BY = "Connection refused", "ECONNREFUSED returned by OS (Connection refused)"
 RESET = "ECONNRESET returned by OS (Connection reset by peer)"
 AT_FIRST = " at initial connection step of tcp-check"
-# Lines of the backend; the server, and words of its line; what `show stat` says: check_status, check_code, last_chk.
+# Lines of the backend; the server, and words of its line; its row in `show stat`: check_status, check_code, last_chk.
 CHECKS = {
     "connects": ("", OK, "", ("L4OK", "", "")),
     "refused": ("", REFUSES, "", ("L4CON", "", REFUSED_BY)),
@@ -193,7 +193,7 @@ AGENTS = {
     "up,10%,maxconn:9": ("no check", "10", "9", "L7OK", "0", "via agent : up"),
     "down 50% maxconn:3 # all": ("DOWN (agent)", "50", "3", "L7STS", "0", "via agent : down (all)"),
 }
-# What weir says instead.
+# Deviations of weir.
 OURS = {
     # An interim response does not count (RFC 9110, 15.2).
     "http-interim": ("L7OK", "200", ""),
@@ -205,7 +205,7 @@ OURS = {
     # A limit set by mistake.
     "maxconn:-5": warns("Invalid maxconn value."),
 }
-# What HAProxy 2.6 says instead.
+# Deviations of HAProxy 2.6.
 PLAIN_RESET = "Connection reset by peer"
 OLDER = {
     "http-gone": ("SOCKERR", "", PLAIN_RESET),

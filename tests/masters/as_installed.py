@@ -154,7 +154,7 @@ PACKAGING = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path
 
 
 def packaged_configurations_are_valid(binary, folder):
-    """The configurations are valid, and the image copies what there is."""
+    """The configurations are valid, and the files that the image copies exist."""
     for name, port, users in (("systemd", 80, True), ("container", 8080, False)):
         with open(os.path.join(PACKAGING, name, "weir.cfg")) as file:
             text = file.read()

@@ -14,7 +14,7 @@ def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         worker = master.served().current()
         assert "reload" in master.ask("help") and "show stat" not in master.ask("help")
-        # What processes say to each other is not listed.
+        # Commands between the processes are not listed.
         assert "_loadstatus" not in master.ask("help") and "_send_status" not in master.ask("help")
         for prefix in ("", "@1 "):
             shown = master.ask(f"{prefix}show env").splitlines()
@@ -165,7 +165,7 @@ def in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
         info = dict(line.split(": ", 1) for line in ask("show info").splitlines() if ": " in line)
         expected = {"Pid": str(master.pid), "Nbthread": "1", "CurrConns": "0", "Listeners": "1", "Stopping": "0"}
         assert {name: info[name] for name in expected} == expected, info
-        # Those who came before anybody looked are counted too: at least one worker, and the four clients above and this one.
+        # Connections before any query are counted too: at least one worker, and the four clients above and this one.
         assert int(info["CumConns"]) == 6 and int(info["TotalBytesOut"]) > len(opened), info
         assert int(info["Uptime_sec"]) < 60 and int(info["Jobs"]) == 2 and int(info["Tasks"]) > 3, info
         assert ask("show threads").startswith("* Thread 1 : act=1"), ask("show threads")
@@ -211,7 +211,7 @@ def watchers_in_debug_mode_end_with_their_clients(binary, folder):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(master.socket)
                 client.sendall(f"mcli-debug-mode on; {command}\n".encode())
-                # The master goes on meanwhile, for the one who asks too.
+                # The master keeps responding meanwhile, on the same session, too.
                 for _ in range(3):
                     assert wait_until(lambda: clients() == 2), command
             assert wait_until(lambda: clients() == 1), command

@@ -153,7 +153,7 @@ def r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):
     for words in (["-db"], ["-D"]):
         port, pid_file = free_port(), os.path.join(folder.path, "pid")
         config = answering(folder, port, extra="uid 65534\n    gid 65534\n    nbthread 2\n    setcap cap_net_admin,cap_net_bind_service")
-        # Started with groups of its own, which a process that becomes somebody else must not keep.
+        # Started with groups of its own, which a process has to drop when it changes its user.
         with Program(binary, *words, "-p", pid_file, "-f", config, extra_groups=[4, 24]) as program:
             assert wait_until(lambda: connects(port)), program.process.poll()
             # The file comes after the first listener.

@@ -90,7 +90,7 @@ def r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary, fol
         os.kill(master.pid, USR2)
         assert wait_until(lambda: "# starting workers" in master.ask("show proc")), master.said()
         second = master.current()
-        # R119: the former one serves until the new one says that it does.
+        # R119: the former one serves until the new one reports readiness.
         assert f"Pid: {first}\n" in master.ask("@1 show info") and request(port).startswith(b"HTTP/1.1 200")
         assert "soft" not in master.said() and "stopped" not in master.said()
         os.kill(second, signal.SIGKILL)

@@ -37,7 +37,7 @@ def inherited_dispositions_and_masks_change_nothing(binary, folder):
             first = service.workers()[0]
             service.process.send_signal(USR2)
             assert wait_until(lambda: service.workers() not in ([], [first])), prepare
-            # It hears of the ends of its children.
+            # It notices the ends of its children.
             assert wait_until(lambda: not alive(first), 15), (prepare, service.said())
             assert wait_until(lambda: ignored(service.process.pid) == {signal.SIGPIPE}), (prepare, ignored(service.process.pid))
             os.kill(next(worker for worker in service.workers() if worker != first), signal.SIGKILL)

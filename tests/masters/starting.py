@@ -20,7 +20,7 @@ def r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configu
         with Master(binary, folder, config) as master:
             master.served()
             assert os.listdir(f"/proc/{master.pid}/task") == [str(master.pid)]
-            # What held the text goes back to the system soon after the start.
+            # The memory of the text goes back to the system soon after the start.
             bound = sizes[0][0] + 1500 if sizes else sys.maxsize
             wait_until(lambda: master.resident_kb() < bound, 3)
             wait_until(lambda: not sizes or master.descriptors() == sizes[0][1])

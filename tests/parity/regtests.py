@@ -135,7 +135,7 @@ class Runner:
 
 
 def reason(log, status):
-    """The line of a failed script's log that says most: a panic, an alert of the program, or varnishtest's own."""
+    """The most telling line of a failed script's log: a panic, an alert of the program, or varnishtest's own."""
     for pattern in (r"panicked at.*", r"\[ALERT\].*", r"^-{4}.*"):
         match = re.search(pattern, log, re.M)
         if match:

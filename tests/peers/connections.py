@@ -22,7 +22,7 @@ def peers_may_speak_tls(binary, folder):
                 assert here.program.status() == 0
                 assert_same(next_one, there)
                 assert len(next_one.entries("numbers")) == 100
-    # Somebody in clear is not understood.
+    # A client in clear is refused.
     with Instance(binary, ring, "a") as here:
         connection, status = greet(ring)
         assert not status.startswith(b"2"), status
@@ -51,7 +51,7 @@ def peers_may_expect_proxy_headers(binary, folder):
     with Instance(binary, ring, "a") as here, Instance(binary, ring, "b") as there:
         fill(here, "first", 20)
         assert_same(here, there)
-    # This one's own line says nothing of a header.
+    # The local peer's own line does not mention a header.
     alone = Ring(folder, "a", words="default-bind accept-proxy\n")
     with Instance(binary, alone, "a") as here:
         fill(here, "second", 20)
@@ -129,7 +129,8 @@ def a_peer_that_connects_twice_has_one_session(binary, folder):
 
 
 def an_impostor_does_not_keep_the_real_peer_out(binary, folder):
-    """Somebody says that he is a peer, or the instance itself, and says nonsense, or nothing: the real ones come back, and all have the same."""
+    """Impostors that claim to be a peer, or the instance itself, and send garbage, or nothing: the real peers
+    reconnect, and all have the same entries."""
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "a") as here, Instance(binary, ring, "c") as there:
         fill(here, "first", 20)
@@ -145,7 +146,7 @@ def an_impostor_does_not_keep_the_real_peer_out(binary, folder):
                     pass
         fill(here, "second", 20)
         fill(there, "third", 20)
-        # Those who say nothing more are sent away after five seconds.
+        # Silent ones are disconnected after five seconds.
         assert_same(here, there, 25)
         for connection in liars:
             assert last_words(connection) is not None

@@ -1,4 +1,4 @@
-"""What operators see of peers: `show peers`, traces, log lines."""
+"""Peers from the view of operators: `show peers`, traces, log lines."""
 import re
 import socket
 import threading

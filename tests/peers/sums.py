@@ -45,7 +45,8 @@ def counted(instance, key):
 
 
 def three_count_together(binary, folder):
-    """`aggregate`: what three serve at the same time is one sum, also after one of them was away, was started again or was reloaded."""
+    """`aggregate`: requests that three instances serve at the same time add up to one sum, also after one of them was
+    away, was restarted or was reloaded."""
     ring = Ring(folder, "a", "b", "c")
     here = lambda name, **more: Instance(binary, ring, name, together="aggregate", **more)
     with here("a") as a, here("b") as b:

@@ -123,7 +123,7 @@ class Instance:
 
 
 def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
-    """A connection to instance `a` of somebody who says that; the connection, and the status."""
+    """Connects to instance `a` with this greeting; returns the connection, and the status."""
     connection = socket.create_connection(("127.0.0.1", ring.ports["a"]), 5)
     connection.sendall(words.encode() if isinstance(words, str) else words)
     try:
@@ -133,7 +133,7 @@ def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
 
 
 def last_words(connection, seconds=8):
-    """All that somebody says until the connection is closed; None when it is not. Signs of life are left out."""
+    """All bytes received until the connection is closed, without heartbeats; None if it stays open."""
     connection.settimeout(seconds)
     end, said = time.monotonic() + seconds, b""
     try:
@@ -199,5 +199,5 @@ def other_implementation(name):
 
 
 def block(text, peer):
-    """What `show peers` says of one of them."""
+    """The block of one of them in `show peers`."""
     return next(("id=" + part for part in re.split(r"\n  0x[0-9a-f]+: id=", text) if part.startswith(f"{peer}(")), "")

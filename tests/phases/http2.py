@@ -75,7 +75,7 @@ CASES = [
     # A connection without streams gets a ping, and is closed without an answer.
     case("h2_idle_ping", "option httpclose; server s @server@ proto h2 idle-ping 200ms", "h2 req okay frames", "get answer rest",
          "200 2 FIN", "1. ping FIN", "200 ---- 0 s 51"),
-    # Two clients, one connection; and what carried as many requests as it may is left.
+    # Two clients, one connection; a connection with as many requests as allowed is closed.
     case("h2_max_reuse", "http-reuse always; server s @server@ proto h2 max-reuse 1", "h2 req okay req okay frames | h2 req okay told",
          "get answer get answer get answer tell fin rest", "200 2 200 2 200 2 FIN", "1. 3. goaway:0 FIN | 1.", "200 ---- 0 s 51 / 200 ---- 0 s 51 / 200 ---- 0 s 51"),
     case("h2_reuse_never", "http-reuse never; server s @server@ proto h2", "h2 req okay req okay frames", "get answer get answer fin rest",

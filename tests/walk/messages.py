@@ -2,7 +2,7 @@
 import struct
 from dataclasses import dataclass, field
 
-# What every configuration begins with; `{log}` is the port of the log server.
+# The beginning of every configuration; `{log}` is the port of the log server.
 COMMON = """global
     log 127.0.0.1:{log} len 65000 local0
     nbthread 1
