@@ -159,7 +159,7 @@ def drip(attackers, byte):
 
 
 def received(attacker, seconds=3.0):
-    """Everything until it closes or the time is over; None for the end when it did not close."""
+    """Reads until the server closes or the time is over; returns the bytes, and whether it closed."""
     held, end = b"", time.monotonic() + seconds
     while time.monotonic() < end:
         if not select.select([attacker], [], [], 0.1)[0]:

@@ -11,7 +11,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 def resumes(world, kept, version, save=False):
-    """Whether a client goes on with the session in a file, or begins the one that the file gets."""
+    """Whether a client's session was resumed; `save` begins a new one and writes it to the file."""
     said = openssl("s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", version, "-sess_out" if save else "-sess_in", kept,
                    stdin=REQUEST)
     assert said.rstrip()[-1] in "01", said

@@ -381,7 +381,7 @@ WRONG = ("Unknown command", "No such", "not found", "Unknown", "Invalid", "expec
 
 
 def commands_of_the_manual_are_answered(binary, folder):
-    """Each line of the hand-written pages that asks a socket: one of a worker or of a master, in the order of the page."""
+    """Each command in the hand-written pages, on a worker's socket or a master's, in the order of the page."""
     site, port, found = Authority(folder).issue("one.example"), free_port(), 0
     folder.file("hosts.map", "")
     config = folder.file("a.cfg", RUNNING.format(folder=folder.path, port=port, site=site))

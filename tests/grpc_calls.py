@@ -214,7 +214,8 @@ def both_ways(binary, folder):
 
 
 def cancellation(binary, folder):
-    """A call that its client gives up, or that takes too long, ends at the server, and others go on on the same connections."""
+    """A call that its client cancels, or that exceeds its deadline, ends at the server, and others continue on the same
+    connections."""
     with World(binary, folder) as world:
         hang = world.method("unary_stream", "Hang")
         call = hang(b"given up", timeout=20)
@@ -292,7 +293,7 @@ def a_server_that_ends(binary, folder):
 
 
 def environment():
-    """The Python of an environment that has the library; none if it cannot be had, with the reason."""
+    """The Python of an environment with the library; None, with the reason, if it is not available."""
     python = os.path.join(ENVIRONMENT, "bin", "python")
     has_library = [python, "-c", "import grpc"]
     if os.path.exists(python) and subprocess.run(has_library, capture_output=True).returncode == 0:

@@ -12,7 +12,7 @@ def threads(pid):
 
 
 def waits_ms(tasks):
-    """How long each of some threads, if it is there, was ready to run, and the machine ran others."""
+    """How long each of some threads was runnable while the machine ran others; threads that ended are skipped."""
     waits = {}
     for task in tasks:
         with contextlib.suppress(OSError), open(f"/proc/{task}/schedstat") as file:

@@ -179,8 +179,8 @@ def responses_are_renewed(binary, folder):
 
 
 def false_responses_are_rejected(binary, folder):
-    """Responses of others, garbage, too large, too slow, cut, without a type: each has its error; none is stapled;
-    memory is bounded."""
+    """Responses of others, garbage, too large, too slow, cut, without a type: each is reported with its error, and
+    never stapled; memory is bounded."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     cli, socket_line = cli_of(folder)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/ocsp-response\r\n"

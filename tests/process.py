@@ -348,7 +348,7 @@ def a_name_where_a_number_is_wanted_is_the_user_of_that_name(binary, folder):
 
 
 def threads_run_on_the_processors_of_cpu_map(binary, folder):
-    """A range without an end goes on to the last thread, and to the last processor."""
+    """A range without an end reaches to the last thread, and to the last processor."""
     processors = sorted(os.sched_getaffinity(0))
     if processors[:2] != [0, 1]:
         raise LeftOut("the first two processors are not ours")
@@ -621,7 +621,8 @@ def events_reach_watchers_at_once(binary, folder):
 
 
 def log_servers_over_tcp_get_messages_without_delaying_requests(binary, folder):
-    """A server that reads gets every message, framed; those that never read, hang up at once or talk nonsense cost nothing."""
+    """A server that reads gets every message, framed; servers that never read, close at once or send garbage cost
+    nothing."""
     reading, sleeping, lying = (socket.create_server(("127.0.0.1", 0)) for _ in range(3))
     port, dead = free_port(), free_port()
     servers = [("octet-count", reading), ("legacy", sleeping), ("legacy", lying)]

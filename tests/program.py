@@ -35,7 +35,7 @@ def free_port():
 
 
 def wait_until(condition, seconds=5.0):
-    """Asks again and again until the condition holds or the time is over; whether it held."""
+    """Polls until the condition holds or the time is over; returns whether it held."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

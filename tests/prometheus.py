@@ -268,7 +268,7 @@ def values_are_the_same_after_the_same_traffic(binary, folder):
                 continue
             there, here = (dict(found[name][1]) for found in (theirs, ours))
             for found in (there, here):
-                # How often the check failed by now, and how often this script asked.
+                # How often the check failed so far, and how often this script queried it.
                 found.pop('{proxy="be",server="s1"}' if name.endswith("check_failures_total") else None, None)
                 found.pop('{proxy="fe",code="2xx"}', None)
             assert there == here, f"{name}: {there} there, {here} here"

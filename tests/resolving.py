@@ -446,8 +446,8 @@ def rules_resolve_addresses(binary, folder):
 
 
 def a_name_that_was_given_outlives_a_reload_r165(binary, folder):
-    """The state file brings back the name that an operator gave a server, and the host that a service gave one, with the mark in
-    their administrative state; until name servers say otherwise they are where they were."""
+    """The state file restores the name that an operator gave a server, and the host that a service gave one, with the
+    mark in their administrative state; until name servers answer otherwise, they keep their addresses."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"],
                      ("_h._tcp.test", SRV): [service("h.test", 81)], ("h.test", A): ["192.0.2.3"]})
     lines = "load-server-state-from-file global\n    " \

@@ -359,7 +359,8 @@ class Broken:
 
 
 def failing_servers_with_one_slot_do_not_block_the_queue(binary, folder):
-    """R167: one slot a server, two of three fail in every way, redispatching: requests end, none runs in circles, figures add up."""
+    """R167: one slot a server, two of three fail in every way, redispatching: requests end, none is redispatched for
+    ever, figures add up."""
     for threads in (1, 2):
         s2, s3 = Broken("s2"), Held("s3")
         lines = f"""timeout connect 20ms

@@ -1,4 +1,5 @@
-"""How much the kernel holds for a socket: tune.rcvbuf.* and tune.sndbuf.*, as the sockets themselves say. Run by tests/process.py."""
+"""The kernel's buffer sizes of sockets: tune.rcvbuf.* and tune.sndbuf.*, read from the sockets themselves. Run by
+tests/process.py."""
 import ctypes
 import os
 import socket

@@ -384,7 +384,7 @@ def roots_of_clients_are_named(binary, folder):
             with connect(world.port, own=own) as connection:
                 said = ask_over(connection)
                 assert said.endswith(b"\r\n\r\n" + expected), (own, said)
-        # A session that goes on has it, too.
+        # A resumed session has it, too.
         arguments = ("s_client", "-quiet", "-tls1_2", "-connect", f"127.0.0.1:{world.port}", "-cert", direct, "-key", direct)
         for end in ("-sess_out", "-sess_in"):
             said = openssl(*arguments, end, folder.path + "/session", stdin=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -655,7 +655,7 @@ def fetches_show_the_server_certificate(binary, folder):
 
 
 def connections_to_servers_are_reused_by_name(binary, folder):
-    """And new ones go on with an earlier session."""
+    """And new ones resume an earlier session."""
     server = SecureServer(Authority(folder).issue("back.example"))
     with World(binary, folder, backend(f"{server.port} ssl verify none sni req.hdr(host)"), extra="nbthread 1") as world:
         for host in (b"a.example", b"a.example", b"b.example", b"a.example"):

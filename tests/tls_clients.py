@@ -72,7 +72,7 @@ FACTS = "%[ssl_fc_protocol] %[ssl_fc_alpn] %[ssl_fc_is_resumed] %[req.body_size]
 
 
 def asks_as_others_do(binary, folder, command, seconds):
-    """Requests with bodies in both versions, twice each: the second time a session goes on."""
+    """Requests with bodies in both versions, twice each: the second time with a resumed session."""
     authority = Authority(folder)
     text = frontend(f"ssl crt {authority.issue('one.example')} alpn http/1.1", FACTS, more="http-request wait-for-body time 5s")
     with World(binary, folder, text, extra="tune.bufsize 600000", defaults="timeout client 30s") as world:

@@ -225,7 +225,7 @@ def allow_0rtt_applies_to_its_line(binary, folder):
         assert Client(folder, world.port, name="two.example").most_early() == 0
     with World(binary, folder, FRONTEND.format(site=two, words="", rule="", origin=origin.port)) as world:
         assert Client(folder, world.port).most_early() == 0
-    # Without a place to keep sessions none is taken once, so none is early.
+    # Without a session cache, replays cannot be detected, so early data are refused.
     sections = FRONTEND.format(site=one, words="allow-0rtt", rule="", origin=origin.port)
     with World(binary, folder, sections, extra="tune.ssl.cachesize 0") as world:
         assert not os.path.exists(folder.path + "/none") and "ok" in Client(folder, world.port).connect(world.port, stdin=EARLY)
@@ -409,7 +409,8 @@ def handshakes_that_fail_behind_early_data_are_retried(binary, folder):
 
 
 def refused_early_data_are_skipped_up_to_their_limit(binary, folder):
-    """RFC 8446, 4.2.10: a server that refuses early data skips all of them, however they are cut, and the session goes on."""
+    """RFC 8446, 4.2.10: a server that refuses early data skips all of them, however they are cut, and the session
+    continues."""
     authority = Authority(folder)
     site, own = authority.issue("one.example"), authority.issue("client")
     verify = f"verify required ca-file {authority.certificate}"
@@ -430,7 +431,7 @@ def refused_early_data_are_skipped_up_to_their_limit(binary, folder):
                 said = client.connect(port, "-sess_in", client.session, "-early_data", file, stdin=REQUEST % b"late")
             assert "HTTP/1.1 200" in said, (words_later, cut, said)
             assert [head.split()[1] for head in origin.heads] == [b"/first", b"/late"], (words_later, origin.heads)
-    # A session that goes on all the same: another protocol is agreed on.
+    # A resumed session all the same: another protocol is negotiated.
     origin = Origin()
     sections = FRONTEND.format(site=site, words="allow-0rtt alpn http/1.0,http/1.1", rule="", origin=origin.port).replace("400ms", "10s")
     with World(binary, folder, sections, defaults="log-format %[ssl_fc_is_resumed],%[ssl_fc_has_early]") as world:

@@ -181,7 +181,8 @@ def alpn_decides_the_version_with_nginx(binary, folder):
                 sent = folder.file("upload", "u" * 1_500_000)
                 got = curl(world.port, authority, client, "-H", f"To: {name}", *shown, "--data-binary", f"@{sent}",
                            f"{url}/put").decode().split()
-                # nginx takes the whole body before it asks another server how much it was. The connection is the one of the first request.
+                # nginx reads the whole body before it queries another server for its size. The connection is the one of
+                # the first request.
                 assert got == ["1500000", *last], (seen, got, last)
                 for _ in range(2):
                     assert world.log.line() == f"{name} 200 ---- {number} {version[0]}", seen

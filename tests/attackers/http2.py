@@ -310,7 +310,8 @@ def refused_clients_that_leave_free_their_connection_at_once(binary, folder):
 
 
 def bombs_of_hpack_hold_nothing(binary, folder):
-    """References to one large field, and short codes of long values: a small head that would be a large one is refused, and none of it is kept."""
+    """References to one large field, and short codes of long values: a small head that would expand to a large one is
+    refused, without leaving memory behind."""
     with Scene(binary, folder) as scene:
         large = b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4000
         # Five bits are a zero: 12,000 bytes become 19,200.

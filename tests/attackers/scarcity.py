@@ -1,4 +1,5 @@
-"""Clients that take all memory, all buffers or all descriptors: they are refused or wait, the process goes on, and so do the others afterwards."""
+"""Clients that take all memory, all buffers or all descriptors: they are refused or wait, the process survives, and
+other clients are served afterwards."""
 import os
 import resource
 import selectors
@@ -70,7 +71,7 @@ class Scene:
             self.clients.append(client)
 
     def come_to_ask(self, count):
-        """So many clients more, which say nothing yet."""
+        """Adds `count` silent clients."""
         self.come(count, b"")
         return self.clients[-count:]
 

@@ -224,7 +224,7 @@ MEANT = [
 
 
 def meant(line, theirs, ours):
-    """Why the line is meant to differ, none if it is not."""
+    """The reason why the line may differ; None if the difference is not intended."""
     for about, reference, weir, reason in MEANT:
         if re.search(about, line) and re.search(reference, theirs[2], re.M) and re.search(weir, ours[2], re.M):
             return reason

@@ -664,12 +664,12 @@ VALUES = (
 
 
 def value(rule, shown):
-    """Why a rule is meant to write something else; None when it is not."""
+    """The reason why a rule may write a different value; None if the difference is not intended."""
     return next((why for pattern, said, why in VALUES if re.search(pattern, rule) and re.search(said, shown)), None)
 
 
 def refusal(line, what):
-    """Why a line is meant to be refused by one only; None when it is not."""
+    """The reason why only one program may refuse a line; None if that is not intended."""
     return next((why for pattern, said, why in REFUSALS if re.search(pattern, line) and re.search(said, what)), None)
 
 

@@ -220,7 +220,7 @@ def the_unit_file_starts_weir(binary, folder):
         for line in reloads:
             assert subprocess.run(command(line.replace("$MAINPID", "${MAINPID}"))).returncode == 0, line
         assert service.heard()["RELOADING"] == "1" and service.heard()["READY"] == "1"
-        # The check before a reload finds the fault, so the running service is not even asked.
+        # The check before a reload finds the fault, so the running service never gets the signal.
         folder.file("a.cfg", "nonsense\n")
         assert subprocess.run(command(reloads[0]), stderr=subprocess.DEVNULL).returncode == 1
         service.process.send_signal(TERM)

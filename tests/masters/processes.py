@@ -38,7 +38,7 @@ def r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
 
 
 def r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder):
-    """The master goes on, without a descriptor more and without being called for one that is gone."""
+    """The master continues, without a further descriptor and without wakeups for a closed one."""
     port = free_port()
     config = answering(folder, port, frontend="option http-keep-alive")
     with Master(binary, folder, config) as master:
@@ -75,7 +75,7 @@ def r140_every_thread_of_a_worker_answers_its_master(binary, folder):
             return [int(count) for count in line.split("[", 1)[1].split()[:3]]
 
         before = spawned()
-        # `show sess` asks each thread for its own streams: clients are spread over all of them.
+        # `show sess` queries each thread for its own streams: clients are spread over all of them.
         with contextlib.ExitStack() as clients:
             begun = [clients.enter_context(tcp(port)()) for _ in range(30)]
             for client in begun:

@@ -20,7 +20,7 @@ def a_reload_keeps_the_counters(binary, folder):
 
 
 def a_reload_in_a_ring_keeps_the_ring(binary, folder):
-    """The next process is taught, and goes on with the other instances."""
+    """The next process is taught, and stays in sync with the other instances."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "b") as there, Instance(binary, ring, "a") as former:
         fill(former, "first")
