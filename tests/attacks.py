@@ -3,9 +3,10 @@
 
   attacks.py --bin target/release/weir [--only REGEX]
 
-Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and again and must
-get every answer soon; what the process holds beyond its state at rest is divided by the number of attackers. The bounds are for
-memory held by design (a buffer and its stream), not for speed: nothing here measures time except to notice that somebody hangs.
+Each attack is a function; its first line says what must hold. While it goes on, a well-behaved client asks again and
+again and must get every answer soon; the growth of the process beyond its state at rest is divided by the number of
+attackers. The bounds are for memory held by design (a buffer and its stream), not for speed: nothing here measures time
+except to notice a client that hangs.
 """
 import os
 import random
@@ -58,7 +59,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Scene:
-    """weir between a good origin and a server that lies as it is told."""
+    """weir between an honest origin and a server that runs the lie given to it."""
 
     def __init__(self, binary, folder, maxconn=3000, extra="", **options):
         self.ports = {name: free_port() for name in NAMES}
@@ -158,7 +159,7 @@ def drip(attackers, byte):
 
 
 def received(attacker, seconds=3.0):
-    """Everything until it closes or the time is over; None for the end when it did not close."""
+    """Reads until the server closes or the time is over; returns the bytes, and whether it closed."""
     held, end = b"", time.monotonic() + seconds
     while time.monotonic() < end:
         if not select.select([attacker], [], [], 0.1)[0]:
@@ -188,7 +189,8 @@ def heads_that_drip_in_end_with_408(binary, folder):
 
 
 def bodies_that_drip_in_hold_little(binary, folder):
-    """A body of a byte now and then: the head's time is over long ago, what is held stays small, silence ends it."""
+    """A body that arrives byte by byte: the head's timeout is long over, memory stays small, silence ends the
+    connection."""
     with Scene(binary, folder) as scene:
         attackers = scene.attack(300, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         for _ in range(10):
@@ -201,7 +203,7 @@ def bodies_that_drip_in_hold_little(binary, folder):
 
 
 def clients_that_do_not_read_hold_two_buffers(binary, folder):
-    """Answers that nobody reads stay where they are: at most two buffers a client in weir."""
+    """Unread answers stay in the kernel: weir holds at most two buffers per client."""
     def endless(connection):
         connection.recv(65536)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
@@ -214,13 +216,14 @@ def clients_that_do_not_read_hold_two_buffers(binary, folder):
         for _ in range(10):
             scene.ask()
             time.sleep(0.05)
-        # What workers keep for all of them is some 10 kB for each of so few.
+        # The workers' shared memory adds some 10 kB to each of so few.
         assert scene.each() < 2.5 * BUFFER, scene.each()
         scene.is_well()
 
 
 def requests_in_one_go_are_answered_in_order(binary, folder):
-    """10,000 pipelined requests on each of some connections: all answered, nobody else waits, little is held."""
+    """10,000 pipelined requests on each of several connections: all answered, other clients do not wait, memory stays
+    small."""
     with Scene(binary, folder) as scene:
         count = 10_000
         answers = {}
@@ -246,7 +249,7 @@ def requests_in_one_go_are_answered_in_order(binary, folder):
 
 
 def tiny_chunks_do_not_add_up(binary, folder):
-    """A body in chunks of one byte, with extensions as long as they come: forwarded or refused, never hoarded."""
+    """A body in chunks of one byte, and one with huge chunk extensions: forwarded or refused, never hoarded."""
     with Scene(binary, folder) as scene:
         head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         for body in (b"1\r\na\r\n" * 50_000, b"1;" + b"e" * 1_000_000, b"0" * 1_000_000, b"1" * 100, b"0\r\n" + b"T: t\r\n" * 50_000):
@@ -299,7 +302,7 @@ def garbage_is_survived(binary, folder):
 
 
 def reset(connection):
-    """Closing it says so with a reset."""
+    """Closes the connection with a reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -329,7 +332,7 @@ def command(scene, text):
 
 
 def connections_beyond_maxconn_wait(binary, folder):
-    """With the process's `maxconn` taken, newcomers wait in the backlog and are served when somebody leaves."""
+    """With the process's `maxconn` taken, newcomers wait in the backlog and are served when a client leaves."""
     with Scene(binary, folder, maxconn=50) as scene:
         scene.attack(50)
         late = socket.create_connection(("127.0.0.1", scene.ports["door"]), 2)
@@ -350,7 +353,7 @@ def descriptors_may_run_out(binary, folder):
         resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
 
     with Scene(binary, folder, maxconn=20, extra="ulimit-n 80", preexec_fn=few) as scene:
-        # The admin socket is not bound by maxconn in the same way: it takes what is left.
+        # The admin socket is outside maxconn: it takes the remaining descriptors.
         operators = []
         for _ in range(100):
             operator = socket.socket(socket.AF_UNIX)
@@ -365,7 +368,7 @@ def descriptors_may_run_out(binary, folder):
         for one in operators + scene.attackers:
             one.close()
         scene.attackers.clear()
-        assert wait_until(lambda: answers(scene)), "nobody is served any more"
+        assert wait_until(lambda: answers(scene)), "no request is served any more"
         scene.is_well()
 
 
@@ -432,7 +435,8 @@ def servers_may_lie(binary, folder):
 
 
 def smuggled_requests_do_not_reach_the_server(binary, folder):
-    """No request with two meanings is forwarded with both: the server sees what was judged, once (RFC 9112, 6.3 and 11.2)."""
+    """An ambiguous request is never forwarded with both meanings: the server sees one request, as weir understood it
+    (RFC 9112, 6.3 and 11.2)."""
     seen = []
 
     def note(connection):

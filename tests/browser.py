@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The statistics page in a real browser, by its driver: what people click, type, see and hear.
+"""The statistics page in a real browser, through its driver: clicks, typing, display and screen readers.
 
   browser.py --bin target/release/weir [--only REGEX]
 
-Needs Debian's chromium and chromium-driver; without them every check is left out, with a word.
+Needs Debian's chromium and chromium-driver; without them every check is left out, and reported.
 """
 import json
 import os
@@ -106,7 +106,7 @@ class Browser:
         self.ask("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": chosen}})
 
     def complaints(self):
-        """What the browser's console says."""
+        """The messages of the browser's console."""
         return [entry["message"] for entry in self.ask("/se/log", {"type": "browser"}) if "favicon" not in entry["message"]]
 
     def close(self):
@@ -144,7 +144,7 @@ class Scene:
         self.browser.go(f"http://127.0.0.1:{self.ports['watched']}/{query}")
 
     def states(self):
-        """What the runtime API says of the servers' states."""
+        """The servers' states, from the runtime API."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(os.path.join(self.folder.path, "cli"))
             connection.sendall(b"show stat goods 4 -1\n")
@@ -159,7 +159,7 @@ def operators_log_in_and_take_servers_out_and_back(binary, folder):
     with Scene(binary, folder) as scene:
         browser = scene.browser
         browser.go(f"http://127.0.0.1:{scene.ports['admin']}/")
-        assert "goods" not in browser.text(), "nobody logged in"
+        assert "goods" not in browser.text(), "no login was needed"
         scene.admin()
         assert "goods" in browser.text()
         forms = browser.script("return [...document.querySelectorAll('form[method=post]')].map(f => f.querySelector('h3').id)")
@@ -178,7 +178,7 @@ def operators_log_in_and_take_servers_out_and_back(binary, folder):
         assert all("401" in said for said in browser.complaints()), "more than the first visit's refusal"
 
 
-def a_scope_hides_what_is_not_asked_for(binary, folder):
+def a_scope_hides_the_other_proxies(binary, folder):
     with Scene(binary, folder) as scene:
         scene.watched()
         shown = "return [...document.querySelectorAll('h3')].map(h => h.id)"
@@ -198,7 +198,7 @@ def the_page_is_one_file_without_complaints(binary, folder):
         assert scene.browser.complaints() == [], scene.browser.complaints()
         titles = scene.browser.script("return [...document.querySelectorAll('td[title]')].map(t => t.title).join('\\n')")
         assert "p99" in titles and "most ms" in titles, "percentiles of each phase"
-        # In sight of everybody: the percentiles of the whole time beside its maximum.
+        # Visible: the percentiles of the whole time beside its maximum.
         at = """const [name, column] = arguments, table = document.getElementById(name).nextElementSibling, [above, below] = table.rows;
             let at = 0;
             for (const cell of above.cells) { if (cell.textContent.startsWith('Total time')) break; at += cell.rowSpan == 1 ? cell.colSpan : 0; }
@@ -245,7 +245,7 @@ def keyboards_and_screen_readers_find_everything(binary, folder):
                 # Behind the last one.
                 continue
             outline = browser.script("const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.boxShadow")
-            assert outline != "nonenone", f"{reached[-1]} has the focus, and nobody sees it"
+            assert outline != "nonenone", f"{reached[-1]} has the focus, invisibly"
         assert {"scope", "s", "action", "submit"} <= set(reached), set(reached)
 
 

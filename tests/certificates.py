@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What listeners of TLS are made of: keys of tickets, stores of certificates, responses about them.
+"""TLS listeners: ticket keys, certificate stores, OCSP responses.
 
   certificates.py --bin target/release/weir [--only REGEX]
 """
@@ -11,7 +11,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 def resumes(world, kept, version, save=False):
-    """Whether a client goes on with the session in a file, or begins the one that the file gets."""
+    """Whether a client's session was resumed; `save` begins a new one and writes it to the file."""
     said = openssl("s_client", "-quiet", "-connect", f"127.0.0.1:{world.port}", version, "-sess_out" if save else "-sess_in", kept,
                    stdin=REQUEST)
     assert said.rstrip()[-1] in "01", said
@@ -50,7 +50,8 @@ def tickets_are_good_where_their_keys_are_known(binary, folder):
 
 
 def tickets_do_not_go_round_the_check_of_a_client(binary, folder):
-    """A session that began where nobody is asked for a certificate does not go on where everybody is, whatever keys they share."""
+    """A session from a listener that does not verify clients cannot be resumed on one that does, even with shared
+    ticket keys."""
     authority = Authority(folder)
     site, own = authority.issue("one.example"), authority.issue("client")
     keys = ticket_keys(folder, "keys", [random.randbytes(80) for _ in range(3)])
@@ -67,7 +68,7 @@ def tickets_do_not_go_round_the_check_of_a_client(binary, folder):
 
 
 def sessions_end_with_their_time(binary, folder):
-    """`tune.ssl.lifetime`, for tickets and for what is kept here."""
+    """`tune.ssl.lifetime`, for tickets and for sessions in the cache."""
     site = Authority(folder).issue("one.example")
     for word in ("", " no-tls-tickets"):
         with World(binary, folder, frontend(f"ssl crt {site}{word}", "%[ssl_fc_is_resumed]"), "tune.ssl.lifetime 2") as world:
@@ -123,7 +124,7 @@ def stores_name_certificates(binary, folder):
 
 
 def answered(authority, folder, site, days=2, line=None):
-    """What an authority says of a certificate; the bytes of its answer."""
+    """The OCSP response of an authority for a certificate, as bytes."""
     serial = openssl("x509", "-in", site, "-noout", "-serial").strip().split("=")[1]
     index, question, answer = (os.path.join(folder.path, name) for name in ("index", "question", "answer"))
     with open(index, "w") as out:
@@ -136,13 +137,13 @@ def answered(authority, folder, site, days=2, line=None):
 
 
 def stapled(port):
-    """What a client is told about the certificate that it is shown."""
+    """The certificate status that is stapled for a client."""
     said = openssl("s_client", "-connect", f"127.0.0.1:{port}", "-servername", "one.example", "-status")
     return next((line.split(": ")[1] for line in said.splitlines() if "Cert Status" in line), None)
 
 
 def responses_are_shown_beside_their_certificates(binary, folder):
-    """`.ocsp` files, and what the runtime API changes of them."""
+    """`.ocsp` files, and their updates by the runtime API."""
     authority = Authority(folder)
     site = authority.issue("one.example")
     shutil.copy(authority.certificate, site + ".issuer")
@@ -179,7 +180,7 @@ def responses_are_shown_beside_their_certificates(binary, folder):
 
 
 def files_can_be_deleted_once_no_line_names_them(binary, folder):
-    """A list is known with slashes behind its name; the authorities of a line that was deleted are used by nobody."""
+    """A list is known with slashes behind its name; deleting a line releases its authorities."""
     authority, (cli, socket_line) = Authority(folder), cli_of(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
     listed = folder.file("list", f"{one}\n{two} [verify optional ca-file {authority.certificate}] two.example\n")
@@ -188,12 +189,12 @@ def files_can_be_deleted_once_no_line_names_them(binary, folder):
         assert "in use" in ask(cli, f"del ssl ca-file {authority.certificate}")
         assert "deleted in crtlist" in ask(cli, f"del ssl crt-list {listed}/ {two}")
         assert "deleted!" in ask(cli, f"del ssl ca-file {authority.certificate}")
-        # What is left is served as before.
+        # The remaining certificates are served as before.
         assert f"{one}" in ask(cli, "show ssl sni") and two not in ask(cli, "show ssl sni")
 
 
-def responses_that_cannot_be_shown_are_told_of(binary, folder):
-    """One that is damaged, one without an end, one about another certificate, and one whose issuer nobody knows."""
+def reports_ocsp_responses_that_cannot_be_stapled(binary, folder):
+    """One that is damaged, one without an end, one about another certificate, and one of an unknown issuer."""
     authority = Authority(folder)
     site, other = authority.issue("one.example"), authority.issue("two.example")
     shutil.copy(authority.certificate, site + ".issuer")
@@ -230,7 +231,7 @@ def signatures_are_those_of_the_lists(binary, folder):
 
 
 def sessions_are_limited_and_counted(binary, folder):
-    """`maxsslconn`, `maxsslrate`, and what `show info` tells of sessions."""
+    """`maxsslconn`, `maxsslrate`, and the session figures of `show info`."""
     site = Authority(folder).issue("one.example")
     cli, socket_line = cli_of(folder)
     figures = lambda: dict(line.split(": ", 1) for line in ask(cli, "show info").splitlines() if ": " in line)
@@ -252,7 +253,7 @@ def sessions_are_limited_and_counted(binary, folder):
         assert ask_over(late).endswith(b"one.example")
         found = figures()
         assert int(found["CumSslConns"]) >= 3 and int(found["SslFrontendMaxKeyRate"]) >= 1, found
-    # Who keeps a PROXY header back has a place as well, and one place: it is the place of the session later.
+    # A client that withholds its PROXY header counts once against the limit; its session keeps that slot later.
     with World(binary, folder, frontend(f"ssl crt {site} accept-proxy"), f"maxsslconn 2\n    {socket_line}") as world:
         assert wait_until(lambda: figures()["CurrSslConns"] == "0"), "the connection that asked whether it serves"
         silent = [socket.create_connection(("127.0.0.1", world.port), 5) for _ in range(2)]
@@ -282,7 +283,7 @@ def sessions_are_limited_and_counted(binary, folder):
         assert (found["SslCacheLookups"], found["SslCacheMisses"]) == ("1", "0"), found
 
 
-def certificates_are_made_for_names_that_nobody_has(binary, folder):
+def certificates_are_generated_for_unknown_names(binary, folder):
     """`generate-certificates`: signed by an authority, the same ones again, and within their bound."""
     for kind in ("ec", "rsa"):
         authority = Authority(folder, kind)
@@ -313,15 +314,16 @@ def certificates_are_made_for_names_that_nobody_has(binary, folder):
                 out.write(said[said.index("-----BEGIN"):])
             said = openssl("verify", *(["-x509_strict"] if kind == "rsa" else []), "-purpose", "sslserver", "-CAfile", authority.certificate, folder.path + "/chain")
             assert said.endswith(": OK\n"), said
-            # Who asks for nobody, or for what is no name, sees the default.
+            # A client that sends an SNI that is not a valid name, or none at all, gets the default certificate.
             with connect(world.port, name=None) as connection:
                 assert b"one.example" in ask_over(connection)
     assert "add 'ca-sign-file <file>'" in refused(binary, folder, f"ssl crt {site} generate-certificates")
     assert "holds no private key" in refused(binary, folder, f"ssl crt {site} generate-certificates ca-sign-file {authority.certificate}")
 
 
-def chains_stand_in_a_folder(binary, folder):
-    """A certificate whose file has no chain gets the one whose first certificate issued it; a root that is not wanted stays at home."""
+def chains_are_completed_from_a_folder(binary, folder):
+    """A certificate without a chain in its file gets the chain that begins with its issuer's certificate; an unwanted
+    root is left out."""
     root = Authority(folder, "root")
     between = Authority(folder, "between")
     between.certificate = root.issue("between", key_apart=True)
@@ -346,7 +348,7 @@ def chains_stand_in_a_folder(binary, folder):
             assert presented(world, "two.example") == of_direct
             assert f"Chain Filename: {chain}\n" in ask(cli, f"show ssl cert {site}")
             assert "Chain Filename" not in ask(cli, f"show ssl cert {folder.path}/direct.pem")
-            # What an operator changes is completed like what was read.
+            # Certificates changed by an operator are completed like those from files.
             renewed = open(between.issue("one.example", file="new.pem")).read()
             assert "created" in ask(cli, f"set ssl cert {site} <<\n{renewed}")
             assert "Success!" in ask(cli, f"commit ssl cert {site}")

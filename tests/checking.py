@@ -1,4 +1,4 @@
-"""What programs and people are told of a configuration that is not served: JSON, lint, explain, the dump. Run by tests/process.py."""
+"""Reports about a configuration without serving it: JSON, lint, explain, the dump. Run by tests/process.py."""
 import glob
 import http.server
 import json
@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def json_names_place_code_and_suggestion(binary, folder):
-    """All that -c finds, warnings behind errors and what no parser sees included."""
+    """All findings of -c, including warnings after errors and faults outside the parser."""
     path = folder.file("a.cfg", HEAD + FRONTEND + "    maxcon 5\n    default_backend nobody\n" + "backend b\n    server s nowhere.invalid:1\n"
                        + "backend c\n    timeout server 0\n    server s 127.0.0.1:1\n")
     status, out, err = run(binary, "-c", "--format", "json", "-f", path)
@@ -53,7 +53,7 @@ def json_has_the_exit_status_of_c(binary, folder):
 
 
 def the_option_dV_means_ssl_server_verify_none(binary, folder):
-    """A server with TLS has to say whom it trusts; what the configuration says of it counts."""
+    """A server line with TLS has to name its trusted authorities; an explicit setting in the configuration wins."""
     for head, options, expected in (("", (), 1), ("", ("-dV",), 0), ("global\n    ssl-server-verify none\n", (), 0),
                                     ("global\n    ssl-server-verify required\n", ("-dV",), 1)):
         path = folder.file("a.cfg", head + HEAD + FRONTEND + "    default_backend b\nbackend b\n    server s 127.0.0.1:2 ssl\n")
@@ -72,12 +72,12 @@ def lint_finds_rules_that_are_never_reached(binary, folder):
     rules = ["use_backend b if a", "use_backend c if a", "use_backend c if { path / }", "use_backend c", "use_backend b if { path /x }"]
     text = HEAD + FRONTEND + "    acl a path /a\n" + "".join(f"    {rule}\n" for rule in rules) + BACKEND + BACKEND.replace("b\n", "c\n")
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(10, "C701"), (13, "C701")])
-    # What stands between may change what is tested; a test by chance has no memory.
+    # Lines in between may change the condition's result; a random test may differ each time.
     quiet = ["http-request deny if { var(txn.a) -m found }", "http-request set-var(txn.a) str(b)", "http-request deny if { var(txn.a) -m found }",
              "http-request deny if { rand(2) 0 }", "http-request deny if { rand(2) 0 }", "use_backend %[path]", "use_backend b"]
     text = HEAD + FRONTEND + "".join(f"    {rule}\n" for rule in quiet) + BACKEND
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, []), run(binary, "lint", "-f", folder.file("a.cfg", text))
-    # Rules of TCP, of which parsing says nothing, and of HTTP, of which it does.
+    # TCP rules, about which the parser reports nothing, and HTTP rules, about which it does.
     text = HEAD + FRONTEND + "    tcp-request connection accept\n    tcp-request connection reject if { src 10.0.0.1 }\n"
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(9, "C701")])
     text = HEAD + FRONTEND + "    http-request deny\n    http-request set-var(txn.a) path\n"
@@ -87,7 +87,7 @@ def lint_finds_rules_that_are_never_reached(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(9, "C701")])
 
 
-def lint_finds_what_nothing_uses(binary, folder):
+def lint_finds_unused_acls_and_sections(binary, folder):
     acls = "    acl a path /a\n    acl b path /b\n    acl b path /b2\n    acl c path /c\n    acl d path /d\n    acl e acl(d)\n"
     text = HEAD + FRONTEND + acls + "    http-request deny if !a or { acl(!c) } e\n" + BACKEND
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (1, [(9, "C702"), (15, "C703")])
@@ -244,7 +244,7 @@ def lint_finds_secrets_that_all_can_read(binary, folder):
     assert run(binary, "lint")[0] == 2
 
 
-def explain_tells_what_a_line_inherits_and_replaces(binary, folder):
+def explain_shows_the_settings_that_a_line_inherits_and_replaces(binary, folder):
     text = ("defaults base\n    timeout client 5s\n    default-server inter 9s\n    errorfile 503 /dev/null\n    log 127.0.0.1:514 local0\n"
             "defaults web from base\n    mode http\n    timeout client 9s\n"
             "frontend f from web\n    bind 127.0.0.1:1 name x\n    timeout client 7s\n    log 127.0.0.1:515 local0\n    http-request deny if { path / }\n"
@@ -315,7 +315,7 @@ def explain_describes_the_expressions_of_a_line(binary, folder):
         assert status == 1 and why in err, err
 
 
-def the_dump_is_a_configuration_that_says_the_same(binary, folder):
+def the_dump_is_an_equivalent_configuration(binary, folder):
     """-dC, read again, is valid and gives itself: quotes, escapes, variables, conditional blocks."""
     odd = ("global\n    setenv PORT 1\n    presetenv NAME 'a b'\n" + HEAD + "frontend f\n    bind \"127.0.0.1:${PORT}\"\n"
            "    http-request return status 200 content-type text/plain lf-string \"a\\\"b'c # %[path] \\\\ \\$x\"\n"
@@ -376,12 +376,12 @@ backend app
 backend addresses
     stick-table type ipv6 size 1k expire 10m store http_req_rate(10s)
 """
-# What an operator is told who asked wrongly.
+# Answers to a wrong command.
 WRONG = ("Unknown command", "No such", "not found", "Unknown", "Invalid", "expects", "Permission denied", "Missing", "Require")
 
 
 def commands_of_the_manual_are_answered(binary, folder):
-    """Each line of the hand-written pages that asks a socket: one of a worker or of a master, in the order of the page."""
+    """Each command in the hand-written pages, on a worker's socket or a master's, in the order of the page."""
     site, port, found = Authority(folder).issue("one.example"), free_port(), 0
     folder.file("hosts.map", "")
     config = folder.file("a.cfg", RUNNING.format(folder=folder.path, port=port, site=site))
@@ -398,7 +398,7 @@ def commands_of_the_manual_are_answered(binary, folder):
 
 
 class Site:
-    """A web server whose pages are one word."""
+    """A web server with pages of one word."""
 
     def __init__(self, word):
         class Page(http.server.BaseHTTPRequestHandler):
@@ -423,7 +423,7 @@ class Site:
         self.server.server_close()
 
 
-def getting_started_does_what_it_says(binary, folder):
+def getting_started_works_as_written(binary, folder):
     """Both configurations of the page: without servers, with them, over TLS, from plain HTTP, and above the limit of requests."""
     page = open(os.path.join(ROOT, "doc", "manual", "src", "getting-started.md")).read()
     first, second = [block.split("```")[0] for block in page.split("```haproxy\n")[1:]]
@@ -471,7 +471,7 @@ def getting_started_does_what_it_says(binary, folder):
 
 
 def body(port):
-    """What a plain request is answered with."""
+    """The body of the answer to a plain request."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         return b"".join(iter(lambda: connection.recv(65536), b"")).rsplit(b"\r\n\r\n", 1)[-1]

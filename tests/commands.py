@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Chapter 9 of the management manual 3.5, walked as a table: what each command of the runtime API answers.
+"""Chapter 9 of the management manual 3.5 as a table: the answer to each command of the runtime API.
 
   commands.py --bin target/release/weir [--only REGEX] [--haproxy haproxy] [--show]
 
-A row of tests/commands.tsv is a statement of the manual: its section, the level of the socket, the line that is sent, and what is
-answered, all of it. `~` begins a regular expression that the whole answer has to match. Lines have `\\n`, `\\t`, `\\r` and `\\\\` for
-such bytes. Rows of one section speak to one process, in their order. With `--haproxy` the same is asked of that program: it has to
-answer the same unless the row has a reason why it does not. A row's reason begins with the version that it holds for.
+A row of tests/commands.tsv is a statement of the manual: its section, the level of the socket, the line to send, and
+the complete answer. `~` begins a regular expression that the whole answer has to match. Lines have `\\n`, `\\t`, `\\r`
+and `\\\\` for such bytes. Rows of one section are sent to one process, in their order. With `--haproxy` the same lines
+are sent to that program: it has to answer the same unless the row has a reason for the difference. A row's reason
+begins with the version that it holds for.
 """
 import argparse
 import itertools
@@ -101,7 +102,7 @@ def shown(text):
 
 
 def meant(text):
-    """What was written on one line."""
+    """Decodes the escapes of a row."""
     return re.sub(r"\\([ntr\\])", lambda match: {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}[match[1]], text)
 
 
@@ -113,7 +114,7 @@ def rows():
 
 
 def say(path, text):
-    """What one connection is told; a text that ends with `...` leaves its side open."""
+    """The answer to a text on one connection; a text that ends with `...` keeps its side open."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(path)
@@ -128,7 +129,7 @@ def say(path, text):
 
 
 class Asked:
-    """One program with the configuration, a client on the way, and what it answers."""
+    """A program with the configuration, a client with a stream in progress, and the program's answers."""
 
     def __init__(self, binary, folder):
         self.folder = folder
@@ -166,7 +167,7 @@ class Asked:
         self.program.__exit__(*error)
 
     def answer(self, row):
-        """What it answers to a row."""
+        """The program's answer to a row."""
         sent = self.placed(meant(row.sent))
         if "@stream@" in sent:
             listed = say(self.folder.path + "/admin", "show sess")
@@ -221,7 +222,7 @@ def main():
         excused = row.version is not None and row.version == version
         if version and row.holds(theirs[row.number]) == excused:
             failed += 1
-            what = "answers the same: the reason is none" if excused else f"answers {shown(theirs[row.number])}"
+            what = "answers the same: the reason is obsolete" if excused else f"answers {shown(theirs[row.number])}"
             print(f"BESIDE {version}  {place}\n    {what}")
     for name in [] if options.only else unwalked(os.path.abspath(options.bin), table):
         failed += 1

@@ -1,6 +1,7 @@
-"""Defaults that the manual tells as sentences, by what the program does where nothing is written. Run by tests/process.py.
+"""Defaults that the manual gives as sentences, checked against the program's behaviour without the setting. Run by
+tests/process.py.
 
-Each check names the words that it is about with the sentence that `weir explain` has; a sentence that changes fails as an action does.
+Each check lists its words with their sentences from `weir explain`; a changed sentence fails like a changed behaviour.
 """
 import os
 import re
@@ -12,7 +13,7 @@ from program import Program, ask, free_port, installed, request, run, wait_until
 
 
 def told(binary, sentences):
-    """Fails unless `explain` tells these defaults: a word, and its sentence."""
+    """Fails unless `explain` shows the default of each word as the given sentence."""
     for word, sentence in sentences.items():
         out = run(binary, "explain", *word.split())[1]
         found = re.findall(r"^ +Default: (.*)$", out, re.M)
@@ -27,7 +28,8 @@ def served(folder, port, frontend, backend="", defaults="", extra="", connect="2
 
 
 class Origin:
-    """A server that answers each connection with a text, at once or when it was asked; what it was asked is kept, with the time."""
+    """A server that answers each connection with a text, at once or after the request. Records the requests, with their
+    times."""
 
     def __init__(self, answer=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", at_once=False):
         self.answer, self.at_once, self.asked = answer, at_once, []
@@ -135,7 +137,7 @@ def defaults_of_timeouts(binary, folder):
 
 
 def defaults_of_checks(binary, folder):
-    """What is asked, which statuses are good, how a server begins, how often an agent is asked, which numbers servers get."""
+    """The check's request, the accepted statuses, the initial state, the agent's interval, the numbers of servers."""
     told(binary, {"http-check expect": "a status from 200 to 399", "http-check send": "what option httpchk says: OPTIONS / by HTTP/1.0", "init-state": "up",
                   "agent-inter": "2s", "addr": "the address of the server", "id": "the lowest number that is free"})
     answers = {200: "L7OK", 302: "L7OK", 399: "L7OK", 400: "L7STS", 500: "L7STS"}
@@ -191,7 +193,8 @@ def defaults_of_the_process(binary, folder):
 
 
 def statistics_that_only_weir_has(binary, folder):
-    """The reference marks them; HAProxy has none of them. With HAPROXY=... another one is asked, and 3.2 lacks no others."""
+    """The reference page marks them; HAProxy lacks all of them. HAPROXY=... selects another program; 3.2 lacks no
+    others."""
     reference = installed(os.environ.get("HAPROXY", "haproxy"))
     page = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "doc", "manual", "src", "reference", "statistics.md")
     sections = re.split(r"^## ", open(page).read(), flags=re.M)
@@ -229,13 +232,13 @@ def statuses_that_explain_knows(binary, folder):
             for code, text in cases.items():
                 assert status(request(port, text.encode())) == code, (code, text)
                 assert f"{code}\n  Status of a response" in run(binary, "explain", str(code))[1], code
-            # As a proxy it asks for what it then reads.
+            # A proxy requests the same field that it then reads.
             for target, code, asked, given in (("http://x/", 407, "proxy-authenticate", "Proxy-Authorization"), ("/", 401, "www-authenticate", "Authorization")):
                 head = f"GET {target} HTTP/1.1\r\nHost: x\r\n"
                 answer = request(dead, (head + "\r\n").encode())
                 assert status(answer) == code and f'\n{asked}: basic realm="proxy"'.encode() in answer.lower(), answer
                 assert status(request(dead, f"{head}{given}: Basic YTpi\r\n\r\n".encode())) == 200, target
-            # Without the option it is no proxy, whatever the method.
+            # Without the option it does not act as a proxy, whatever the method.
             assert status(request(port, b"CONNECT x:401 HTTP/1.1\r\nHost: x:401\r\n\r\n")) == 401
     every = [str(code) for code in range(100, 600) if "weir itself answers" in run(binary, "explain", str(code))[1]]
     assert every == [str(code) for code in sorted([*cases, 407])], every

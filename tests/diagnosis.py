@@ -1,4 +1,4 @@
-"""What an operator reads when a configuration is wrong: on a terminal, in a pipe, and how much of it. Run by tests/process.py."""
+"""Error reports for a wrong configuration: on a terminal, in a pipe, and their length. Run by tests/process.py."""
 import os
 import pty
 import re
@@ -44,7 +44,7 @@ def a_terminal_gets_each_fault_once_with_its_line(binary, folder):
     assert "\x1b" not in plain, plain
     assert "\x1b" not in on_terminal(binary, path, NO_COLOR=None, TERM="dumb")
     assert "\x1b[" in on_terminal(binary, path, NO_COLOR=None, TERM="xterm")
-    # An empty variable asks for nothing (no-color.org).
+    # An empty variable has no effect (no-color.org).
     assert "\x1b[" in on_terminal(binary, path, NO_COLOR="", TERM="xterm")
 
 
@@ -99,7 +99,7 @@ def a_pipe_gets_a_line_with_file_and_number_for_each_fault(binary, folder):
     assert status == 0 and "missing timeouts for frontend 'f' (a.cfg:1)." in text, text
 
 
-def what_repeats_is_told_once_with_its_number(binary, folder):
+def repeated_faults_are_reported_once_with_their_count(binary, folder):
     servers = "".join(f"    server s{number} 127.0.0.1:{number} cc reno tcp-md5sig x weight 3 namespace x\n" for number in range(1, 801))
     status, text = said(binary, folder, HEAD + "backend b\n" + servers)
     alerts = [line for line in text.split("\n") if line.startswith("[ALERT]")]
@@ -124,7 +124,7 @@ def warnings_wait_behind_errors(binary, folder):
 
 
 def state_files_are_looked_at_before_the_start(binary, folder):
-    """A file of servers' states that is missing or empty is normal at a first start; one that is none is a warning, so `-dW` stops."""
+    """A missing or empty state file is normal at a first start; a file in another format is a warning, so `-dW` stops."""
     text = "global\n    server-state-file {}\n" + HEAD + "    load-server-state-from-file global\nfrontend f\n    bind 127.0.0.1:1\n    default_backend b\nbackend b\n    server s 127.0.0.1:2\n"
     for name, severity, expected in ((folder.path + "/missing", "NOTICE", "Can't open global server state file"),
                                      (folder.file("empty", ""), "NOTICE", "Empty global server state file"),
@@ -152,8 +152,8 @@ def servers_that_were_down_are_named_at_the_start(binary, folder):
     assert expected in messages and "b/two" not in messages, messages
 
 
-def files_of_tls_are_read_where_nobody_uses_them(binary, folder):
-    """Lines without `ssl`, and servers that nobody verifies, name files that have to be there all the same."""
+def unused_tls_files_are_read(binary, folder):
+    """Files named by lines without `ssl`, or by servers without verification, have to exist all the same."""
     text = HEAD + "frontend f\n    bind 127.0.0.1:1 {}\n    default_backend b\nbackend b\n    server s 127.0.0.1:2 {}\n"
     for word in ("crt", "default-crt", "crt-list", "ca-file", "ca-verify-file", "crl-file", "tls-ticket-keys"):
         status, messages = said(binary, folder, text.format(f"{word} /nonexistent/x", ""))
@@ -161,11 +161,11 @@ def files_of_tls_are_read_where_nobody_uses_them(binary, folder):
     for words in ("ca-file", "crl-file", "ssl verify none ca-file", "ssl verify none crl-file", "ssl verify none crt"):
         status, messages = said(binary, folder, text.format("", f"{words} /nonexistent/x"))
         assert status == 1 and "server 'b/s' : " in messages and "unable to read '/nonexistent/x'" in messages, (words, messages)
-    # A certificate is for those who speak TLS.
+    # A certificate is only needed with TLS.
     assert said(binary, folder, text.format("", "crt /nonexistent/x"))[0] == 0
 
 
-def lists_of_certificates_are_read_where_nobody_uses_them(binary, folder):
+def unused_certificate_lists_are_read(binary, folder):
     """Each line of a `crt-list` on a `bind` line without `ssl`, the files that it names included, as HAProxy 3.2 does."""
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=x",
                     "-keyout", f"{folder.path}/a.pem.key", "-out", f"{folder.path}/a.pem"], check=True, capture_output=True)

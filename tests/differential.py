@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The same configuration and the same bytes to the packaged haproxy and to weir: what clients, servers and logs see is compared.
+"""Sends the same bytes to the packaged haproxy and to weir with the same configuration; compares the views of clients,
+servers and logs.
 
   differential.py --bin target/release/weir [--only REGEX] [--haproxy haproxy] [--show]
 
 An exchange is raw bytes, sent in the pieces that it is written in, so nothing here understands HTTP better than the
-programs under test. The origin answers what the path asks for and can echo the request that reached it. Times, ports and
-process numbers are taken out before the comparison. A difference that is meant carries its reason (`DIFFERENT`), which may
-be one for one version of haproxy only.
-tests/exchanges has the exchanges, one file a subject; its opening page says how they are written.
+programs under test. The origin sends the answer named by the path and can echo the request that reached it. Times,
+ports and process numbers are taken out before the comparison. An intended difference carries its reason (`DIFFERENT`),
+which may hold for one version of haproxy only. tests/exchanges has the exchanges, one file a subject; its opening page
+explains their format.
 """
 import argparse
 import concurrent.futures
@@ -28,15 +29,15 @@ import exchanges
 import results
 from program import Folder, Program, free_port, run
 
-# What stands for something else than the port of a listener.
+# Placeholders that are not ports of listeners.
 SERVERS = ("origin", "deaf", "bytes", "s1", "s2", "s3", "s4", "closed", "log", "folder")
 
 class Origin:
-    """Answers what the path asks for."""
+    """Sends the answer named by the path."""
 
     def __init__(self, name="", answers=None):
         self.name = name
-        # It knows no transfer codings, as a server of HTTP/1.0 need not, and passes over what is no request line.
+        # It does not know transfer codings, like some HTTP/1.0 servers, and skips lines that are not request lines.
         self.deaf = name == "deaf"
         # The answers that a path names: the bytes, and whether it closes behind them.
         self.answers = answers or {}
@@ -59,7 +60,7 @@ class Origin:
             self.received.setdefault(exchange[1].decode("latin-1"), []).append((head + b"\r\n\r\n" + body).decode("latin-1"))
 
     def serve(self, connection):
-        """Requests until somebody closes."""
+        """Serves requests until one side closes."""
         with connection:
             connection.settimeout(5)
             held = b""
@@ -85,12 +86,12 @@ class Origin:
 
     @staticmethod
     def stays(head):
-        """Whether the connection outlives this request, as the request says."""
+        """Whether the connection persists after this request, by the request's fields."""
         said = b",".join(re.findall(rb"^connection:(.*)", head, re.M | re.I)).lower()
         return b"close" not in said and (b"HTTP/1.1" in head.split(b"\n")[0] or b"keep-alive" in said)
 
     def body(self, connection, head, held):
-        """The request's body as it came, and what follows it."""
+        """The request's body, undecoded, and the bytes after it."""
         length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
         if not self.deaf and re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
             last = rb"(^|\r\n)0+(;.*)?\r\n(.+\r\n)*\r\n"
@@ -182,7 +183,7 @@ class Origin:
 
 
 class Bytes:
-    """Answers what it received, byte by byte, once nothing more comes."""
+    """Answers with the bytes received, escaped, once the client pauses."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
@@ -242,7 +243,7 @@ class Logs:
 def exchange(port, pieces, logs):
     """Sends the pieces and reads until the end or silence; everything received, how it ended, our port, and how many log
     lines named that port before: another exchange may have had it."""
-    # From a port that nobody else has for some time: the log lines are known by it.
+    # From a port that stays unused by others for some time: it identifies the log lines.
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     connection.settimeout(2)
@@ -272,7 +273,7 @@ def exchange(port, pieces, logs):
         except TimeoutError:
             pass
         except OSError as error:
-            # By a reset or in order: which of them, and what notices first, depends on timing.
+            # By a reset or in order: that depends on timing, and on the first event noticed.
             if not isinstance(error, ConnectionError) and error.errno != errno.ENOTCONN:
                 raise
             end = "closed"
@@ -280,7 +281,7 @@ def exchange(port, pieces, logs):
 
 
 def send_pieces(connection, pieces):
-    """Each on its way before the next: a text as it is, None half-closes, a number waits."""
+    """Sends one piece at a time: text verbatim, None half-closes, a number waits that many seconds."""
     for number, piece in enumerate(pieces):
         if piece is None:
             connection.shutdown(socket.SHUT_WR)
@@ -293,7 +294,7 @@ def send_pieces(connection, pieces):
 
 
 def observe(subject, binary, names, folder, label):
-    """What clients and logs see of each exchange of a subject."""
+    """The views of clients and logs for each exchange of a subject."""
     answers = getattr(subject, "ANSWERS", {})
     origin, logs = Origin(answers=answers), Logs()
     origins = [origin]
@@ -342,7 +343,7 @@ def observe(subject, binary, names, folder, label):
 
 
 def arrived(origins, name, ports):
-    """What each of the servers received of an exchange."""
+    """The requests of an exchange that reached each server."""
     lines = []
     for origin in origins:
         for text in origin.received.get(name, []):
@@ -351,7 +352,7 @@ def arrived(origins, name, ports):
 
 
 def observe_messages(subject, binary, names, folder, label):
-    """What each target of a log-forward section gets for each message."""
+    """The messages that each target of a log-forward section receives."""
     ports = {"datagrams": free_port(), "stream": free_port()}
     targets = []
     for _ in subject.TARGETS:
@@ -375,7 +376,7 @@ def observe_messages(subject, binary, names, folder, label):
 
 
 def kept(subject, binary, folder):
-    """What a section says beside the rest, if the program knows it."""
+    """The section's additional lines, if the program knows them."""
     path = folder.file(f"kept-{os.path.basename(binary)}.cfg", subject.SECTION.replace("@datagrams@", "1").replace("@stream@", "2") + subject.KEEP)
     said = run(binary, "-c", "-f", path, seconds=30)[2]
     return "" if "option" in said else subject.KEEP
@@ -418,11 +419,12 @@ def today(line):
 
 
 def view(text, end, lines, ports):
-    """What is compared: the bytes with the freedoms that both programs have taken out of them, how it ended, the log.
+    """The view to compare: the bytes without the differences that both programs are free to make, the way it ended, the
+    log.
 
-    The case of field names, the blanks around values and the cut of chunks are such freedoms: HAProxy writes every message
-    anew in lower case, weir forwards what came. So are the bytes in an HTTP log line: HAProxy counts those of its own
-    representation, weir those on the wire.
+    The case of field names, the blanks around values and the cut of chunks are such freedoms: HAProxy writes every
+    message anew in lower case, weir forwards it unchanged. So are the bytes in an HTTP log line: HAProxy counts those
+    of its own representation, weir those on the wire.
     """
     text = re.sub(r"^([A-Za-z][-!#$%&'*+.^_`|~A-Za-z0-9 \x00()]*?):[ \t]*(.*?)[ \t]*(\r?)$", lambda m: f"{m[1].lower()}: {m[2]}{m[3]}", text, flags=re.M)
     # The same inside an answer of the server that shows bytes.
@@ -441,7 +443,7 @@ def view(text, end, lines, ports):
 
 
 def plain(line):
-    """A log line without what differs from run to run; of the timers only what is absent stays."""
+    """A log line without the parts that differ from run to run. Of the timers, only absent ones stay."""
     line = line.rstrip("\n")
     line = re.sub(r"^<(\d+)>.*?\[\d+\]: 127\.0\.0\.1:\d+ (?:=|\[[^]]*\])", r"<\1>", line)
     line = re.sub(r"(?<=\S/\S)(\S* )([-+]?\d+(?:/[-+]?\d+)+)(?= )", lambda m: m[1] + re.sub(r"(?<![-\d])\d+", "N", m[2]), line, count=1)
@@ -468,7 +470,8 @@ def taken(subject, options):
 
 
 def compare(subject, names, options, label):
-    """Sends the exchanges of a subject to both programs; what the reference did in each of its goes, and what was found."""
+    """Sends the exchanges of a subject to both programs; returns the views of the reference, one per attempt, and of
+    weir."""
     with Folder() as folder:
         def both(chosen):
             look = observe_messages if hasattr(subject, "TARGETS") else observe
@@ -479,9 +482,9 @@ def compare(subject, names, options, label):
 
         first, found = both(names)
         expected = {name: [seen] for name, seen in first.items()}
-        # What differs may differ by timing only: the reference has several goes, and so have we.
+        # A difference may be a matter of timing: both programs get several attempts.
         different = exchanges.meant(subject, options.version)
-        # What a subject compares of a view.
+        # The compared part of a view.
         shown = getattr(subject, "shown", lambda view: view)
         same = lambda name: shown(found[name]) in map(shown, expected[name])  # noqa: E731
         for _ in range(3):
@@ -491,7 +494,7 @@ def compare(subject, names, options, label):
                 for name in again:
                     expected[name].append(more[name])
                 found.update(retried)
-        # What is meant to differ may be the same by timing: it is off the list only if it is the same every time.
+        # An intended difference may vanish by timing: the list may drop it only if both agree every time.
         for _ in range(3):
             again = [n for n in names if same(n) and n in different]
             if again:
@@ -502,7 +505,7 @@ def compare(subject, names, options, label):
 
 
 def check_configuration(subject, name, options, folder, number):
-    """What each program says of a configuration: whether it takes it, and the lines of its alerts."""
+    """Each program's verdict on a configuration: whether it accepts it, and the lines of its alerts."""
     path = folder.file(f"{number}.cfg")
     with open(path, "w", newline="") as file:
         file.write(subject.CONFIGURATIONS[name])
@@ -550,7 +553,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--haproxy", "--reference", dest="reference", default="haproxy")
     parser.add_argument("--only", default="", help="a regular expression that `subject/exchange` has to match")
-    parser.add_argument("--show", action="store_true", help="print what the reference does")
+    parser.add_argument("--show", action="store_true", help="print the reference's behaviour")
     options = parser.parse_args()
     options.reference = shutil.which(options.reference, path=os.environ["PATH"] + ":/usr/sbin")
     options.bin = os.path.abspath(options.bin)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Programs that others wrote for HAProxy, against weir: what they show and what they change; by subject in tests/ecosystem.
+"""Third-party programs for HAProxy, run against weir: their displays and their changes; by subject in tests/ecosystem.
 
   ecosystem.py --bin target/release/weir [--only REGEX]
 
-The programs are packages of Debian, haproxyadmin is one of PyPI, installed in an environment of its own. What is not there is
-left out.
+The programs are packages of Debian, haproxyadmin is one of PyPI, installed in an environment of its own. Tests of
+missing programs are left out.
 """
 import sys
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The configurations of doc/examples with real traffic: as they are but for addresses, identity and how often is checked.
+"""The configurations of doc/examples with real traffic: unchanged except for addresses, identity and check intervals.
 
   examples.py --bin target/release/weir [--only REGEX]
 
-Each check names what it replaces, and every replacement has to be in the file: so an example cannot drift away from its check.
+Each check lists its replacements, and every replaced text has to be in the file: so an example cannot drift away from
+its check.
 """
 import base64
 import hashlib
@@ -84,7 +85,7 @@ def configuration(folder, name, replaced):
 
 
 def head_of(connection):
-    """The lines of a request's or response's head, and what came after it."""
+    """The lines of a request's or response's head, and the bytes after it."""
     held = b""
     while b"\r\n\r\n" not in held:
         more = connection.recv(65536)
@@ -96,7 +97,7 @@ def head_of(connection):
 
 
 def web_server(origin, connection):
-    """Answers each request with its own port; `status` says what it is asked about its health."""
+    """Answers each request with its own port; `statuses` sets the answers to health checks."""
     while True:
         lines, _ = head_of(connection)
         if not lines:
@@ -110,7 +111,7 @@ def web_server(origin, connection):
 
 
 def line_server(origin, connection):
-    """Says which it is, then repeats every line."""
+    """Sends its name, then echoes every line."""
     connection.sendall(f"{origin.port}\n".encode())
     while line := connection.recv(1000):
         connection.sendall(line)
@@ -154,7 +155,8 @@ def leads_to(port, origin, seconds=8):
 
 
 def a_web_site(binary, folder):
-    """http leads to https; browsers are told to stay there; a cookie keeps the server; a server that fails is avoided; 429."""
+    """http redirects to https; browsers are instructed to stay there; a cookie keeps the server; a failing server is
+    avoided; 429."""
     one, two, plain, secure = Origin(web_server), Origin(web_server), free_port(), free_port()
     authority = Authority(folder)
     context = trusting(authority)
@@ -185,7 +187,7 @@ def a_web_site(binary, folder):
 
 
 def an_api_with_limits(binary, folder):
-    """Keys are counted apart, large bodies and unknown methods refused before a server hears of them."""
+    """Keys are counted separately, large bodies and unknown methods are refused before they reach a server."""
     one, two, port = Origin(web_server), Origin(web_server), free_port()
     path = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
                                                     "192.0.2.22:9000": f"127.0.0.1:{two.port}"})
@@ -250,7 +252,7 @@ def postgresql_with_patroni(binary, folder):
 
 
 def redis_server(origin, connection):
-    """The words of Redis that the check says, and GET."""
+    """The Redis commands of the check, and GET."""
     for line in connection.makefile("rb"):
         word = line.strip().decode().lower()
         info = f"role:{origin.role}\r\n"
@@ -260,7 +262,7 @@ def redis_server(origin, connection):
 
 
 def redis(binary, folder):
-    """Clients reach the server that says it is the master, also after the roles changed."""
+    """Clients reach the server that reports the role of master, also after the roles changed."""
     one, two, port = Origin(redis_server), Origin(redis_server), free_port()
     one.role, two.role = "slave", "master"
     path = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
@@ -282,7 +284,7 @@ def redis(binary, folder):
 def mqtt_broker(origin, connection):
     """Acknowledges CONNECT."""
     packet = connection.recv(1000)
-    # What only looks whether the port accepts sends nothing.
+    # A probe of the port sends nothing.
     if packet:
         origin.seen.append(packet)
         connection.sendall(b"\x20\x02\x00\x00")
@@ -295,7 +297,7 @@ def mqtt_connect(name):
 
 
 def mqtt(binary, folder):
-    """A client comes back to its broker; what is no MQTT comes to none."""
+    """A client returns to its broker; traffic other than MQTT reaches no broker."""
     one, two, port = Origin(mqtt_broker), Origin(mqtt_broker), free_port()
     path = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
                                               "192.0.2.62:1883": f"127.0.0.1:{two.port}"})
@@ -325,7 +327,7 @@ def mqtt(binary, folder):
 
 
 def chat_server(origin, connection):
-    """Upgrades, then repeats what comes."""
+    """Upgrades, then echoes all data."""
     lines, _ = head_of(connection)
     key = next((line.split(": ")[1] for line in lines if line.lower().startswith("sec-websocket-key")), None)
     if key:
@@ -415,7 +417,7 @@ def grpc(binary, folder):
 
 
 def kubernetes_api(binary, folder):
-    """TLS passes through unread; a server that is not ready gets nothing, and what it had ends."""
+    """TLS passes through unread; a server that is not ready gets no connections, and its existing ones end."""
     authority = Authority(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue("one.example"))
@@ -491,7 +493,7 @@ def the_recipe_for_certbot(binary, folder):
         assert get(secure, challenge, context=trusting(authority))[2] == get(plain, challenge)[2] == str(certbot.port)
 
 
-def every_example_is_checked_here_and_says_nothing_doubtful(binary, folder):
+def every_example_is_tested_here_and_passes_lint(binary, folder):
     """And none has a secret, a rule that is never reached or anything else that lint knows."""
     site = Authority(folder).issue("one.example")
     os.chmod(site, 0o600)

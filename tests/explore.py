@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Random configurations and random bytes to the packaged haproxy and to weir: whatever differs is a fault or has its reason.
+"""Random configurations and random bytes to the packaged haproxy and to weir: every difference is a fault or has a
+reason.
 
   explore.py --bin target/release/weir [--kind REGEX] [--seed N] [--count M] [--seconds S] [--first K] [--show]
               [--haproxy haproxy]
 
-A seed and a number make a case, always the same one (tests/explorers says of what). Both programs check its configuration;
-lines that both refuse are left out, and a line that only one of them refuses is a finding. Then `differential.compare` sends
-the exchanges. What differs and is not in tests/explorers/meant.py is made as small as it can be, and printed. `--kind keywords`
-only checks lines, and wants a newer `--reference`.
+A seed and a number make a case, always the same one (tests/explorers has the kinds). Both programs check its
+configuration; lines that both refuse are left out, and a line that only one of them refuses is a finding. Then
+`differential.compare` sends the exchanges. Differences outside tests/explorers/meant.py are reduced as far as possible,
+and printed. `--kind keywords` only checks lines, and wants a newer `--reference`.
 """
 import argparse
 import collections
@@ -30,7 +31,7 @@ KINDS = ("connections", "keywords", "proxies", "values")
 
 
 def refused(binary, case, lines):
-    """Whether the lines are taken as the configuration of a case, those that are complained of, and what is said."""
+    """Whether the program accepts the lines as the configuration of a case, the lines with complaints, and its output."""
     with Folder() as folder:
         for name, content in case.FILES.items():
             folder.file(name, content)
@@ -39,14 +40,14 @@ def refused(binary, case, lines):
         path = folder.file("case.cfg", re.sub(r"@(\w+)@", lambda match: ports[match[1]], "\n".join(lines)))
         status, _, said = run(binary, "-c", "-f", path, seconds=30)
     named = {int(line) - 1 for line in re.findall(r"^\[ALERT\] .*?\[" + re.escape(path) + r":(\d+)\]", said, re.M)}
-    # weir tells what repeats once, with the first places.
+    # weir reports repeated faults once, with the first places.
     for places in re.findall(r" times, first at lines ([\d, ]+)$", said, re.M):
         named |= {int(line) - 1 for line in places.split(", ")}
     return status == 0, named, said
 
 
 def settle(case, options):
-    """Leaves out the lines that are refused; what only one of the programs refuses.
+    """Removes refused lines; returns those that only one of the programs refuses.
 
     The reference program may stop at the first fault: whether it takes another line is seen without the faulty ones."""
     lines, suspects = case.CONFIGURATION.split("\n"), set()
@@ -72,7 +73,7 @@ def settle(case, options):
 
 
 def differing(case, names, options, look=differential.compare):
-    """The exchanges that differ without a reason: what was seen of each; the reasons of the others are counted."""
+    """The exchanges that differ without a reason, with both views; the reasons of the others are counted."""
     expected, found = look(case, names, options, "case")
     faults, reasons = {}, collections.Counter()
     for name in names:
@@ -89,7 +90,7 @@ def differing(case, names, options, look=differential.compare):
 
 
 def glance(case, names, options, label):
-    """As [`differential.compare`], with one go: what differs by timing differs here."""
+    """Like [`differential.compare`], with one attempt: differences of timing count as differences."""
     with Folder() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         both = [pool.submit(differential.observe, case, binary, names, folder, f"{label}-{number}")
                 for number, binary in enumerate((options.reference, options.bin))]
@@ -189,7 +190,8 @@ def report(title, case, name, seen):
 
 
 def explore(number, kind, options):
-    """One case; how many findings, how many exchanges, and the reasons of what is meant to differ."""
+    """Runs one case; returns the number of findings, the number of exchanges, and the reasons of the intended
+    differences."""
     module = importlib.import_module(f"explorers.{kind}")
     if hasattr(module, "explore"):
         title = f"--kind {kind} --seed {options.seed} --first {number} --count 1"

@@ -96,14 +96,15 @@ def origin():
 
 
 def fetched(*arguments):
-    """What curl gets, and how many seconds that takes."""
+    """curl's output, and the time of the transfer in seconds."""
     start = time.monotonic()
     got = subprocess.run(["curl", "-sS", "-m", "20", *arguments], capture_output=True, check=True).stdout
     return got, time.monotonic() - start
 
 
 def best_of_three(least, *arguments):
-    """What curl gets, and its shortest time in seconds: a busy machine may hold one transfer up, once `least` is undercut that is enough."""
+    """curl's output, and its shortest time in seconds: a busy machine may delay one transfer; a time below `least` is
+    enough."""
     shortest = float("inf")
     for _ in range(3):
         got, took = fetched(*arguments)
@@ -114,8 +115,8 @@ def best_of_three(least, *arguments):
 
 
 def bodies_of_http2_take_the_fewest_round_trips(binary, folder):
-    """4 MB at 100 ms, up and down: over what they take without the distance, no more than five round trips. A window that grew step by step
-    took eight; with one of 64 kB it were 64."""
+    """4 MB at 100 ms, up and down: at most five round trips more than without the delay. A window that grew step by
+    step took eight; a fixed one of 64 kB would take 64."""
     door, near = free_port(), free_port()
     made = folder.file("far.cfg", CONFIGURATION.format(door=door, near=near, relay_to_door=relay(door), origin=origin()))
     sent = folder.file("body", "")

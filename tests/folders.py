@@ -1,4 +1,4 @@
-"""Folders of checks, which do not outlive what made them."""
+"""Folders of checks, removed with the process that made them."""
 import os
 import re
 import shutil
@@ -6,11 +6,11 @@ import tempfile
 
 
 def fresh_folder(prefix):
-    """The path of a new folder that is named for this process. What processes that were killed left under such names goes first."""
+    """The path of a new folder with this process's number in its name. Folders of killed processes are removed first."""
     place = tempfile.gettempdir()
     for name in os.listdir(place):
         owner = re.fullmatch(re.escape(prefix) + r"(\d+)-\w{8}", name)
         if owner and not os.path.exists(f"/proc/{owner[1]}"):
-            # What is another user's cannot be removed, and stays.
+            # Another user's folder cannot be removed, and stays.
             shutil.rmtree(os.path.join(place, name), ignore_errors=True)
     return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")

@@ -3,8 +3,8 @@
 
   grpc_calls.py --bin target/release/weir [--only REGEX]
 
-The library is installed into an environment of its own below the target folder, once. Where the registry cannot be reached nothing is
-checked, and that is said. (A file of the name `grpc.py` would be imported in place of the library.)
+The library is installed into an environment of its own below the target folder, once. Without access to the registry,
+nothing is checked, and the report says that. (A file of the name `grpc.py` would be imported in place of the library.)
 """
 import os
 import subprocess
@@ -164,7 +164,7 @@ def unary(binary, folder):
 
 
 def failures(binary, folder):
-    """A status that is no success comes in trailers, or in a head alone; methods that are not there."""
+    """An error status arrives in trailers, or in a head alone; unknown methods fail."""
     with World(binary, folder) as world:
         for name, code, words in (("Fail", grpc.StatusCode.NOT_FOUND, "no such thing: ü"),
                                   ("Nothing", grpc.StatusCode.UNIMPLEMENTED, "Method not found!")):
@@ -214,7 +214,8 @@ def both_ways(binary, folder):
 
 
 def cancellation(binary, folder):
-    """A call that its client gives up, or that takes too long, ends at the server, and others go on on the same connections."""
+    """A call that its client cancels, or that exceeds its deadline, ends at the server, and others continue on the same
+    connections."""
     with World(binary, folder) as world:
         hang = world.method("unary_stream", "Hang")
         call = hang(b"given up", timeout=20)
@@ -260,7 +261,7 @@ def many_at_once(binary, folder):
 
 
 def over_tls(binary, folder):
-    """The client asks for `h2` by ALPN and takes nothing else."""
+    """The client offers only `h2` by ALPN."""
     key, certificate = os.path.join(folder.path, "key"), os.path.join(folder.path, "certificate")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out",
                     certificate, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
@@ -275,7 +276,7 @@ def over_tls(binary, folder):
 
 
 def a_server_that_ends(binary, folder):
-    """A call whose server goes away fails, and says so."""
+    """A call fails with a status when its server goes away."""
     with World(binary, folder) as world:
         call = world.method("unary_stream", "Hang")(b"left", timeout=20)
         assert next(call) == b"begun"
@@ -292,7 +293,7 @@ def a_server_that_ends(binary, folder):
 
 
 def environment():
-    """The Python of an environment that has the library; none if it cannot be had, with the reason."""
+    """The Python of an environment with the library; None, with the reason, if it is not available."""
     python = os.path.join(ENVIRONMENT, "bin", "python")
     has_library = [python, "-c", "import grpc"]
     if os.path.exists(python) and subprocess.run(has_library, capture_output=True).returncode == 0:

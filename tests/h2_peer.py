@@ -1,4 +1,5 @@
-"""A server of HTTP/2 that does frame by frame what a script says, right or wrong. Its words are methods, as `Peer`'s in phases.py."""
+"""An HTTP/2 server that plays a script frame by frame, right or wrong. The script's words are methods, as in `Peer` in
+phases.py."""
 import struct
 
 NAMES = {0: "data", 1: "head", 3: "rst", 4: "settings", 5: "push", 6: "ping", 7: "goaway", 8: "window", 9: "continuation"}
@@ -16,7 +17,7 @@ def field(name, value):
 
 
 class FramePeer:
-    """What a connection of HTTP/2 adds to a peer. `stream` is the last one that a request opened."""
+    """The HTTP/2 part of a peer. `stream` is the last one opened by a request."""
 
     stream = 0
 
@@ -53,7 +54,7 @@ class FramePeer:
         self.send(frame(4, 0, 0, b"".join(struct.pack(">HI", int(name), int(value)) for name, value in pairs)))
 
     def req(self):
-        """Reads until a request begins; notes its stream, with `.` if it has no body."""
+        """Reads until a request begins; notes its stream, with `.` for a request without a body."""
         while True:
             kind, flags, stream, _ = self.next_frame()
             if kind == 1:
@@ -133,7 +134,7 @@ class FramePeer:
         self.send(b"".join(frame(1, 4, self.stream, head) for _ in range(int(count))))
 
     def frames(self):
-        """Reads until the other side ends; notes what it refused and asked, and how it ended."""
+        """Reads until the other side ends; notes its resets and pings, and the way it ended."""
         while True:
             kind, _, stream, payload = self.next_frame()
             if kind == 3:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Health checks and what follows from them, of the program as a process; by subject in tests/health.
+"""Health checks of a running weir and their consequences; by subject in tests/health.
 
   health.py --bin target/release/weir [--only REGEX]
 """

@@ -1,4 +1,4 @@
-"""How long requests take, without what the machine adds: the time for which threads were ready to run, and it ran others."""
+"""Request times without the noise of the machine: time in which threads were runnable and did not run is subtracted."""
 import contextlib
 import os
 import socket
@@ -12,7 +12,7 @@ def threads(pid):
 
 
 def waits_ms(tasks):
-    """How long each of some threads, if it is there, was ready to run, and the machine ran others."""
+    """How long each of some threads was runnable while the machine ran others; threads that ended are skipped."""
     waits = {}
     for task in tasks:
         with contextlib.suppress(OSError), open(f"/proc/{task}/schedstat") as file:

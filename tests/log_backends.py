@@ -88,7 +88,7 @@ def dropped(folder):
 
 
 def log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folder):
-    """A server that takes a connection and nothing more, one that is not there and a socket that nobody reads."""
+    """A server that accepts connections and reads nothing, one that is not running, and a socket without a reader."""
     if has_none(binary):
         return
     port, dead = free_port(), free_port()
@@ -116,7 +116,7 @@ def log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folde
 
 
 def lines_wait_in_a_ring_for_their_server(binary, folder):
-    """R97: what is written before the server is there, and while it is away, arrives; its ring has the size that was asked for."""
+    """R97: lines written before the server starts, or while it is down, arrive; its ring has the configured size."""
     if has_none(binary):
         return
     port, at = free_port(), free_port()
@@ -167,21 +167,21 @@ def operators_move_log_servers(binary, folder):
         get(port, b"/t-moved", 2)
         _, received = lines_of(after, 2)
         assert received == ["/t-moved0", "/t-moved1"], received
-        assert held.recv(10) == b"", "nobody keeps the former connection"
+        assert held.recv(10) == b"", "the former connection is closed"
         cli(folder, "disable server logs/t")
         get(port, b"/nobody")
-        assert dropped(folder) >= 1, "nobody is left"
+        assert dropped(folder) >= 1, "every client is gone"
 
 
 def a_paused_process_takes_no_datagrams(binary, folder):
-    """What comes meanwhile is for another process at the same address; afterwards it takes them again."""
+    """A paused process leaves datagrams to another process at the same address; afterwards it receives them again."""
     port, heard = free_port(), datagrams()
     text = (f"global\n    stats socket {folder.path}/cli\nlog-forward f\n    dgram-bind 127.0.0.1:{port}\n    bind 127.0.0.1:{port}\n"
             f"    timeout client 5s\n    log 127.0.0.1:{heard.getsockname()[1]} format raw local0\n")
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def said(text):
-        """What arrives of it, whatever else is said meanwhile."""
+        """Whether the text arrives; other messages in between are skipped."""
         heard.settimeout(1)
         sender.sendto(b"<134>" + text, ("127.0.0.1", port))
         try:
@@ -202,7 +202,7 @@ def a_paused_process_takes_no_datagrams(binary, folder):
         assert wait_until(lambda: said(b"afterwards"))
 
 
-def faults_of_log_backends_are_said_with_their_place(binary, folder):
+def faults_of_log_backends_are_reported_with_their_place(binary, folder):
     if has_none(binary):
         return
 

@@ -96,7 +96,7 @@ def jails(folder):
         yield f"chroot {root}\n    uid 65534\n    gid 65534"
 
 
-def lines_leave_every_root_directory(binary, folder):
+def lines_reach_the_log_socket_from_every_root_directory(binary, folder):
     """No line is lost, neither the first one nor one after a reload, and nothing is reported."""
     path = f"{folder.path}/dev-log"
     for jail in jails(folder):
@@ -162,8 +162,8 @@ def a_socket_inside_comes_first(binary, folder):
 
 
 def the_connector_has_nothing_of_its_parent(binary, folder):
-    """Its rights are those of the worker. It holds no listening socket and no way to the file system but its view, and it ends with the worker,
-    however that ends. Without another root directory, or without such a log, there is none."""
+    """It has the worker's privileges. It holds no listening socket and no way to the file system but its view, and it
+    ends with the worker, however that ends. It does not exist without another root directory, or without such a log."""
     needs_root()
     path = f"{folder.path}/dev-log"
     jail = "chroot auto\n    uid 65534\n    gid 65534"
@@ -239,7 +239,7 @@ def a_full_disk_leaves_no_glued_lines(binary, folder):
                 while not dropped():
                     request(port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
                     count += 1
-                    assert count < 1000, "the disk has no end"
+                    assert count < 1000, "the disk never fills up"
                 # Room for a few lines, and the torn one stays at the end.
                 with open(f"{disk}/log", "r+b") as file:
                     content = file.read()

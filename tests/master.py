@@ -3,8 +3,8 @@
 
   master.py --bin target/release/weir [--only REGEX]
 
-Each check is a function of a module in `masters/`, whose name begins with the requirements that it proves. What needs root, or
-the packaged haproxy, is left out where they are not there, and says so.
+Each check is a function of a module in `masters/`; its name begins with the requirements that it proves. Checks that
+need root, or the packaged haproxy, are left out without them, and reported.
 """
 import sys
 

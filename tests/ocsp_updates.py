@@ -24,7 +24,7 @@ class Responder:
             index.write(f"{line}\t{serial}\tunknown\t/CN=any\n")
 
     def __enter__(self):
-        # Whoever connects and says nothing keeps it busy for good: it tells that it listens.
+        # A client that connects and sends nothing blocks it for good: wait for its own message instead.
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         said = []
         while "waiting for OCSP client" not in (line := self.process.stderr.readline()):
@@ -39,7 +39,7 @@ class Responder:
 
 
 def until(holds, what, seconds=15):
-    """Waits until something holds; what it gave."""
+    """Waits until a condition holds; returns its value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := holds():
@@ -78,7 +78,7 @@ class Liar:
 
 
 def issue(authority, name, responder):
-    """A certificate whose status is asked for there; its file has its issuer, too."""
+    """A certificate with this responder's address; its file contains its issuer, too."""
     folder = authority.folder
     key, request, signed, extensions = (f"{folder.path}/{name}.{end}" for end in ("k", "r", "c", "x"))
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", request, "-subj", f"/CN={name}")
@@ -89,7 +89,7 @@ def issue(authority, name, responder):
 
 
 def status_shown(world, name, authority):
-    """What a client is shown of a certificate's status."""
+    """The certificate status that is stapled for a client."""
     said = openssl("s_client", "-connect", f"127.0.0.1:{world.port}", "-servername", name, "-status", "-CAfile", authority.certificate,
                    stdin=b"")
     found = re.search(r"Cert Status: (\w+)", said)
@@ -149,7 +149,7 @@ def responses_are_renewed(binary, folder):
             assert sorted(known) == ["listed.example.pem", "revoked.example.pem", "stored.example.pem"], known
             assert known["stored.example.pem"][5:] == ["0", "1", "Update successful"], known
             until(lambda: int(updates(cli)["stored.example.pem"][4]) >= 2, "the second update")
-            # By hand: one that is not renewed by itself, and one that nobody knows.
+            # By hand: a certificate without automatic updates, and an unknown one.
             said = ask(cli, f"update ssl ocsp-response {files['plain.example']}")
             assert said.startswith("OCSP Response Data:") and "Cert Status: good" in said, said
             assert status_shown(world, "plain.example", authority) == "good"
@@ -178,8 +178,9 @@ def responses_are_renewed(binary, folder):
             until(lambda: int(updates(cli)["plain.example.pem"][4]) >= 2, "the second update, by the old words for delays")
 
 
-def who_lies_is_not_believed(binary, folder):
-    """Responses of others, garbage, too much, too slowly, cut, without a type: each its verdict; nothing of it is shown; memory is bounded."""
+def false_responses_are_rejected(binary, folder):
+    """Responses of others, garbage, too large, too slow, cut, without a type: each is reported with its error, and
+    never stapled; memory is bounded."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     cli, socket_line = cli_of(folder)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/ocsp-response\r\n"
@@ -213,7 +214,7 @@ def who_lies_is_not_believed(binary, folder):
     dead = free_port()
     files["dead"] = issue(authority, "dead.example", f"http://127.0.0.1:{dead}/")
     files["named"] = issue(authority, "named.example", "http://nobody.invalid/")
-    # Somebody else signs, by the name of the authority's responder.
+    # Another key signs, under the name of the authority's responder.
     other = Responder(folder, authority, stranger.certificate, stranger.key)
     files["other"] = issue(authority, "other.example", f"http://127.0.0.1:{other.port}")
     other.knows(files["other"])
@@ -234,7 +235,7 @@ def who_lies_is_not_believed(binary, folder):
             assert known["slow.example.pem"][6:] == ["2", "HTTP error (no answer in time)"], known
             lines = log_lines(world, '<OCSP-UPDATE> -/- 0/0/-1/-1/')
             assert any(re.search(r'503 0 - - (SC|LR)-- 0/0/0/0/0 0/0 \{\} "GET http://\S+ HTTP/1.1"$', line) for line in lines), lines
-            # The path is what the certificate says and the question; nothing else is told.
+            # The path is the certificate's own plus the question; nothing else is disclosed.
             asked = liars["garbage"].heard[0].split(b"\r\n")
             assert re.fullmatch(rb"GET /a/MF[\w%]+ HTTP/1.1", asked[0]) and f"host: 127.0.0.1:{liars['garbage'].port}".encode() in asked, asked
             for name in files:
@@ -247,8 +248,8 @@ def who_lies_is_not_believed(binary, folder):
             liar.close()
 
 
-def an_answer_about_another_certificate_is_none(binary, folder):
-    """What the authority said of another certificate, sent again."""
+def a_response_about_another_certificate_is_rejected(binary, folder):
+    """A response about another certificate of the same authority, replayed."""
     authority = Authority(folder)
     cli, socket_line = cli_of(folder)
     kept = folder.path + "/kept"
@@ -270,8 +271,8 @@ def an_answer_about_another_certificate_is_none(binary, folder):
     liar.close()
 
 
-def requests_go_as_they_are_told(binary, folder):
-    """A proxy is told the absolute URL; a long question is posted; operators send requests; servers over TLS are checked."""
+def requests_follow_proxy_size_and_tls_settings(binary, folder):
+    """A proxy gets the absolute URL; a long question is posted; operators send requests; TLS servers are verified."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     cli, socket_line = cli_of(folder)
     told = Liar(b"HTTP/1.1 404 No\r\nX-Told: yes\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
@@ -317,8 +318,8 @@ def requests_go_as_they_are_told(binary, folder):
     server.shutdown()
 
 
-def what_cannot_be_is_refused(binary, folder):
-    """Lines that differ, delays, sections and files that are not there; what has no effect is told."""
+def invalid_ocsp_settings_are_refused(binary, folder):
+    """Contradicting lines, delays, missing sections and missing files; settings without effect get a warning."""
     authority = Authority(folder)
     site = issue(authority, "one.example", "http://127.0.0.1:1/")
     on, off = folder.file("on", f"{site} [ocsp-update on]\n"), folder.file("off", f"{site} [ocsp-update off]\n")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The Debian package: what is in it, and what installing, upgrading, removing and purging it do, in a folder that stands for a system and,
-where debootstrap is installed, in a Debian 12 and a Debian 13.
+"""The Debian package: its contents, and the effects of installing, upgrading, removing and purging it, in a folder as a
+mock system and, where debootstrap is installed, in a Debian 12 and a Debian 13.
 
   package.py --bin target/release/weir [--only REGEX]
 
-The package is made of the programs that are built. Nothing is installed on this machine.
+The package contains the programs already built. Nothing is installed on this machine.
 """
 import glob
 import os
@@ -45,7 +45,7 @@ class System:
         return os.path.join(self.path, name)
 
     def dpkg(self, *words):
-        """What is said; it has to go well. Maintainer scripts run here and get the folder's name."""
+        """Runs dpkg, which has to succeed; returns its output. Maintainer scripts run here with the folder's name."""
         done = subprocess.run(["dpkg", f"--root={self.path}", "--force-depends", "--force-script-chrootless", "--force-confdef", *words],
                               capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
@@ -67,7 +67,7 @@ def everything_is_where_a_distribution_has_it(binary, folder):
         known = os.stat(system.at(name))
         assert (stat.S_IMODE(known.st_mode), known.st_uid) == (mode, 0), (name, oct(known.st_mode), known.st_uid)
     assert run(system.at("usr/bin/weir"), "-vq")[1] == run(binary, "-vq")[1]
-    # What the unit names is there.
+    # The files named by the unit exist.
     unit = open(system.at("usr/lib/systemd/system/weir.service")).read()
     named = re.findall(r"^Exec\w+=(/usr/\S+)", unit, re.M) + re.findall(r"file:(\S+)", unit) + re.findall(r"CONFIG=(\S+)", unit)
     assert len(named) >= 5, named
@@ -104,7 +104,8 @@ def a_changed_configuration_survives_upgrades_and_removal(binary, folder):
 
 
 def an_upgrade_under_load_loses_nothing(binary, folder):
-    """The files are replaced below a running master, which is told to reload as the package does it; requests go on all the time."""
+    """The files are replaced under a running master, which is reloaded as the package does it; requests never fail
+    meanwhile."""
     system, port = System(folder), free_port()
     system.dpkg("-i", made(binary, folder, 1))
     later = made(binary, folder, 2)
@@ -136,7 +137,7 @@ def an_upgrade_under_load_loses_nothing(binary, folder):
             assert wait_until(lambda: "Success=1" in ask(socket, "show startup-logs") or ask(socket, "show proc") != before, 10)
             reached = served[0]
             assert wait_until(lambda: served[0] > reached + 50, 10)
-            # The master runs the new file: the former one has no name any more.
+            # The master runs the new file: the former one is unlinked.
             assert "(deleted)" not in os.readlink(f"/proc/{program.pid}/exe"), os.readlink(f"/proc/{program.pid}/exe")
         finally:
             over.set()
@@ -176,7 +177,8 @@ def lintian_finds_nothing(binary, folder):
 
 
 class Debian:
-    """A real Debian of a suite, made once by debootstrap; what is changed in it is gone at the end. Its processes are its own, the network is not."""
+    """A real Debian of a suite, made once by debootstrap; changes in it are discarded at the end. It has its own
+    processes and shares the network."""
 
     def __init__(self, folder, suite):
         needs_root()
@@ -209,7 +211,7 @@ class Debian:
         self.holder.communicate()
 
     def run(self, *command):
-        """What it prints; it has to go well."""
+        """The output of a command, which has to succeed."""
         done = subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
                               env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"})
         assert done.returncode == 0, (command, done.stdout, done.stderr)
@@ -230,7 +232,7 @@ class Debian:
         self.run("sh", "-c", f"kill -{name} {self.running().split()[0].split('/')[2]}")
 
     def files(self):
-        """All of them, but for what the package manager itself keeps, and the user that stays."""
+        """All files, except those of the package manager and of the user that stays."""
         kept = r"/(proc|dev|tmp|var/lib/dpkg|var/log/dpkg\.log|var/cache|etc/(passwd|shadow|group|gshadow)-?)($|/)|/etc/\.pwd\.lock"
         return {line for line in self.run("find", "/", "-xdev").splitlines() if not re.match(kept, line)}
 
@@ -307,7 +309,7 @@ def upgraded_under_load(system, port, package):
     try:
         assert wait_until(lambda: served[0] > 50)
         system.run("dpkg", "--force-confold", "-i", package)
-        # What the package's reload comes to, where systemd runs.
+        # The signal that the package's reload sends where systemd runs.
         system.signal("USR2")
         reached = served[0]
         assert wait_until(replaced, 15), "all run the new file"

@@ -116,8 +116,8 @@ def costly_passwords_are_verified_in_conditions(binary, folder):
 
 
 def costly_passwords_are_verified_in_formats_and_choices(binary, folder):
-    """What cannot wait for a hash finds its verdict: arguments of actions, bodies, redirects, the choice of a backend and a server, the
-    statistics page, unique IDs, error pages."""
+    """Rules that cannot wait for a hash find its verdict: arguments of actions, bodies, redirects, the choice of a
+    backend and a server, the statistics page, unique IDs, error pages."""
     port, routes = free_port(), free_port()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
         log.bind(("127.0.0.1", 0))

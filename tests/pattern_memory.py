@@ -1,4 +1,4 @@
-"""What large maps and ACL files hold, and what they give back. Run by tests/process.py."""
+"""Memory of large maps and ACL files, and its release. Run by tests/process.py."""
 import os
 
 from program import Program, ask, free_port, request, wait_until
@@ -19,12 +19,13 @@ def with_lists(folder, port, keys, networks, setting=""):
 
 
 def resident(binary, folder, keys, networks, few=0):
-    """The resident kilobytes of a program that serves such lists: the least in 1.5 s, or what it holds once that is so few."""
+    """The resident kilobytes of a program with such lists: the minimum over 1.5 s, or the first figure of at most
+    `few`."""
     port = free_port()
     with Program(binary, "-db", "-f", with_lists(folder, port, keys, networks)[0]) as program:
         program.ready(port)
         least = [program.resident_kb()]
-        # What reading the files took is given back soon.
+        # Memory for reading the files is released soon.
         wait_until(lambda: least.append(program.resident_kb()) or least[-1] <= few, 5 if few else 1.5)
         return min(least)
 
@@ -40,7 +41,7 @@ def a_large_list_holds_little(binary, folder):
         assert each <= most, f"{each:.0f} bytes for each {what}"
 
 
-def what_is_cleared_or_replaced_is_given_back(binary, folder):
+def cleared_and_replaced_lists_return_their_memory(binary, folder):
     """A list that was cleared or replaced leaves less than 6 MB, and lookups go on."""
     rest, port, path = resident(binary, folder, 0, 0), free_port(), os.path.join(folder.path, "cli")
     file, keys, networks = with_lists(folder, port, ENTRIES, ENTRIES)
@@ -59,13 +60,13 @@ def what_is_cleared_or_replaced_is_given_back(binary, folder):
         assert wait_until(lambda: program.resident_kb() < rest + 6_000, 10), f"{program.resident_kb()} kB, {rest} kB at rest"
 
 
-def what_is_cleared_is_kept_without_trimming(binary, folder):
+def without_trimming_memory_of_cleared_lists_is_kept(binary, folder):
     """`no-memory-trimming`: a list that was cleared is freed, but the process keeps the memory for itself."""
     rest, port, path = resident(binary, folder, 0, 0), free_port(), os.path.join(folder.path, "cli")
     file, keys, _ = with_lists(folder, port, ENTRIES, 0, "no-memory-trimming")
     with Program(binary, "-db", "-f", file) as program:
         program.ready(port)
-        # Who answers a request has opened all its sockets.
+        # A program that answers a request has opened all its sockets.
         assert b"found: value-7\r\n" in request(port, b"GET / HTTP/1.1\r\nHost: key-0000007.example.com\r\n\r\n")
         ask(path, f"clear map {keys}")
         assert b"found: none\r\n" in request(port, b"GET / HTTP/1.1\r\nHost: key-0000007.example.com\r\n\r\n")

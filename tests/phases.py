@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""One stream a case, in each phase that something can happen in: who has sent what, who closes, which timeout runs, what is logged.
+"""One stream per case, with an event in each phase: the bytes exchanged, the side that closes, the timeout that
+expires, the log line.
 
   phases.py --bin target/release/weir [--only REGEX] [--reference BINARY] [--show]
 
-A case is a row: lines of a `listen` section, what the server does, what the client does, and what comes of it. Client and server
-are scripts of words, methods of `Peer` and texts of `TEXTS`. With `--reference`, another program gets the same and what differs
-is printed beside; what weir does is expected in the rows. phases/ has them, by subject. All cases are played at once.
+A case is a row: lines of a `listen` section, the server's script, the client's script, and the results. Client and
+server are scripts of words, methods of `Peer` and texts of `TEXTS`. With `--reference`, another program plays the same
+cases and differences are printed; the rows hold weir's results. phases/ has them, by subject. All cases are played at
+once.
 """
 import argparse
 import concurrent.futures
@@ -42,7 +44,7 @@ defaults
     retries 1
 """
 
-# What peers send. `:text` sends a text of its own.
+# The texts of scripts. `:text` sends a text of its own.
 TEXTS = {
     "get": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "delete": "DELETE / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -69,7 +71,7 @@ PATIENCE = 8.0
 
 
 class Peer(FramePeer):
-    """A client or a server that does what its script says. What it saw is `seen`, in words."""
+    """A client or a server that plays a script. `seen` lists its observations, in words."""
 
     def __init__(self, connection, news):
         self.connection = connection
@@ -79,7 +81,7 @@ class Peer(FramePeer):
         self.seen = []
 
     def play(self, script):
-        """Does what the words say, until one cannot be done."""
+        """Runs the script's words, until one fails."""
         try:
             for word in script:
                 name, _, argument = word.partition("=")
@@ -134,7 +136,7 @@ class Peer(FramePeer):
         self.held = self.held[int(count):]
 
     def answer(self):
-        """Reads a final response's head, and all until the end or until it has the length that it says."""
+        """Reads a final response's head, and its body by its length or until the end."""
         while True:
             while b"\r\n\r\n" not in self.held:
                 self.more()
@@ -145,7 +147,7 @@ class Peer(FramePeer):
                 break
         length = re.search(rb"content-length: *(\d+)", head, re.I)
         if length:
-            # The texts of error pages are no matter here.
+            # Skip the text of an error page.
             if status[0] in "45":
                 while len(self.held) < int(length[1]):
                     self.more()
@@ -166,7 +168,7 @@ class Peer(FramePeer):
         self.held = b""
 
     def fin(self):
-        """Says that it sends no more."""
+        """Half-closes."""
         try:
             self.connection.shutdown(socket.SHUT_WR)
         except OSError:
@@ -188,7 +190,7 @@ class Peer(FramePeer):
         self.news.release()
 
     def told(self):
-        """Waits until the other side of the proxy tells."""
+        """Waits for the other side of the proxy to signal."""
         self.news.acquire(timeout=PATIENCE)
 
     def slow(self, argument):
@@ -238,7 +240,7 @@ class Server:
             thread.start()
 
     def seen(self):
-        """What each connection saw, once all are over."""
+        """The observations on each connection, once all are over."""
         for _, thread in list(self.players):
             wait_until(lambda: thread.ident)
             thread.join(PATIENCE)
@@ -279,7 +281,7 @@ class World:
         self.program = Program(binary, "-f", folder.file(name, configuration))
 
     def play(self, case):
-        """What came of it: for the client, for the server, in the log; and how long it took."""
+        """The result for the client, for the server, and in the log; and the time it took."""
         with socket.socket() as client:
             if "small" in case.client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -3,9 +3,9 @@
 
   process.py --bin target/release/weir [--only REGEX]
 
-Each check is a function; its first line says what must hold. All of them, except idle memory, names for numbers, where threads run,
-messages and addresses that are lost, the last segment, the layout of ring files, the files in a core and what is measured apart, also
-hold for the packaged haproxy, which is how they were written.
+Each check is a function; its first line says what must hold. All of them also hold for the packaged haproxy, which is
+how they were written, except idle memory, names for numbers, the placement of threads, lost messages and addresses, the
+last segment, the layout of ring files, the files in a core and separate measurements.
 """
 import fcntl
 import grp
@@ -60,7 +60,7 @@ def warnings_are_fatal_with_dW(binary, folder):
     assert run(binary, "-c", "-dW", "-f", path)[0] == 1
 
 
-def the_version_is_told(binary, folder):
+def the_version_is_printed(binary, folder):
     status, out, _ = run(binary, "-v")
     assert status == 0 and "version" in out.lower(), out
     status, long, _ = run(binary, "-vv")
@@ -82,13 +82,13 @@ def conditions_are_evaluated(binary, folder):
     assert run(binary, "-cc", "version_atleast(2.6)")[0] == 0
     assert run(binary, "-cc", "!version_atleast(2.6)")[0] == 1
     assert run(binary, "-cc", "streq(a,")[0] not in (0, None)
-    # What configurations and scripts ask of the library for TLS is what an HAProxy that was built with AWS-LC answers.
+    # Conditions on the TLS library have the same result as in an HAProxy built with AWS-LC.
     for holds in ("feature(OPENSSL_AWSLC) && openssl_version_atleast(1.1.1)", "ssllib_name_startswith(AWS-LC)",
                   "openssl_version_before(3)", "awslc_api_atleast(1)"):
         assert run(binary, "-cc", holds)[0] == 0, holds
 
 
-def who_gets_no_server_is_not_reset(binary, folder):
+def clients_without_a_server_are_not_reset(binary, folder):
     """With `defer-accept` the client's bytes are there when its connection is accepted; they are read before it is closed."""
     port, rejecting = free_port(), free_port()
     text = ("defaults\n    mode tcp\n    timeout client 2s\n    timeout server 2s\n    timeout connect 2s\n"
@@ -300,7 +300,8 @@ def the_runtime_api_is_there_before_the_first_listener(binary, folder):
 
 
 def an_address_that_was_lost_meanwhile_keeps_the_frontend_paused(binary, folder):
-    """Clients of its other address are refused, not left waiting where nobody accepts; both serve once it is free again."""
+    """Clients of its other address are refused, not left in the backlog of a paused listener; both serve once it is
+    free again."""
     lost, kept = free_port(), free_port()
     config = answering(folder, lost, extra="noreuseport", bind=f"127.0.0.1:{kept},127.0.0.1:{lost}")
     with Program(binary, "-db", "-f", config) as program:
@@ -331,7 +332,7 @@ def identity_and_root_folder_are_changed(binary, folder):
 
 
 def a_name_where_a_number_is_wanted_is_the_user_of_that_name(binary, folder):
-    """`uid nobody` warns and becomes nobody. The packaged haproxy goes on as root."""
+    """`uid nobody` warns, and weir runs as that user. The packaged haproxy continues as root."""
     if os.geteuid() != 0:
         return
     port, nobody = free_port(), pwd.getpwnam("nobody")
@@ -346,8 +347,8 @@ def a_name_where_a_number_is_wanted_is_the_user_of_that_name(binary, folder):
         assert re.search(rf"^Gid:\s+{gid}\s+{gid}\s", open(f"/proc/{program.pid}/status").read(), re.M)
 
 
-def threads_run_where_cpu_map_says(binary, folder):
-    """A range without an end goes on to the last thread, and to the last processor."""
+def threads_run_on_the_processors_of_cpu_map(binary, folder):
+    """A range without an end reaches to the last thread, and to the last processor."""
     processors = sorted(os.sched_getaffinity(0))
     if processors[:2] != [0, 1]:
         raise LeftOut("the first two processors are not ours")
@@ -368,8 +369,9 @@ def threads_run_where_cpu_map_says(binary, folder):
     assert allowed("cpu-map 1/1- 1-") == [but_the_first, but_the_first, but_the_first]
 
 
-def messages_that_nobody_reads_are_dropped_and_counted(binary, folder):
-    """Whoever reads standard error again is told how many are missing; the process waits for nobody."""
+def unread_messages_are_dropped_and_counted(binary, folder):
+    """A reader that returns to standard error learns the number of missing messages; the process never waits for a
+    reader."""
     port, path = free_port(), f"{folder.path}/admin"
     config = answering(folder, port, extra=f"stats socket {path} level admin")
     with Program(binary, "-db", "-f", config) as program:
@@ -378,7 +380,7 @@ def messages_that_nobody_reads_are_dropped_and_counted(binary, folder):
         began = time.monotonic()
         for _ in range(400):
             assert ask(path, "disable frontend f;enable frontend f") == "\n\n"
-        assert time.monotonic() - began < 5, "nobody reads, and nobody is waited for"
+        assert time.monotonic() - began < 5, "the process does not wait for a reader"
         said = os.read(program.process.stdout.fileno(), 65536).decode()
         assert "were dropped" not in said
         # There is room now: the next one is preceded by how many were lost.
@@ -390,7 +392,7 @@ def messages_that_nobody_reads_are_dropped_and_counted(binary, folder):
         assert last.index("were dropped") < last.index("Paused frontend f."), last
 
 
-def a_crash_can_leave_what_is_needed_to_read_it(binary, folder):
+def a_core_can_contain_the_files_to_read_it(binary, folder):
     if os.geteuid() != 0:
         return
     port = free_port()
@@ -404,7 +406,7 @@ def a_crash_can_leave_what_is_needed_to_read_it(binary, folder):
             assert wait_until(lambda: re.search(r"^Uid:\s+65534\s", open(status).read(), re.M), 20), words
             with open(f"/proc/{program.pid}/limits") as limits:
                 assert re.search(rf"^Max core file size\s+{limit}\s", limits.read(), re.M), words
-            # What belongs to its user is what may be dumped.
+            # Only a process with its user's own privileges may be dumped.
             assert wait_until(lambda: os.stat(f"/proc/{program.pid}/mem").st_uid == owner), words
             kept = archive_in_memory(program.pid)
             assert bool(kept) == whole, words
@@ -551,7 +553,7 @@ def with_ring(folder, port, ring, extra="maxconn 100"):
 
 
 def keep_asking(port, first, count, heard=None):
-    """So many requests for /<number> on one connection; `heard` gets when each was answered."""
+    """Sends requests for /<number> on one connection; `heard` gets the time of each answer."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         for number in range(first, first + count):
             connection.sendall(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
@@ -591,12 +593,12 @@ def a_killed_process_leaves_its_messages_in_the_file(binary, folder):
         kept = {int(text[1:]) for text in ring.messages(path) if text[1:].isdigit()}
         old = {number for each in heard for when, number in each if when < killed - 0.001}
         assert len(old) > 600 and old <= kept, (round_, len(old), sorted(old - kept)[:5])
-    # What the process before the last one wrote is beside the file.
+    # The file of the process before the last one is kept beside it.
     assert os.path.getsize(path + ".bak") == os.path.getsize(path)
 
 
-def events_are_read_while_they_come(binary, folder):
-    """R97, R115: what is logged to a ring is seen by whoever watches, each ended as asked."""
+def events_reach_watchers_at_once(binary, folder):
+    """R97, R115: lines logged to a ring reach all watchers, each with the terminator it requested."""
     port = free_port()
     with Program(binary, "-db", "-f", with_ring(folder, port, "size 32k")) as program:
         program.ready(port)
@@ -618,8 +620,9 @@ def events_are_read_while_they_come(binary, folder):
             assert seen == b"/3\n/4\n", seen
 
 
-def log_servers_over_tcp_get_messages_and_delay_nobody(binary, folder):
-    """A server that reads gets every message, framed; those that never read, hang up at once or talk nonsense cost nothing."""
+def log_servers_over_tcp_get_messages_without_delaying_requests(binary, folder):
+    """A server that reads gets every message, framed; servers that never read, close at once or send garbage cost
+    nothing."""
     reading, sleeping, lying = (socket.create_server(("127.0.0.1", 0)) for _ in range(3))
     port, dead = free_port(), free_port()
     servers = [("octet-count", reading), ("legacy", sleeping), ("legacy", lying)]
@@ -653,7 +656,7 @@ def log_servers_over_tcp_get_messages_and_delay_nobody(binary, folder):
             received += connection.recv(65536)
         expected = b"".join(b"%d /%d" % (len(b"/%d" % number), number) for number in range(3000))
         assert received == expected, (received[:80], received[-80:])
-        # The ring of the dead one is full: what found no room is counted.
+        # The dead one's ring is full: messages without room are counted.
         listing = ask(os.path.join(folder.path, "cli"), "show events")
         dropped = int(re.search(r"r3 +: type=buffer, (\d+) dropped", listing).group(1))
         assert dropped > 0, listing
@@ -661,7 +664,7 @@ def log_servers_over_tcp_get_messages_and_delay_nobody(binary, folder):
 
 
 def the_last_messages_reach_a_log_server_that_reads(binary, folder):
-    """What was logged just before a soft stop leaves with it, and who watches events does not hold it up."""
+    """Messages logged just before a soft stop are still sent, and watchers of events do not delay it."""
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as server:
         ring_lines = f"server s 127.0.0.1:{server.getsockname()[1]}"
@@ -742,7 +745,8 @@ def messages_of_others_reach_every_target(binary, folder):
 
 
 def targets_that_sleep_delay_no_sender(binary, folder):
-    """A server that takes nothing, one that is not there and a socket that nobody reads cost messages, which are counted, and no time."""
+    """A server that reads nothing, one that is down and a socket without a reader cost messages, which are counted, and
+    no time."""
     port, dead = free_port(), free_port()
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.bind(os.path.join(folder.path, "full"))
@@ -766,7 +770,8 @@ def targets_that_sleep_delay_no_sender(binary, folder):
 
 
 def a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder):
-    """The next process takes the listening sockets over; the former delivers what has arrived and ends while senders are connected."""
+    """The next process takes the listening sockets over; the former delivers the messages received so far and ends
+    while senders are connected."""
     port = free_port()
     heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     heard.bind(("127.0.0.1", 0))
@@ -907,11 +912,11 @@ def an_idle_connection_of_http2_and_a_stream_that_waits_hold_little(binary, fold
         before = program.resident_kb()
         for _ in range(10):
             held += [one(streams, block) for _ in range(connections // 10)]
-            # A connection keeps what a request needs for 200 ms.
+            # A connection keeps a request's buffers for 200 ms.
             time.sleep(0.25)
         if block == http2.SILENT:
             servers += wait_for(connections, streams)
-        # A stream shrinks what it holds after 200 ms, too.
+        # A stream shrinks its buffers after 200 ms, too.
         time.sleep(0.5)
         size = (program.resident_kb() - before) * 1024 / connections / streams
         for connection in held + servers:
@@ -939,7 +944,7 @@ def the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
     def close_after_answers():
         while True:
             with listener.accept()[0] as connection:
-                # What it sends waits for its end, so that both come in at once.
+                # Hold the answer back until the connection's end, so that both arrive at once.
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
                 connection.sendall(answers[connection.recv(65536).split()[1]])
 
@@ -1002,7 +1007,7 @@ def a_worker_that_computes_without_end_is_named_and_ends_the_process(binary, fol
         busy = threading.Thread(target=lambda: ask(path, "expert-mode on; debug dev loop 20000"), daemon=True)
         busy.start()
         time.sleep(0.2)
-        # Its neighbour still answers, and shows it as it was seen last.
+        # Its neighbour still answers, and shows its last known state.
         threads = ask(path, "show threads")
         assert re.search(r"^> Thread \d : act=1 ", threads, re.M), threads
         assert re.search(r"^ +1/\d +loops=\d+ ctxsw=\d+ stuck=1 ", threads, re.M), threads
@@ -1017,7 +1022,7 @@ def a_worker_that_computes_without_end_is_named_and_ends_the_process(binary, fol
     assert "Where it is stuck:" in said and "keep_busy" in said, said
 
 
-def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
+def profiling_shows_costs_by_waker(binary, folder):
     """R73, R74, R75, R77, R178: tasks and memory, measured while traffic flows."""
     port, path = free_port(), os.path.join(folder.path, "cli")
     with Program(binary, "-db", "-f", watched(folder, port, path)) as program:
@@ -1036,7 +1041,7 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
         measured = [line for line in lines if re.match(r"  (connection|accept) +\d+ +\S+[mun]s ", line)]
         assert any("<- poll@sched/src/worker.rs:" in line and line.endswith(" io_wakeup") for line in measured), text
         assert any(line.endswith(" task_spawn") for line in measured), text
-        # R75: what the poller woke has its latency.
+        # R75: tasks woken by the poller have a latency.
         latencies = [line.split(" <- ")[0].split()[-1] for line in measured if "io_wakeup" in line]
         assert latencies and all(re.fullmatch(r"[\d.]+[mun]s", latency) for latency in latencies), text
         counts = [int(line[2:37].split()[-1]) for line in lines]
@@ -1058,8 +1063,9 @@ def what_the_work_costs_is_shown_by_what_woke_it(binary, folder):
         assert ask(path, "show profiling memory").split("\n")[5:] == first, "it goes on"
 
 
-def clients_of_http2_are_told_that_the_process_leaves(binary, folder):
-    """A soft stop: who is idle is told and hung up on, who waits for an answer is told and gets it, and then the process is gone."""
+def http2_clients_get_goaway_at_a_soft_stop(binary, folder):
+    """A soft stop: an idle client gets a GOAWAY and is closed, a waiting client gets a GOAWAY and its answer, and then
+    the process ends."""
     asked = http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, http2.SILENT)
     answered = http2.frame(http2.HEADERS, http2.END_STREAM | http2.END_HEADERS, 1, http2.REQUEST)
     with http2.Scene(binary, folder) as scene:

@@ -24,7 +24,7 @@ _next_port = itertools.count(random.randrange(len(PORTS)))
 
 
 def free_port():
-    """A TCP port that nobody uses now, another one each time."""
+    """An unused TCP port, a different one each time."""
     while True:
         port = PORTS[next(_next_port) % len(PORTS)]
         try:
@@ -35,7 +35,7 @@ def free_port():
 
 
 def wait_until(condition, seconds=5.0):
-    """Asks again and again until the condition holds or the time is over; whether it held."""
+    """Polls until the condition holds or the time is over; returns whether it held."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -45,7 +45,7 @@ def wait_until(condition, seconds=5.0):
 
 
 def connects(port):
-    """Whether somebody listens."""
+    """Whether a listener accepts."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
         return True
@@ -54,7 +54,7 @@ def connects(port):
 
 
 def heard(connection, seconds):
-    """What somebody says within the time; empty when it is nothing."""
+    """The bytes received within the time; empty without any."""
     connection.settimeout(seconds)
     try:
         return connection.recv(100)
@@ -101,7 +101,7 @@ class Program:
             self.process.communicate()
 
     def ready(self, port):
-        """Waits until it listens; says what it printed when it does not."""
+        """Waits until it listens; fails with its output otherwise."""
         if not wait_until(lambda: connects(port) or self.process.poll() is not None) or self.process.poll() is not None:
             self.process.kill()
             raise AssertionError(f"does not listen: {self.process.communicate()[0]}")
@@ -124,7 +124,7 @@ class Program:
 
 
 def run(binary, *arguments, seconds=10):
-    """Runs it to its end; the exit status, and what it printed on standard output and on standard error."""
+    """Runs it to its end; returns the exit status, standard output and standard error."""
     done = subprocess.run([binary, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                           timeout=seconds)
     return done.returncode, done.stdout, done.stderr
@@ -168,7 +168,7 @@ frontend f
 
 
 def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name="a.cfg", bind=None):
-    """The path of a configuration that answers everybody by itself."""
+    """The path of a configuration that answers all requests by itself."""
     bind = bind or f"127.0.0.1:{port}"
     return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
 
@@ -227,7 +227,8 @@ def outcome_of(check, binary):
 
 
 def main(title, modules, hold="hold"):
-    """Makes the checks of modules, those that `--only` matches or `--exact` names, so often as `--times` says; the exit status."""
+    """Runs the checks of modules, those that match `--only` or are named by `--exact`, `--times` times; returns the
+    exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--only", default="")

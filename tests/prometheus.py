@@ -27,12 +27,12 @@ LEFT_OUT = {
     "haproxy_process_pipes_used_total", "haproxy_process_pipes_free_total",
     # Keys of sessions with servers are not counted.
     "haproxy_process_current_backend_ssl_key_rate", "haproxy_process_max_backend_ssl_key_rate",
-    # There is no compression yet.
+    # Compression is not implemented yet.
     "haproxy_process_http_comp_bytes_in_total", "haproxy_process_http_comp_bytes_out_total", "haproxy_process_limit_http_comp",
     "haproxy_process_current_zlib_memory", "haproxy_process_max_zlib_memory",
-    # There are no peers yet, and no jobs that cannot be stopped.
+    # Peers are not implemented yet, and all jobs can be stopped.
     "haproxy_process_active_peers", "haproxy_process_connected_peers", "haproxy_process_unstoppable_jobs",
-    # There is no busy polling, and failures are counted by name server only.
+    # Busy polling does not exist, and failures are counted by name server only.
     "haproxy_process_busy_polling_enabled", "haproxy_process_failed_resolutions",
     # A listener's connections are its sessions.
     "haproxy_listener_connections_total",
@@ -46,7 +46,7 @@ EXTRA = re.compile(r"haproxy_(frontend|listener|backend|server)_ssl_(sess|reused
 # Metrics that the reference program got after 2.6: of an older one's answer they may be missing.
 NEWER = re.compile(r"haproxy_process_(node|description|total_warnings)|haproxy_\w+_current_session_rate|haproxy_server_(active|backup)"
                    r"|haproxy_server_http_requests_total|haproxy_resolver_\w+")
-# What only weir tells.
+# Metrics of weir alone.
 OWN = re.compile(r"haproxy_sticktable_(evicted|refused)_total")
 
 CONFIGURATION = """
@@ -92,7 +92,7 @@ frontend off
 
 
 class Scraped:
-    """A program with the configuration above, and what its exporter answers."""
+    """A program with the configuration above, and its exporter's answers."""
 
     def __init__(self, binary, folder, name):
         self.port = free_port()
@@ -152,7 +152,7 @@ def parsed(text):
 
 
 def comparable(metrics):
-    """Series without what is of the program or of the machine's own."""
+    """Series without the values that belong to the program or to the machine."""
     plain = lambda series: re.sub(r'version="[^"]*"', 'version="V"', series)  # noqa: E731
     return {name: (kind, [plain(one) for one in series if 'resolver="default"' not in one])
             for name, (kind, series) in metrics.items() if name not in LEFT_OUT}
@@ -224,8 +224,8 @@ QUERIES = [
 ]
 
 
-def filters_leave_out_the_same(binary, folder):
-    """`scope`, `metrics`, `no-maint`, and what is refused."""
+def filters_leave_out_the_same_series_as_the_reference(binary, folder):
+    """`scope`, `metrics`, `no-maint`, and refused queries."""
     with both(binary, folder) as worlds:
         for query in QUERIES:
             theirs, ours = (world.answer(query)[:2] for world in worlds)
@@ -254,7 +254,7 @@ server_connection_errors_total sticktable_size sticktable_used""".split()
 
 
 def values_are_the_same_after_the_same_traffic(binary, folder):
-    """Of what does not depend on the moment."""
+    """For values that do not depend on the moment."""
     with both(binary, folder) as worlds:
         for world in worlds:
             for path in ["/deny", "/deny", "/redirect", "/", "/"]:
@@ -268,7 +268,7 @@ def values_are_the_same_after_the_same_traffic(binary, folder):
                 continue
             there, here = (dict(found[name][1]) for found in (theirs, ours))
             for found in (there, here):
-                # How often the check failed by now, and how often this script asked.
+                # How often the check failed so far, and how often this script queried it.
                 found.pop('{proxy="be",server="s1"}' if name.endswith("check_failures_total") else None, None)
                 found.pop('{proxy="fe",code="2xx"}', None)
             assert there == here, f"{name}: {there} there, {here} here"
@@ -304,7 +304,7 @@ def every_method_is_answered(binary, folder):
             head = request(world.port, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"haproxy_" not in head, head
             assert world.answer("")[1] == "text/plain; version=0.0.4"
-        # Some releases of the reference program send chunks to clients that never heard of them.
+        # Some releases of the reference program send chunks to HTTP/1.0 clients.
         old = request(worlds[1].port, b"GET /metrics?scope=global HTTP/1.0\r\n\r\n")
         assert old.startswith(b"HTTP/1.1 200 OK\r\n") and b"transfer-encoding" not in old.lower(), old
 
@@ -331,7 +331,7 @@ def questions():
     return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
 
 
-def the_dashboard_asks_for_what_there_is(binary, folder):
+def the_dashboard_queries_existing_metrics(binary, folder):
     """Each metric in an expression of the dashboard is scraped, and has each label that the expression names."""
     with Scraped(binary, folder, "weir") as ours:
         text = ours.text("histograms")
@@ -388,7 +388,8 @@ class Prometheus:
 
 
 def prometheus_answers_the_dashboard(binary, folder):
-    """A real Prometheus scrapes weir under load; each panel has an answer, but for what cannot be: no server of it is in a queue."""
+    """A real Prometheus scrapes weir under load; each panel has an answer, except those for queues of servers, which
+    stay empty."""
     with Scraped(binary, folder, "weir") as ours, Prometheus(folder, ours.port) as prometheus:
         waiting = {}
         for title, expression in questions():
@@ -406,8 +407,8 @@ def prometheus_answers_the_dashboard(binary, folder):
 
 
 def prometheus_reads_native_histograms(binary, folder):
-    """With `--enable-feature=native-histograms` it prefers Protocol Buffers and gets them: distributions without borders, and all else
-    as it is in text."""
+    """With `--enable-feature=native-histograms` it prefers Protocol Buffers and gets them: native histograms, and
+    everything else with the same values as in text."""
     with Scraped(binary, folder, "weir") as ours, Prometheus(folder, ours.port, "--enable-feature=native-histograms") as prometheus:
         for _ in range(20):
             # Slow ones: the time of a request begins with its first byte.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Names while the program runs: name servers that tell the truth, lie, are late or silent, and the servers that follow them.
+"""Name resolution at run time: name servers that answer correctly, falsely, late or not at all, and the servers that
+depend on them.
 
   resolving.py --bin target/release/weir [--only REGEX]
 """
@@ -78,9 +79,9 @@ def lies_are_not_believed(binary, folder):
     assert len({query.written for query in ns.queries}) > 3, "the letters are always the same"
 
 
-def strangers_are_not_heard(binary, folder):
-    """Answers that are right in all but who sends them: from another port of the name server, from the same port of another address, and before the
-    name server's own. They are none."""
+def answers_from_other_addresses_are_ignored(binary, folder):
+    """Forged answers that are right except for their sender: from another port of the name server, from the same port
+    of another address, and before the name server's own. They are ignored."""
     def from_strangers(query):
         forged = query.answer(addresses("192.0.2.66"))
         for stranger in strangers:
@@ -99,7 +100,7 @@ def strangers_are_not_heard(binary, folder):
         assert world.state()["srv_addr"] == "192.0.2.1"
 
 
-def loops_and_halves_are_no_answers(binary, folder):
+def looping_and_truncated_names_are_rejected(binary, folder):
     """Names that point at themselves, at each other, forward, beyond the end; names of names in a circle; counts of records that are not there. The answer
     to the next question counts."""
     here, pointer = 12, lambda at: struct.pack(">H", 0xc000 | at)
@@ -133,9 +134,9 @@ def loops_and_halves_are_no_answers(binary, folder):
             assert not any("192.0.2.66" in line for line in world.said), world.said
 
 
-def who_lies_over_a_connection_is_left(binary, folder):
-    """Over TCP: lengths of nothing, of more than comes, one byte a while, 64 kB of garbage, an end in the middle. The next name server is heard, and no
-    connection is left behind."""
+def false_answers_over_tcp_move_on_to_the_next_name_server(binary, folder):
+    """Over TCP: lengths of zero, lengths beyond the data, one byte a while, 64 kB of garbage, an end in the middle. The
+    next name server's answer counts, and no connection is left behind."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=50)
     ways = [b"\0\0" * 1000, b"\xff\xff" + b"x" * 100, b"\xff\xff" + b"\xff" * 65535, b"\0\x0c" + b"\0" * 12, b"\0", b""]
     taken = []
@@ -168,7 +169,7 @@ def who_lies_over_a_connection_is_left(binary, folder):
         assert world.count("ns1")["valid"] == 0, world.count("ns1")
 
 
-def who_does_not_keep_letters_is_heard_all_the_same(binary, folder):
+def name_servers_that_change_case_are_accepted(binary, folder):
     """A name server that answers in small letters."""
     def small(query):
         return query.answer(addresses("192.0.2.1"), question=query.question[:-4].lower() + query.question[-4:])
@@ -180,7 +181,7 @@ def who_does_not_keep_letters_is_heard_all_the_same(binary, folder):
 
 
 def the_first_valid_answer_counts(binary, folder):
-    """One name server refuses, one is silent, one tells the truth."""
+    """One name server refuses, one is silent, one answers correctly."""
     refuses = NameServer({("a.test", A): 5, ("a.test", AAAA): 5})
     silent = NameServer({("a.test", A): lambda _: None, ("a.test", AAAA): lambda _: None})
     true = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): []})
@@ -207,7 +208,7 @@ def late_answers_are_answers_to_nothing(binary, folder):
         assert world.is_at("192.0.2.1")
 
 
-def what_does_not_fit_is_asked_for_over_tcp(binary, folder):
+def truncated_answers_are_queried_over_tcp(binary, folder):
     """A truncated answer, and one of 64 kB over a connection; larger datagrams than were announced are refused."""
     many = [f"10.0.{at >> 8}.{at & 255}" for at in range(4000)]
 
@@ -252,14 +253,14 @@ def name_servers_over_tls(binary, folder):
         assert world.is_at("192.0.2.1"), (world.count(), ns.refused)
         assert world.count()["valid"] > 0
     assert {query.over for query in ns.queries} == {"tcp"} and set(ns.names) == {"dns.test"}, ns.names
-    # Nobody is asked who cannot say that it is the one that is meant.
+    # A name server without a valid certificate for its name receives no queries.
     for words in (f"ca-file {stranger.certificate}", f"ca-file {authority.certificate} sni str(other.test)",
                   f"ca-file {authority.certificate} verifyhost other.test"):
         lying = NameServer({("a.test", A): ["192.0.2.1"]}, certificate=own)
         with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{lying.port} ssl {words}") as world:
             assert wait_until(lambda: lying.refused and world.count()["send_error"] > 1), (words, world.count())
             assert world.state()["srv_addr"] == "-" and not lying.queries, (words, lying.queries)
-    # A name server that says something else, and one that says nothing, are failures like others; once it speaks TLS it is believed.
+    # Name servers without TLS, talking or silent, are failures like others; once they speak TLS, their answers count.
     rude = NameServer({("a.test", A): ["192.0.2.3"]}, certificate=own)
     polite, rude.tls = rude.tls, Rude()
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{rude.port} ssl verify none") as world:
@@ -274,7 +275,7 @@ def name_servers_over_tls(binary, folder):
 
 
 def connections_to_a_name_server_are_bounded(binary, folder):
-    """`maxconn`: who finds no free connection waits for one; without it all ask at once."""
+    """`maxconn`: queries wait for a free connection; without it, all are sent at once."""
     def most_at_once(words):
         here, most, lock = [0], [0], threading.Lock()
 
@@ -298,8 +299,8 @@ def connections_to_a_name_server_are_bounded(binary, folder):
     assert most_at_once("") > 2
 
 
-def a_name_server_that_is_not_there_is_no_loop(binary, folder):
-    """Nobody listens: it is asked a few times a second, and heard once it is there."""
+def an_absent_name_server_is_retried_slowly(binary, folder):
+    """A closed port: it is retried a few times a second, and its answers count once it is open."""
     port = free_port()
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 127.0.0.1:{port}") as world:
         time.sleep(1.5)
@@ -308,7 +309,7 @@ def a_name_server_that_is_not_there_is_no_loop(binary, folder):
         assert world.is_at("192.0.2.1"), world.count()
 
 
-def servers_share_what_is_asked(binary, folder):
+def servers_share_queries(binary, folder):
     """One question for all servers of a name, and no address twice in a backend unless allowed."""
     ns = NameServer({("a.test", A): ["192.0.2.1", "192.0.2.2"]})
     lines = "server-template s 3 a.test:80 resolvers r init-addr none resolve-prefer ipv4\n    " \
@@ -319,7 +320,7 @@ def servers_share_what_is_asked(binary, folder):
         assert world.state("s3")["srv_addr"] == "-" and world.status("s3") == "MAINT (resolution)"
         before = len(ns.queries)
         time.sleep(1)
-        assert len(ns.queries) - before < 12, "each server asks for itself"
+        assert len(ns.queries) - before < 12, "each server sends its own queries"
 
 
 def services_come_and_go(binary, folder):
@@ -352,14 +353,14 @@ def an_operator_renames_a_server_r164(binary, folder):
         assert said == "l/s changed its FQDN from a.test to b.test by 'stats socket command'\n\n", said
         assert world.is_at("192.0.2.2") and world.status() == "no check"
         assert (world.state()["srv_admin_state"], world.state()["srv_fqdn"]) == ("64", "b.test")
-        # Nobody follows that name just now; it is asked for again all the same.
+        # No server uses that name at the moment; it is queried again all the same.
         world.ask("set server l/t fqdn a.test")
         assert world.is_at("192.0.2.1", "t") and world.state("t")["srv_port"] == "81"
         assert world.ask("set server l/s fqdn a..b") == "could not update l/s FQDN by 'stats socket command'\n\n"
         assert world.ask("set server l/u fqdn a.test") == "set server <b>/<s> fqdn failed because no resolution is configured.\n\n"
 
 
-def only_one_family_is_asked_for(binary, folder):
+def only_one_family_is_queried(binary, folder):
     """`dns-accept-family ipv4`."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("a.test", AAAA): ["2001:db8::1"]})
     with World(binary, folder, [ns], SERVER, globals="dns-accept-family ipv4") as world:
@@ -390,7 +391,7 @@ def operators_see_name_servers(binary, folder):
         assert items[16] == {"field": {"pos": 16, "name": "outdated"}, "tags": metric, "value": {"type": "u64", "value": 0}} and len(items) == 17, items
 
 
-def rules_ask_for_addresses(binary, folder):
+def rules_resolve_addresses(binary, folder):
     """`do-resolve` with `set-dst`: the client waits, answers are used again, and without an address nothing is set."""
     origin = socket.create_server(("127.0.0.1", 0))
 
@@ -445,8 +446,8 @@ def rules_ask_for_addresses(binary, folder):
 
 
 def a_name_that_was_given_outlives_a_reload_r165(binary, folder):
-    """The state file brings back the name that an operator gave a server, and the host that a service gave one, with the mark in
-    their administrative state; until name servers say otherwise they are where they were."""
+    """The state file restores the name that an operator gave a server, and the host that a service gave one, with the
+    mark in their administrative state; until name servers answer otherwise, they keep their addresses."""
     ns = NameServer({("a.test", A): ["192.0.2.1"], ("b.test", A): ["192.0.2.2"],
                      ("_h._tcp.test", SRV): [service("h.test", 81)], ("h.test", A): ["192.0.2.3"]})
     lines = "load-server-state-from-file global\n    " \
@@ -462,7 +463,7 @@ def a_name_that_was_given_outlives_a_reload_r165(binary, folder):
             file.write(world.ask("show servers state").rstrip("\n") + "\n")
     columns = ("srv_addr", "srv_port", "srv_fqdn", "srvrecord", "srv_admin_state")
     given = [("192.0.2.2", "80", "b.test", "-", "64"), ("192.0.2.3", "81", "h.test", "_h._tcp.test", "64")]
-    # Nobody answers: both are where they were, for as long as that holds.
+    # Without answers, both keep their addresses for the hold time.
     silent = NameServer({(name, kind): lambda query: None for name in ("a.test", "b.test", "h.test", "_h._tcp.test") for kind in (A, AAAA, SRV)})
     with World(binary, folder, [silent], lines, "hold timeout 2s", globals=globals_) as world:
         found = [tuple(world.state(server)[column] for column in columns) for server in ("s", "t1")]
@@ -470,7 +471,7 @@ def a_name_that_was_given_outlives_a_reload_r165(binary, folder):
         assert wait_until(lambda: silent.asked("b.test") and silent.asked("_h._tcp.test")) and not silent.asked("a.test")
         assert world.is_at("-") and world.is_at("-", "t1"), "hold timeout is over"
         assert world.status() == "MAINT (resolution)", world.status()
-    # Who answers is believed, and hosts that are gone are not kept.
+    # Answers replace the addresses, and servers of vanished hosts are not kept.
     ns.zone[("b.test", A)] = ["192.0.2.9"]
     ns.zone[("_h._tcp.test", SRV)] = [service("i.test", 82)]
     ns.zone[("i.test", A)] = ["192.0.2.8"]
@@ -518,8 +519,9 @@ def a_real_name_server(binary, folder):
         process.wait()
 
 
-def bind_is_asked(binary, folder):
-    """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while it is asked."""
+def answers_of_bind_are_used(binary, folder):
+    """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while weir
+    queries it."""
     program = installed("named")
     port = free_port()
     beginning = "$TTL 1\n@ SOA ns.test. a.test. {serial} 60 60 60 1\n  NS ns.test.\nns A 127.0.0.1\n"

@@ -1,4 +1,4 @@
-"""A reader of ring files, written from the layout alone and not from the program: what `process.py` looks at files with.
+"""A reader of ring files, written from the layout alone and not from the program: `process.py` checks files with it.
 
 Size, header length, then tail and head (at 64 and 128 in the aligned layout), then the area; a message is a tag, a length
 and its bytes, and a last tag ends them. See doc/design/rings.md.
@@ -9,7 +9,7 @@ BUSY = 255
 
 
 def length_at(area, at):
-    """A length, and how many bytes say so."""
+    """A length, and the size of its encoding."""
     value = area[at % len(area)]
     if value < 240:
         return value, 1

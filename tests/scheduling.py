@@ -1,4 +1,4 @@
-"""What runs in which class, and what waits for no worker: the scheduler as operators and clients meet it."""
+"""Scheduling classes, and work that does not wait for a worker: the scheduler from the view of operators and clients."""
 import os
 import re
 import socket
@@ -23,7 +23,7 @@ def figure(path, name):
 
 
 def accepting_and_operators_are_urgent_work(binary, folder):
-    """R30: who waits in the kernel's queue, and who asks how the process is, comes before what is served already."""
+    """R30: accepting connections and answering status queries come before requests already in service."""
     port = free_port()
     config, path = served(folder, port, "nbthread 1")
     with Program(binary, "-db", "-f", config) as program:
@@ -41,7 +41,8 @@ def accepting_and_operators_are_urgent_work(binary, folder):
 
 
 def long_answers_are_heavy_work(binary, folder):
-    """R31, R43, R44: an operator's long answer is made in pieces, one a turn whoever else dumps; short ones are none."""
+    """R31, R43, R44: an operator's long answer is generated in pieces, one per turn in the presence of other dumps;
+    short answers are not heavy work."""
     port = free_port()
     backends = "".join(f"backend b{number}\n    server s 127.0.0.1:1\n" for number in range(100))
     config, path = served(folder, port, "nbthread 1", backends)
@@ -60,7 +61,7 @@ def a_soft_stop_waits_for_no_busy_worker(binary, folder):
     config, path = served(folder, port, "nbthread 2\n    grace 300ms\n    warn-blocked-traffic-after 1s")
     with Program(binary, "-db", "-f", config) as program:
         program.ready(port)
-        # An operator on the worker that hears of signals.
+        # An operator on the worker that receives signals.
         operator = socket.socket(socket.AF_UNIX)
         operator.settimeout(10)
         operator.connect(path)
@@ -72,7 +73,7 @@ def a_soft_stop_waits_for_no_busy_worker(binary, folder):
         said = []
         threading.Thread(target=lambda: said.extend(iter(program.process.stdout.readline, "")), daemon=True).start()
         program.send(USR1)
-        # The signal first: what computes hears of none.
+        # The signal first: a busy worker does not notice it.
         time.sleep(0.1)
         operator.sendall(b"debug dev loop 900\n")
         answered = threading.Event()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Between a stream and its server: queues while servers come and go, what is counted and logged of it, what connecting costs.
+"""Between a stream and its server: queues while servers come and go, their counters and log lines, the cost of
+connecting.
 
   servers.py --bin target/release/weir [--only REGEX]
 """
@@ -189,7 +190,8 @@ def a_request_leaves_the_queue_of_a_server_that_goes_down(binary, folder):
 
 
 def the_words_that_keep_a_request_at_its_server_do(binary, folder):
-    """`option persist` and `force-persist` (manual, 4.2): the request waits for the server that its cookie names, down as it is."""
+    """`option persist` and `force-persist` (manual, 4.2): the request waits for the server named by its cookie, even
+    though it is down."""
     for options in ("option persist", "force-persist if { path_beg / }"):
         s1, s2 = Held("s1", at_once=False), Held("s2")
         with World(binary, folder, STICKY.format(options=options), [s1, s2]) as world:
@@ -251,8 +253,8 @@ REFUSED = [
 ]
 
 
-def a_refused_request_is_tried_again_where_the_options_say(binary, folder):
-    """`retries`, `option redispatch`: which server, how often, and what is counted."""
+def refused_connections_are_retried_by_the_options(binary, folder):
+    """`retries`, `option redispatch`: the server, the number of attempts, and the counters."""
     for lines, cookie, line, counted in REFUSED:
         s2 = Held("s2")
         servers = f"\n    timeout connect 50ms\n    server s1 127.0.0.1:{free_port()} cookie s1\n    server s2 @s2@ cookie s2"
@@ -264,7 +266,8 @@ def a_refused_request_is_tried_again_where_the_options_say(binary, folder):
 
 
 def the_last_server_takes_the_queues_along(binary, folder):
-    """R169: who waits for any server is told at once when the last one is gone, and does not wait for its timeout."""
+    """R169: requests waiting for any server get an error at once when the last server goes down, without waiting for
+    their timeout."""
     for cookie, line in (("", r"503 SCNN 0 <NOSRV> sq=0 bq=1 /second"), ("a", r"503 SCDN \+0 <NOSRV> sq=1 bq=0 /second")):
         s1, s2 = Held("s1", at_once=False), Held("s2")
         with World(binary, folder, STICKY.format(options="option redispatch") + " disabled", [s1, s2]) as world:
@@ -355,8 +358,9 @@ class Broken:
                     pass
 
 
-def failing_servers_with_one_slot_hold_nobody(binary, folder):
-    """R167: one slot a server, two of three fail in every way, redispatching: requests end, none runs in circles, figures add up."""
+def failing_servers_with_one_slot_do_not_block_the_queue(binary, folder):
+    """R167: one slot a server, two of three fail in every way, redispatching: requests end, none is redispatched for
+    ever, figures add up."""
     for threads in (1, 2):
         s2, s3 = Broken("s2"), Held("s3")
         lines = f"""timeout connect 20ms
@@ -381,7 +385,7 @@ def failing_servers_with_one_slot_hold_nobody(binary, folder):
                 thread.join(30)
             took = time.monotonic() - began
             assert len(statuses) == 120 and took < 14 and s3.most == 1, (len(statuses), took, s3.most)
-            # Who fails at once is free most often, and so is tried most often.
+            # A server that fails at once is free most often, and therefore tried most often.
             assert statuses.count("200") >= 12, statuses
             with open(f"/proc/{world.program.pid}/stat") as file:
                 times = file.read().rsplit(") ", 1)[1].split()
@@ -486,7 +490,7 @@ def a_new_connection_makes_no_bulk_run(binary, folder):
 
 
 class SocksProxy:
-    """A SOCKS4 proxy: it keeps what it is asked, and connects to `server` whatever that is."""
+    """A SOCKS4 proxy: it records requests, and connects to `server` whatever their address."""
     YES, NO = b"\0\x5a" + bytes(6), b"\0\x5b" + bytes(6)
 
     def __init__(self, answers, server):
@@ -526,7 +530,7 @@ SOCKS_LOG = 'log-format "line %ST %ts %rc err=%[bc_err] %[bc_err_str] dst=%[bc_d
 
 
 def servers_are_reached_through_a_socks4_proxy(binary, folder):
-    """`socks4`: the proxy is asked once a connection, for the server's address."""
+    """`socks4`: one request to the proxy per connection, for the server's address."""
     s1 = Held("s1")
     proxy = SocksProxy([SocksProxy.YES], s1)
     lines = f"{SOCKS_LOG}\n    http-reuse always\n    server s1 192.0.2.1:8080 socks4 {proxy.address}"
@@ -541,12 +545,12 @@ def servers_are_reached_through_a_socks4_proxy(binary, folder):
         assert wait_until(lambda: len(world.lines) == 3), world.lines
         assert set(world.lines) == {"200 -- 0 err=0 Success dst=192.0.2.1:8080"}, world.lines
         figures = world.counters("s1")
-        # What was said to the proxy is nobody's traffic.
+        # Bytes for the proxy are not counted as traffic.
         assert (figures["connect"], figures["reuse"], figures["bout"]) == ("1", "2", world.counters("FRONTEND")["bout"]), figures
 
 
 def a_socks4_proxy_that_refuses_is_a_server_that_refuses(binary, folder):
-    """503, `SC`, and what the manual has for it (`fc_err_str`); silence lasts as long as `timeout connect`."""
+    """503, `SC`, and the manual's error text (`fc_err_str`); silence lasts as long as `timeout connect`."""
     s1 = Held("s1")
     proxy = SocksProxy([SocksProxy.NO, b"", SocksProxy.YES[:7], None], s1)
     lines = f"{SOCKS_LOG}\n    retries 0\n    timeout connect 200ms\n    server s1 192.0.2.1:8080 socks4 {proxy.address}"
@@ -562,7 +566,8 @@ def a_socks4_proxy_that_refuses_is_a_server_that_refuses(binary, folder):
 
 
 def only_ipv4_goes_through_a_socks4_proxy(binary, folder):
-    """Nobody is asked for what the protocol has no words for, and no request goes past the proxy."""
+    """An IPv6 server fails without a query to the proxy, because the protocol cannot express it, and requests do not
+    bypass the proxy."""
     s1 = Held("s1")
     proxy = SocksProxy([], s1)
     with World(binary, folder, f"retries 0\n    server s1 [::1]:8080 socks4 {proxy.address}", [s1]) as world:
@@ -649,7 +654,7 @@ def addresses_in_logs_are_those_of_the_connection(binary, folder):
 
 
 CLF = {
-    # Text is quoted, dates, numbers and termination codes are not: a log analyser takes what is between brackets for a date.
+    # Text is quoted; dates, numbers and termination codes are not: a log analyser takes brackets for a date.
     "option httplog clf\n    capture request header X-A len 20":
         r'127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "GET / HTTP/1\.1" 200 \d+ "" "" \d+ \d{3} "l" "l" "s1" '
         r'(\d+ ){5}---- (\d+ ){4}0 0 0 "" "" "" ?$',
@@ -667,7 +672,7 @@ def clf_line(binary, folder, lines):
         return world.all[0]
 
 
-def clf_lines_are_what_log_analysers_read(binary, folder):
+def clf_lines_have_the_format_that_log_analysers_read(binary, folder):
     """`option httplog clf`, `option tcplog clf`."""
     for lines, pattern in CLF.items():
         line = clf_line(binary, folder, lines)

@@ -3,8 +3,8 @@
 
   soak.py --only REGEX [--times 50]
 
-Takes checks of the programs of tests/, scripts of tests/vtc, and Rust's tests, whose names match. Busy means twice as many loops as
-there are processors, at the same priority.
+Runs checks of the programs of tests/, scripts of tests/vtc, and Rust's tests with matching names. Busy means twice as
+many loops as there are processors, at the same priority.
 """
 import argparse
 import contextlib

@@ -1,11 +1,12 @@
-"""How much the kernel holds for a socket: tune.rcvbuf.* and tune.sndbuf.*, as the sockets themselves say. Run by tests/process.py."""
+"""The kernel's buffer sizes of sockets: tune.rcvbuf.* and tune.sndbuf.*, read from the sockets themselves. Run by
+tests/process.py."""
 import ctypes
 import os
 import socket
 
 from program import Program, free_port, wait_until
 
-# What is asked for; the kernel answers the double, as it counts its own bookkeeping.
+# The configured sizes; the kernel reports the double, for its own bookkeeping.
 SIZES = {"tune.rcvbuf.client": 20_000, "tune.sndbuf.client": 21_000, "tune.rcvbuf.server": 22_000, "tune.sndbuf.server": 23_000,
          "tune.rcvbuf.frontend": 24_000, "tune.sndbuf.backend": 25_000}
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -43,7 +44,7 @@ def is_datagram(one):
     return one.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_DGRAM
 
 
-def socket_buffers_have_the_sizes_that_were_asked_for(binary, folder):
+def socket_buffers_have_the_configured_sizes(binary, folder):
     """Connections of clients, however their listener came to be, of servers of both families, and datagrams, received and sent."""
     unix, of_server, log = (os.path.join(folder.path, name) for name in ("client", "server", "log"))
     port, messages = free_port(), free_port()

@@ -3,10 +3,10 @@
 
   steps.py [--only NAME,NAME...] [--list]
 
-Tests see an empty home and the commands of the packages that packaging/setup names (tests/runner/machine.py). A test that fails runs
-once more, alone: if it passes then, it is reported as flaky and the run goes on. What was left out is listed, and has to be in
-tests/left-out.tsv. What each step prints and the results of all tests are in target/test. Nothing here reaches a host other than the
-package registries.
+Tests see an empty home and the commands of the packages that packaging/setup names (tests/runner/machine.py). A test
+that fails runs once more, alone: if it passes then, it is reported as flaky and the run goes on. Tests that are left
+out are listed, and have to be in tests/left-out.tsv. The output of each step and the results of all tests are in
+target/test. Nothing here reaches a host other than the package registries.
 
 The programs under test are built with the profile `trial` (Cargo.toml), which takes a third of the release's time. `make shipped` tests the
 release.
@@ -50,7 +50,7 @@ def counting():
     return run([sys.executable, "-c", "from runner import checks; checks.check()"], PYTHONPATH=os.path.join(ROOT, "tests"))
 
 
-# Programs that have no tests of their own: around a library, and what only the step `loom` runs.
+# Programs without tests of their own: wrappers around a library, and programs that only the step `loom` runs.
 EMPTY = [r"^weir-tidy/.*\(program\)$", r"^weir-fuzz$", r"loom$"]
 
 
@@ -85,10 +85,10 @@ def integration_tests(name):
 
 
 def optimized():
-    """What threads share and what schedules them once more, at the highest level and without debug assertions: a bug that
-    only one of the two shows (R13, R27, R71) shows. Warnings that only this level gives are errors (R28). Then workers over
-    the simulated network, and name servers that err, ten times as many seeds as `units` runs of them and more."""
-    # Each together with weir, whose selection of features they share: nothing that `build` made is built once more.
+    """The crates with shared state and the scheduler again, optimized and without debug assertions, to show bugs that
+    only one of the two builds has (R13, R27, R71). Warnings of this level alone are errors (R28). Then workers over the
+    simulated network, and misbehaving name servers, with ten times as many seeds as `units` runs of them and more."""
+    # Each together with weir, so that all share one selection of features and nothing is built twice.
     trial = ["--profile", "trial", "-p", "weir"]
     tests = [word for name in integration_tests("weir-sched") for word in ("--test", name)]
     ok = rust.test([*trial, "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"], ROOT, kinds=("--lib", *tests), may_warn=False)
@@ -102,8 +102,8 @@ def statistics():
 
 
 def loom():
-    """Models of the crates that name loom among their dependencies, built with `--cfg loom` in a folder of their own: integration tests that are
-    named for it, or else the unit tests of the library whose path has `loom` in it."""
+    """Models of the crates that depend on loom, built with `--cfg loom` in a folder of their own: integration tests
+    with `loom` in their name, or else the library's unit tests with `loom` in their path."""
     crates = [package["name"] for package in packages().values() if any(d["name"] == "loom" for d in package["dependencies"])]
     tests = {name: [test for test in integration_tests(name) if "loom" in test] for name in crates}
     more = {"RUSTFLAGS": (os.environ.get("RUSTFLAGS", "") + " --cfg loom").strip(), "CARGO_TARGET_DIR": os.path.join(TARGET, "loom")}
@@ -112,15 +112,15 @@ def loom():
         selected = [word for name in names for word in ("-p", name)]
         return rust.test(["--profile", "models", *selected], ROOT, kinds=kinds, only=only, **more)
 
-    # All crates are selected for the integration tests, so that the libraries find what these were built with.
+    # All crates are selected for the integration tests, so that the libraries are found as built.
     return (models(crates, [word for name in crates for test in tests[name] for word in ("--test", test)], "")
             and models([name for name in crates if not tests[name]], ["--lib"], "loom"))
 
 
 def deny():
-    """deny.toml by cargo-deny itself where it is installed. Everywhere else tidy (in `units`) holds its licence, ban and
-    source rules: building cargo-deny takes longer than all the rest, and its advisories live on a host that is no
-    package registry."""
+    """deny.toml by cargo-deny itself where it is installed. Everywhere else tidy (in `units`) holds its licence, ban
+    and source rules: building cargo-deny takes longer than all the rest, and its advisories live on a host other than
+    the package registries."""
     if shutil.which("cargo-deny") is None:
         results.record("deny", "left out", why="program cargo-deny")
         return True
@@ -149,12 +149,13 @@ def package():
 
 
 def release():
-    """The programs as they are shipped."""
+    """The release build."""
     return run(["make", "--no-print-directory", "build"])
 
 
 def shipped():
-    """The release: its package, and the scripts of varnishtest against it. Then what needs builds of its own (tests/builds.py)."""
+    """The release: its package, and the scripts of varnishtest against it. Then the checks that need builds of their
+    own (tests/builds.py)."""
     program = os.path.join(TARGET, "release", "weir")
     return all([run([sys.executable, os.path.join("tests", name), "--bin", program]) for name in ("package.py", "vtc.py", "builds.py")])
 
@@ -193,7 +194,7 @@ def prometheus():
 
 
 def ecosystem():
-    """What others wrote for HAProxy: scripts, libraries, dashboards, readers of logs; of those, what is installed."""
+    """Third-party software for HAProxy: scripts, libraries, dashboards, log readers; as far as installed."""
     return script("ecosystem.py")
 
 
@@ -208,7 +209,7 @@ def browser():
 
 
 def health():
-    """Health checks and what follows from them, by processes: programs, mails, sessions, reloads."""
+    """Health checks and their consequences, by processes: programs, mails, sessions, reloads."""
     return script("health.py")
 
 
@@ -227,7 +228,7 @@ def ocsp_updates():
 
 
 def certificates():
-    """What listeners of TLS are made of: keys of tickets, stores of certificates."""
+    """TLS listeners: ticket keys, certificate stores."""
     return script("certificates.py")
 
 
@@ -237,7 +238,8 @@ def peers():
 
 
 def tables():
-    """A table of a million entries: requests while they are shown, cleared and expire at once, and what a slow reader holds."""
+    """A table of a million entries: requests while entries are shown, cleared and expire at once, and the memory held
+    by a slow reader."""
     return run([sys.executable, "bench/tables.py", "--rows", "operator,expiry", "--entries", "1000000", "--most-ms", "100", f"weir={WEIR}"])
 
 
@@ -270,8 +272,8 @@ def explore():
     return script("explore.py", "--kind", "values", "--count", "12", "--seconds", "120", "--patience", "0")
 
 
-# Name, function, what it needs, whether it keeps processors busy or mostly waits, and the profile that cargo builds in it. In the order in
-# which they begin. Most steps wait for `build`, so it has the priority of those that wait.
+# Name, function, prerequisites, whether it keeps processors busy or mostly waits, and the profile that cargo builds in
+# it. In the order in which they begin. Most steps wait for `build`, so it has the priority of those that wait.
 STEPS = [
     ("format", formatted, (), BUILD, None),
     ("build", build, (), TEST, "trial"),
@@ -309,7 +311,8 @@ STEPS = [
     ("package", package, ("build",), TEST, None),
     ("units", units, ("compile",), TEST, "dev"),
 ]
-# What is shipped takes ten minutes to link and differs by that alone: `make shipped` tests it once, when it is made.
+# The release takes ten minutes to link, and differs from `trial` only by that: `make shipped` tests it once, when it is
+# built.
 RELEASE = [
     ("release", release, (), BUILD, "release"),
     ("shipped", shipped, ("release",), TEST, None),
@@ -344,14 +347,14 @@ def main():
     only = {name for name in options.only.split(",") if name}
     if unknown := only - {name for name, *_ in STEPS + RELEASE}:
         sys.exit(f"no such step: {', '.join(sorted(unknown))}")
-    # What a chosen step needs is made, too.
+    # Prerequisites of the chosen steps run, too.
     needed = only | {need for name, _, needs, *_ in STEPS + RELEASE if name in only for need in needs}
     chosen = [row for row in STEPS + RELEASE if row[0] in needed] if only else STEPS
     return verdict_of(chosen)
 
 
 def verdict_of(chosen):
-    """Runs steps, and prints what came of them; the exit status."""
+    """Runs steps, and prints their results; returns the exit status."""
     began, folder = time.monotonic(), os.path.join(TARGET, "test")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

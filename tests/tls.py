@@ -33,13 +33,13 @@ ANSWER = 'http-request return status 200 content-type text/plain lf-string "{}"'
 
 
 def openssl(*arguments, stdin=b""):
-    """Runs openssl; what it prints on both outputs."""
+    """Runs openssl; returns both outputs."""
     done = subprocess.run(["openssl", *arguments], input=stdin, capture_output=True, timeout=20)
     return (done.stderr + done.stdout).decode(errors="replace")
 
 
 class Authority:
-    """Somebody who issues certificates, in a folder."""
+    """A certificate authority, in a folder."""
 
     def __init__(self, folder, name="authority"):
         self.folder, self.name = folder, name
@@ -70,7 +70,7 @@ class Authority:
 
 
 class Log:
-    """Whoever the program logs to."""
+    """The receiver of the program's log."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -96,7 +96,7 @@ class World:
     def __enter__(self):
         self.program.__enter__()
         self.program.ready(self.port)
-        # What looked whether it listens left a line.
+        # The probe whether it listens left a line.
         self.log.line()
         return self
 
@@ -105,7 +105,7 @@ class World:
 
 
 def connect(port, authority=None, name="one.example", own=None, seconds=5, version=None, ciphers=None):
-    """A TLS connection; who is not trusted is only trusted without an authority."""
+    """A TLS connection; certificates are verified only with an authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authority:
         context.load_verify_locations(authority.certificate)
@@ -141,7 +141,7 @@ def frontend(line, answer="%[ssl_fc] %[ssl_fc_sni]", more=""):
 
 
 def refused(binary, folder, line, defaults="", extra="", sections=None):
-    """What the program says of a configuration that it does not take."""
+    """The error messages for a configuration that is refused."""
     text = CONFIGURATION.format(log=514, extra=extra, defaults=defaults, sections=(sections or frontend(line)).replace("@port@", "1"))
     status, _, said = run(binary, "-c", "-f", folder.file("refused.cfg", text))
     assert status == 1, (status, said)
@@ -149,7 +149,7 @@ def refused(binary, folder, line, defaults="", extra="", sections=None):
 
 
 def both_versions_serve_requests(binary, folder):
-    """And say so in fetches and in the log."""
+    """With the version in fetches and in the log."""
     authority = Authority(folder)
     answer = "%[ssl_fc] %[ssl_fc_protocol] %[ssl_fc_cipher] %[ssl_fc_sni] %[ssl_fc_alpn] %[ssl_fc_has_sni] %[ssl_f_s_dn(CN)]"
     with World(binary, folder, frontend(f"ssl crt {authority.issue('one.example')}", answer)) as world:
@@ -179,7 +179,7 @@ def several_requests_use_one_session_and_it_ends_by_a_word(binary, folder):
 
 
 def certificates_go_by_name(binary, folder):
-    """Files, folders, lists with filters, a key beside, and nobody for a strict listener."""
+    """Files, folders, lists with filters, a separate key; a strict listener refuses other names."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example", key_apart=True)
     authority.issue("three.example", "many/a.pem")
@@ -281,7 +281,7 @@ listen below
             assert body.upper() == values.upper(), (port, body)
 
 
-def a_bundle_shows_what_the_client_can_check(binary, folder):
+def a_bundle_serves_the_certificate_that_the_client_can_verify(binary, folder):
     """`NAME.rsa` and `NAME.ecdsa` for `crt NAME`."""
     authority = Authority(folder)
     authority.issue("one.example", "site.ecdsa")
@@ -302,7 +302,7 @@ def a_bundle_shows_what_the_client_can_check(binary, folder):
             with socket.create_connection(("127.0.0.1", clear), 5) as client:
                 said.add(ask_over(client).split(b"\r\n\r\n")[1].replace(b",TLS_EMPTY_RENEGOTIATION_INFO_SCSV", b""))
         assert said == {b"rsaEncryption ECDHE-RSA-AES128-GCM-SHA256", b"id-ecPublicKey TLS_AES_128_GCM_SHA256"}, said
-    # A listener without TLS 1.3: a client of both that has no cipher for ECDSA in the lower one.
+    # A listener without TLS 1.3: a client of both versions that lacks an ECDSA cipher for the lower one.
     with World(binary, folder, frontend(f"ssl crt {folder.path}/site ssl-max-ver TLSv1.2", "%[ssl_f_key_alg]")) as world:
         with connect(world.port, authority, ciphers="ECDHE-RSA-AES128-GCM-SHA256") as connection:
             assert ask_over(connection).endswith(b"rsaEncryption")
@@ -361,7 +361,8 @@ def secp521r1_is_agreed_on(binary, folder):
 
 
 def roots_of_clients_are_named(binary, folder):
-    """`ssl_c_r_dn`: the authority at the top of a chain, whoever sent what is between; none where a fault is borne."""
+    """`ssl_c_r_dn`: the authority at the top of a chain, whichever side provided the intermediates; empty if an error
+    is ignored."""
     authority = Authority(folder, "summit")
     key, request, between, leaf = (f"{folder.path}/{name}" for name in ("key", "request", "between", "leaf"))
     extension = folder.file("extension", "basicConstraints=critical,CA:true\nkeyUsage=keyCertSign\n")
@@ -383,7 +384,7 @@ def roots_of_clients_are_named(binary, folder):
             with connect(world.port, own=own) as connection:
                 said = ask_over(connection)
                 assert said.endswith(b"\r\n\r\n" + expected), (own, said)
-        # A session that goes on has it, too.
+        # A resumed session has it, too.
         arguments = ("s_client", "-quiet", "-tls1_2", "-connect", f"127.0.0.1:{world.port}", "-cert", direct, "-key", direct)
         for end in ("-sess_out", "-sess_in"):
             said = openssl(*arguments, end, folder.path + "/session", stdin=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -419,7 +420,7 @@ def clients_show_certificates(binary, folder):
         strange = authority.issue("me.example", "strange.pem", extension="1.2.3.4=critical,ASN1:UTF8String:x")
         with connect(world.port, own=strange) as connection:
             assert ask_over(connection).endswith(b"\r\n\r\n1 34 34 /O=tests/CN=me.example authority")
-    # Errors by name, which are told by name: a certificate that may not issue others stands between.
+    # Errors by name, reported by name: an intermediate certificate without the right to issue others.
     between = Authority(folder, "between")
     shutil.copy(mine, between.certificate)
     shutil.copy(mine, between.key)
@@ -434,7 +435,7 @@ def clients_show_certificates(binary, folder):
 
 
 def handshakes_that_fail_are_logged(binary, folder):
-    """Each with its reason; HTTP in clear is told apart."""
+    """Each with its reason; HTTP in clear has its own."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}"), defaults="timeout client-hs 300ms") as world:
         for bytes_, said in ((b"GET / HTTP/1.0\r\n\r\n", "SSL handshake failure (error:0A00009C:SSL routines::http request)"),
@@ -506,7 +507,7 @@ def tickets_leave_with_the_response_if_the_request_is_there(binary, folder):
                 assert client.session.has_ticket
 
 
-def records_are_as_small_as_is_asked_for(binary, folder):
+def records_have_the_configured_size(binary, folder):
     """`tune.ssl.hard-maxrecord`: lengths on the wire, read beside Python's client."""
     authority = Authority(folder)
     answer = 'frontend f\n    bind 127.0.0.1:@port@ ssl crt ' + authority.issue("one.example") + '\n    http-request return status 200 content-type text/plain string "' + "x" * 4000 + '"'
@@ -540,7 +541,7 @@ def records_are_as_small_as_is_asked_for(binary, folder):
 
 
 class SecureServer:
-    """A server that speaks TLS, answers each request with what it knows of the session, and keeps connections."""
+    """A TLS server that answers each request with its view of the session, and keeps connections."""
 
     def __init__(self, certificate, authority=None):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -598,8 +599,8 @@ def get(port, path="/", body=None):
     return response.status, response.read()
 
 
-def servers_are_asked_by_name_and_verified(binary, folder):
-    """`sni`, `verifyhost`, `ca-file`: who is not whom we want gets nothing."""
+def servers_get_sni_and_are_verified(binary, folder):
+    """`sni`, `verifyhost`, `ca-file`: an unexpected server gets no request."""
     authority, other = Authority(folder), Authority(folder, "other")
     server = SecureServer(authority.issue("back.example"))
     ssl_ = f"{server.port} ssl ca-file {authority.certificate} "
@@ -634,7 +635,7 @@ def servers_see_our_certificate_and_the_header_before(binary, folder):
     assert server.headers[0].startswith(b"PROXY TCP4 127.0.0.1 "), server.headers
 
 
-def what_a_server_showed_is_known(binary, folder):
+def fetches_show_the_server_certificate(binary, folder):
     """`ssl_s_*`: the certificate of the server that answers."""
     authority = Authority(folder)
     certificate = authority.issue("one.example")
@@ -654,7 +655,7 @@ def what_a_server_showed_is_known(binary, folder):
 
 
 def connections_to_servers_are_reused_by_name(binary, folder):
-    """And new ones go on with an earlier session."""
+    """And new ones resume an earlier session."""
     server = SecureServer(Authority(folder).issue("back.example"))
     with World(binary, folder, backend(f"{server.port} ssl verify none sni req.hdr(host)"), extra="nbthread 1") as world:
         for host in (b"a.example", b"a.example", b"b.example", b"a.example"):
@@ -736,7 +737,8 @@ def a_handshake_may_come_byte_by_byte(binary, folder):
 
 
 def resumed_sessions_are_verified_again(binary, folder):
-    """What was found of a client's certificate holds for a session that goes on, and a commit of authorities counts for it too."""
+    """Verification results of a client's certificate persist in resumed sessions, and a new set of authorities applies
+    to them, too."""
     authority, other = Authority(folder), Authority(folder, "other")
     site, foreign = authority.issue("one.example"), other.issue("me.example")
     line = f"ssl crt {site} ca-file {authority.certificate} verify optional crt-ignore-err all ca-ignore-err all"

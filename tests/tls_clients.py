@@ -1,4 +1,4 @@
-"""Other clients' TLS beside curl's, openssl's and Python's (Java's, Go's), and what of hellos and certificates is hard."""
+"""TLS of clients other than curl, openssl and Python (Java, Go), and difficult hellos and certificates."""
 import subprocess
 import time
 
@@ -72,7 +72,7 @@ FACTS = "%[ssl_fc_protocol] %[ssl_fc_alpn] %[ssl_fc_is_resumed] %[req.body_size]
 
 
 def asks_as_others_do(binary, folder, command, seconds):
-    """Requests with bodies in both versions, twice each: the second time a session goes on."""
+    """Requests with bodies in both versions, twice each: the second time with a resumed session."""
     authority = Authority(folder)
     text = frontend(f"ssl crt {authority.issue('one.example')} alpn http/1.1", FACTS, more="http-request wait-for-body time 5s")
     with World(binary, folder, text, extra="tune.bufsize 600000", defaults="timeout client 30s") as world:
@@ -103,7 +103,7 @@ def go_s_client(binary, folder):
 
 
 def hellos_in_records_of_16_kb(binary, folder):
-    """40 kB in three records: one hello all the same, as long as it is within the limit."""
+    """40 kB in three records are one hello, up to the limit."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, frontend(f"ssl crt {site}")) as world:
         with Client(world.port) as client:
@@ -121,7 +121,7 @@ def hellos_in_records_of_16_kb(binary, folder):
 
 
 def names_of_many_labels(binary, folder):
-    """A name of 127 labels is looked up like others; one of 255 labels is too long for a name and told so, at once."""
+    """A name of 127 labels is looked up like others; one of 255 labels is too long and refused at once."""
     authority = Authority(folder)
     longest = ".".join("a" * 127)
     sites = [authority.issue("one.example"), os.path.join(folder.path, "long.pem")]
@@ -145,7 +145,7 @@ def names_of_many_labels(binary, folder):
 
 
 def certificates_expire_while_they_are_served(binary, folder):
-    """What has expired is shown all the same: clients judge it. A new one takes its place without a restart."""
+    """An expired certificate is still served: clients judge it. A new one takes its place without a restart."""
     authority = Authority(folder)
     site = authority.issue("one.example")
     database, settings = folder.file("index", ""), folder.file("serial", "01\n")

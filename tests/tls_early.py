@@ -1,4 +1,4 @@
-"""Early data (TLS 1.3, 0-RTT): who takes them, what is told of them, and that they are taken once."""
+"""Early data (TLS 1.3, 0-RTT): acceptance, fetches and logs, protection against replay."""
 import http.client
 import select
 import struct
@@ -11,7 +11,7 @@ from tls_upstream import Speaker
 
 
 class Holding:
-    """Carries one connection to a port, and keeps back what the client says behind its early data until it is released."""
+    """Carries one connection to a port, and holds the client's bytes after its early data until it is released."""
 
     def __init__(self, port, records=1):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -23,7 +23,7 @@ class Holding:
         try:
             self.pass_on(port, records)
         except OSError:
-            # One of them is gone; who asked finds out.
+            # One side is gone; the other one finds out.
             pass
 
     def pass_on(self, port, records):
@@ -105,7 +105,7 @@ backend b
 
 
 def in_background(ask_):
-    """Asks in a thread; what gives the answer."""
+    """Runs `ask` in a thread; returns a function that waits for the answer."""
     answer = []
     thread = threading.Thread(target=lambda: answer.append(ask_()), daemon=True)
     thread.start()
@@ -135,7 +135,7 @@ def early_requests_are_served_and_marked(binary, folder):
 
 
 def early_requests_are_taken_once(binary, folder):
-    """Who recorded early data, and sends them again, asks for nothing."""
+    """Replayed early data are not served."""
     site, origin = Authority(folder).issue("one.example"), Origin()
     with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule="", origin=origin.port)) as world:
         client = Client(folder, world.port)
@@ -146,11 +146,12 @@ def early_requests_are_taken_once(binary, folder):
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", world.port), 5) as replay:
                 replay.sendall(held.flight)
-                # A handshake that nobody can go on with, until it has lasted too long.
+                # An unfinishable handshake, until it times out.
                 while replay.recv(65536):
                     pass
         assert len(origin.heads) == 2, origin.heads
-        # The client itself, whose ticket was taken: refused, so that it says everything again behind the handshake.
+        # The client itself, with a used ticket: its early data are refused, so that it sends everything again after the
+        # handshake.
         said = client.connect(world.port, "-sess_in", client.session, "-early_data", os.path.join(folder.path, "early"), stdin=EARLY)
         assert said.rstrip().endswith("ok") and len(origin.heads) == 3 and b"early-data" not in origin.heads[2], (said, origin.heads)
 
@@ -169,11 +170,11 @@ def rules_wait_for_the_handshake(binary, folder):
         held.released.set()
         assert answer().rstrip().endswith("ok")
         assert b"x-early: 0,1\r\n" in origin.heads[1] and b"early-data" not in origin.heads[1], origin.heads
-        # A body of which a part is early.
+        # A body with an early part.
         client = Client(folder, world.port)
         head = b"POST /early HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9000\r\n\r\n"
         assert client.early(world.port, head + b"x" * 9000).rstrip().endswith("ok")
-        # Nobody ends this handshake.
+        # This handshake stays unfinished.
         client = Client(folder, world.port)
         before = len(origin.heads)
         held = Holding(world.port)
@@ -201,7 +202,7 @@ def early_data_are_refused_by_rules(binary, folder):
         assert client.connect(world.port, stdin=EARLY).rstrip().endswith("ok")
 
 
-def servers_that_find_it_too_early_are_asked_again(binary, folder):
+def retry_on_425_repeats_early_requests(binary, folder):
     """`retry-on 425`: the request is sent again."""
     site = Authority(folder).issue("one.example")
     origin = Origin(b"HTTP/1.1 425 Too Early\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -212,8 +213,8 @@ def servers_that_find_it_too_early_are_asked_again(binary, folder):
         assert "425" in client.early(world.port, EARLY) and len(origin.heads) == 3, origin.heads
 
 
-def lines_say_who_may_be_early(binary, folder):
-    """`allow-0rtt` of a line of a list is for its certificate; without it no client is told that it may."""
+def allow_0rtt_applies_to_its_line(binary, folder):
+    """`allow-0rtt` of a line in a list applies to its certificate; without it clients are not offered early data."""
     authority = Authority(folder)
     one, two = authority.issue("one.example"), authority.issue("two.example")
     listed = folder.file("list", f"{one} [allow-0rtt] one.example\n{two} two.example\n")
@@ -224,7 +225,7 @@ def lines_say_who_may_be_early(binary, folder):
         assert Client(folder, world.port, name="two.example").most_early() == 0
     with World(binary, folder, FRONTEND.format(site=two, words="", rule="", origin=origin.port)) as world:
         assert Client(folder, world.port).most_early() == 0
-    # Without a place to keep sessions none is taken once, so none is early.
+    # Without a session cache, replays cannot be detected, so early data are refused.
     sections = FRONTEND.format(site=one, words="allow-0rtt", rule="", origin=origin.port)
     with World(binary, folder, sections, extra="tune.ssl.cachesize 0") as world:
         assert not os.path.exists(folder.path + "/none") and "ok" in Client(folder, world.port).connect(world.port, stdin=EARLY)
@@ -275,7 +276,7 @@ frontend server
 
 
 def said_to(port, method="GET", path="/", body=""):
-    """The status, and the body or the reason of none, of a request in clear."""
+    """The status of a request in clear, with the body of a 200."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     client.request(method, path, body=body or None)
     answer = client.getresponse()
@@ -288,7 +289,7 @@ NEVER, ONCE = "early=0 resumed=1 marked=", "early=1 resumed=1 marked="
 
 
 def early_while_shaking(client, port, text, log, line=None):
-    """What early data brought, whose handshake ends only when a line was logged."""
+    """The answer to early data on a connection that finishes its handshake only after a log line."""
     held = Holding(port)
     answer = in_background(lambda: client.early(held.port, text))
     said = log.line()
@@ -298,7 +299,7 @@ def early_while_shaking(client, port, text, log, line=None):
 
 
 def requests_are_sent_early_to_servers_where_they_may_be_sent_again(binary, folder):
-    """`allow-0rtt` of a server, with `retry-on 0rtt-rejected`: what changes nothing and has no body."""
+    """`allow-0rtt` of a server, with `retry-on 0rtt-rejected`: safe requests without a body."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
         sections = lambda words, retries: BOTH.format(site=site, secure=free_port(), server=server.port, words=words, retries=retries)
@@ -316,7 +317,8 @@ def requests_are_sent_early_to_servers_where_they_may_be_sent_again(binary, fold
 
 
 def servers_that_find_requests_too_early_get_them_again(binary, folder):
-    """A 425 for what this side sent early is not for the client (RFC 8470, 5.2): the request is sent again, behind the handshake."""
+    """A 425 for a request that this side sent early does not reach the client (RFC 8470, 5.2): the request is sent
+    again, after the handshake."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
         sections = BOTH.format(site=site, secure=free_port(), server=server.port, words="allow-0rtt", retries="retry-on 0rtt-rejected")
@@ -328,7 +330,7 @@ def servers_that_find_requests_too_early_get_them_again(binary, folder):
             assert [server.log.line().split()[1] for _ in range(2)] == ["425", "200"]
 
 
-def a_server_that_forgot_a_session_gets_the_request_all_the_same(binary, folder):
+def refused_early_data_are_sent_again_in_the_same_session(binary, folder):
     """Early data that are refused are sent again in the same session, behind the handshake: no attempt is lost."""
     site = Authority(folder).issue("one.example")
     with World(binary, folder, SERVER.format(site=site)) as server:
@@ -345,7 +347,7 @@ def a_server_that_forgot_a_session_gets_the_request_all_the_same(binary, folder)
 
 
 def early_requests_of_clients_stay_early(binary, folder):
-    """Without any `retry-on`: who sent early data takes the risk, and is told when the server does not."""
+    """Without any `retry-on`: a client that sent early data takes the risk, and gets the server's 425."""
     site = Authority(folder).issue("one.example")
     secure = free_port()
     with World(binary, folder, SERVER.format(site=site)) as server:
@@ -360,7 +362,7 @@ def early_requests_of_clients_stay_early(binary, folder):
 
 
 class Refusing(Holding):
-    """Carries connections to a port, and refuses the handshakes of those that come back, as long as it is told so."""
+    """Carries connections to a port, and refuses the handshakes of returning clients while `refuses` is set."""
 
     def __init__(self, port):
         self.refuses, self.refused = False, 0
@@ -370,7 +372,7 @@ class Refusing(Holding):
         while True:
             client, _ = self.listener.accept()
             if self.refuses:
-                # All that was sent early is read first: what is unread would make a reset of the end.
+                # Read all early data first: closing with unread data would cause a reset.
                 while b"\x17\x03\x03" not in client.recv(65536):
                     pass
                 self.refused += 1
@@ -395,7 +397,7 @@ def handshakes_that_fail_behind_early_data_are_retried(binary, folder):
             between.refuses = True
             assert said_to(world.port) == (200, NEVER) and between.refused == 1, between.refused
             assert world.log.line() == "200/----/1"
-        # An early request of a client is no reason to try again.
+        # A client's early request does not cause a retry.
         secure = free_port()
         sections = BOTH.format(site=site, secure=secure, server=between.port, words="allow-0rtt", retries="")
         with World(binary, folder, sections, defaults="log-format %ST/%tsc/%rc") as world:
@@ -407,7 +409,8 @@ def handshakes_that_fail_behind_early_data_are_retried(binary, folder):
 
 
 def refused_early_data_are_skipped_up_to_their_limit(binary, folder):
-    """RFC 8446, 4.2.10: a server that refuses early data skips all of them, however they are cut, and the session goes on."""
+    """RFC 8446, 4.2.10: a server that refuses early data skips all of them, however they are cut, and the session
+    continues."""
     authority = Authority(folder)
     site, own = authority.issue("one.example"), authority.issue("client")
     verify = f"verify required ca-file {authority.certificate}"
@@ -428,7 +431,7 @@ def refused_early_data_are_skipped_up_to_their_limit(binary, folder):
                 said = client.connect(port, "-sess_in", client.session, "-early_data", file, stdin=REQUEST % b"late")
             assert "HTTP/1.1 200" in said, (words_later, cut, said)
             assert [head.split()[1] for head in origin.heads] == [b"/first", b"/late"], (words_later, origin.heads)
-    # A session that goes on all the same: another protocol is agreed on.
+    # A resumed session all the same: another protocol is negotiated.
     origin = Origin()
     sections = FRONTEND.format(site=site, words="allow-0rtt alpn http/1.0,http/1.1", rule="", origin=origin.port).replace("400ms", "10s")
     with World(binary, folder, sections, defaults="log-format %[ssl_fc_is_resumed],%[ssl_fc_has_early]") as world:
@@ -442,7 +445,7 @@ def refused_early_data_are_skipped_up_to_their_limit(binary, folder):
 
 
 def keys_of_tickets_are_not_for_early_data(binary, folder):
-    """A warning says that a file of keys is of no use beside `allow-0rtt`."""
+    """A warning says that a file of keys has no effect beside `allow-0rtt`."""
     site = Authority(folder).issue("one.example")
     keys = folder.file("keys", "".join(openssl("rand", "-base64", "48") for _ in range(3)))
     text = FRONTEND.format(site=site, words=f"allow-0rtt tls-ticket-keys {keys}", rule="", origin=1).replace("@port@", "1")

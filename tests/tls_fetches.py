@@ -1,4 +1,4 @@
-"""What rules know of a client's hello and of keys, beside what the client itself says of them."""
+"""Fetches on a client's hello and on keys, compared with the client's own report."""
 import hashlib
 import http.client
 import re
@@ -17,7 +17,7 @@ LISTS = " ".join(f"{name}=%[{fetch}]" for name, fetch in {
     "ext1": "ssl_fc_extlist_bin(1),hex", "ec": "ssl_fc_eclist_bin,hex", "ec1": "ssl_fc_eclist_bin(1),hex",
     "fmt": "ssl_fc_ecformats_bin,hex", "sig": "ssl_fc_sigalgs_bin,hex", "ver": "ssl_fc_supported_versions_bin,hex",
     "ver1": "ssl_fc_supported_versions_bin(1),hex"}.items())
-# What HAProxy 3.2 with OpenSSL 3.6 says of the same hello.
+# The values of HAProxy 3.2 with OpenSSL 3.6 for the same hello.
 WHOLE = {"bin": "0A0AFFFEC02B0005130100FF5600", "bin1": "FFFEC02B0005130100FF5600", "hex": "0A0AFFFEC02B0005130100FF5600",
          "hex1": "FFFEC02B0005130100FF5600", "xxh": "-6306197766768083783", "hello": "771", "ext": "1A1A0000000A000B002B000D",
          "str1": "UNKNOWN(fffe),ECDHE-ECDSA-AES128-GCM-SHA256,UNKNOWN(0005),TLS_AES_128_GCM_SHA256,TLS_EMPTY_RENEGOTIATION_INFO_SCSV,TLS_FALLBACK_SCSV",
@@ -32,7 +32,7 @@ def vector(size, bytes_):
 
 
 def hello():
-    """One with values that mean nothing in each list, a cipher that nobody knows, and no key: it is refused."""
+    """A hello with GREASE values in each list, an unknown cipher, and no key share: it is refused."""
     ciphers = (0x0a0a, 0xfffe, 0xc02b, 0x0005, 0x1301, 0x00ff, 0x5600)
     extensions = ((0x1a1a, b""), (0, vector(2, b"\0" + vector(2, b"one.example"))), (10, vector(2, bytes.fromhex("2a2a001d0017"))),
                   (11, vector(1, b"\0")), (43, vector(1, bytes.fromhex("3a3a0304"))), (13, vector(2, bytes.fromhex("04030804"))))
@@ -63,7 +63,7 @@ def lists_of_hellos_are_kept_as_far_as_there_is_room(binary, folder):
         assert said["xxh"] == (WHOLE["xxh"] if room else "-"), (room, said)
 
 
-# What HAProxy 3.2 says of a client's certificate.
+# The values of HAProxy 3.2 for a client's certificate.
 NAMES = {
     "s_dn": '/C=DE/O=Org, A/OU=first/OU=second/CN=Cli "Ent" \u00fcmlaut+x/emailAddress=a@b.c', "s_dn(OU)": "first", "s_dn(OU,2)": "second",
     "s_dn(OU,-1)": "second", "s_dn(OU,-2)": "first", "s_dn(OU,3)": "", "s_dn(OU,-3)": "", "s_dn(OU,0)": "", "s_dn(nope)": "",
@@ -74,8 +74,8 @@ NAMES = {
 }
 
 
-def names_in_certificates_are_told_as_haproxy_does(binary, folder):
-    """Entries by their place, escapes, serial numbers; a name with a zero in it is none. The client's SNI stays as it wrote it."""
+def names_in_certificates_have_the_format_of_haproxy(binary, folder):
+    """Entries by position, escapes, serial numbers; a name with a NUL is empty. The client's SNI keeps its case."""
     authority = Authority(folder)
     site, own = authority.issue("one.example"), folder.path + "/own"
 
@@ -103,14 +103,15 @@ def names_in_certificates_are_told_as_haproxy_does(binary, folder):
             return dict(zip(NAMES, values, strict=True))
         issue('/C=DE/O=Org, A/OU=first/OU=second/CN=Cli "Ent" \u00fcmlaut\\+x/emailAddress=a@b.c')
         assert said() == NAMES, {name: value for name, value in said().items() if value != NAMES[name]}
-        # The signature is broken, which is borne. The mark is long: a random byte of the key or the serial is none.
+        # The signature is broken, but errors are ignored. The mark is long: random bytes of the key or the serial do
+        # not match it.
         issue("/O=all/CN=good.exampleQZQZQZ.bad.example", b"QZQZQZ")
         names = said()
         assert (names["s_dn"], names["s_dn(CN)"], names["i_dn"]) == ("", "", "/CN=authority"), names
 
 
-def keys_are_told_where_it_is_asked_for(binary, folder):
-    """`tune.ssl.keylog`: what the client's own key log has, for both versions; random numbers in any case."""
+def session_secrets_are_available_with_keylog(binary, folder):
+    """`tune.ssl.keylog`: the values of the client's own key log, for both versions; random numbers with and without it."""
     site = Authority(folder).issue("one.example")
     labels = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0",
               "EXPORTER_SECRET")
@@ -131,7 +132,7 @@ def keys_are_told_where_it_is_asked_for(binary, folder):
                 assert {label: said[label] for label in labels} == wanted, (switch, version, said, keys)
 
 
-def keys_towards_servers_are_told_too(binary, folder):
+def session_secrets_of_servers_are_available_too(binary, folder):
     """`ssl_bc_…`: the random numbers differ from the client's side, and the keys are those of the server's own log."""
     server = SecureServer(Authority(folder).issue("one.example"))
     server.context.keylog_filename = folder.path + "/keys"
@@ -163,7 +164,7 @@ def kept_keys(path, label):
     return keys
 
 
-def sessions_with_clients_are_told_apart(binary, folder):
+def ids_and_keys_of_client_sessions_match_openssl(binary, folder):
     """Identifier, key and Finished message are those that OpenSSL has on the other side, where HAProxy 3.2 has them."""
     site, log = Authority(folder).issue("one.example"), folder.file("keys", "")
     for stored, line in ((False, ""), (True, "no-tls-tickets")):
@@ -195,7 +196,7 @@ def sessions_with_clients_are_told_apart(binary, folder):
                     has_ticket = not stored and knows_tickets
                     assert (found["id"], again["id"]) == ("" if has_ticket else first.id.hex(), first.id.hex()), kind
                     assert [found["key"], again["key"]] == kept_keys(log, "CLIENT_RANDOM"), kind
-            # What a session of TLS 1.3 leaves to later ones only a ticket's owner knows.
+            # The resumption secret of a TLS 1.3 session is known only to a ticket's owner.
             for resumes in (False, True):
                 kept = ["-sess_in", folder.path + "/session"] if resumes else ["-sess_out", folder.path + "/session"]
                 text = openssl("s_client", "-connect", f"127.0.0.1:{world.port}", "-tls1_3", "-ign_eof", *kept,
@@ -204,7 +205,7 @@ def sessions_with_clients_are_told_apart(binary, folder):
                 assert parts["key"] == re.findall(r"Resumption PSK: (\w+)", text)[-1].lower() and parts["resumed"][0] == str(int(resumes)), text
 
 
-def sessions_with_servers_are_told_apart(binary, folder):
+def ids_and_keys_of_server_sessions_match_openssl(binary, folder):
     """The same of the other side. HAProxy 3.2 has the server's Finished message for the client's here, and the reverse: RFC 5929, 3, which
     the manual refers to, means the first one on both sides."""
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
@@ -232,7 +233,7 @@ def sessions_with_servers_are_told_apart(binary, folder):
             ids, keys = [parts["id"] for parts in found], [parts["key"] for parts in found]
             if version == ssl.TLSVersion.TLSv1_2:
                 assert keys == kept_keys(server.context.keylog_filename, "CLIENT_RANDOM"), kind
-                # The name of a ticket, which is a client's own, or what the server said.
+                # The ticket's name, chosen by the client, or the server's session ID.
                 assert {len(id) for id in ids} == {64}, kind
                 assert len(set(ids)) == 1 if has_tickets else ids == list(names), (kind, names)
             else:

@@ -1,4 +1,4 @@
-"""HTTP/2 towards servers over TLS: what ALPN agrees on with nginx, and WebSocket both ways through HAProxy."""
+"""HTTP/2 towards servers over TLS: ALPN with nginx, and WebSocket both ways through HAProxy."""
 import base64
 import hashlib
 import ssl
@@ -44,7 +44,7 @@ MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Browser(FramePeer):
-    """A client of HTTP/2 over TLS that writes its frames by hand. `room` is what may be sent: of the connection, of a stream."""
+    """An HTTP/2 client over TLS with handwritten frames. `room` is the send window: of the connection, of a stream."""
 
     def __init__(self, port, authority):
         context = ssl.create_default_context(cafile=authority.certificate)
@@ -88,7 +88,7 @@ class Browser(FramePeer):
         self.send(frame(1, 4 | end, stream, b"".join(field(name, value) for name, value in fields)))
 
     def head(self, stream):
-        """The head of a stream's response as it is on the wire, and whether that was all."""
+        """The encoded head of a stream's response, and whether it ends the stream."""
         while True:
             kind, flags, number, payload = self.step()
             assert kind not in (3, 7), (kind, payload)
@@ -114,7 +114,7 @@ class Browser(FramePeer):
 
 
 def speaks_websocket(connection):
-    """A server of WebSocket as far as its handshake, which sends back what comes; it tells by which version it was asked."""
+    """A WebSocket server that handshakes and then echoes all bytes; its answer names the HTTP version of the request."""
     said = b""
     while b"\r\n\r\n" not in said:
         said += connection.recv(65536)
@@ -130,7 +130,7 @@ def speaks_websocket(connection):
 
 
 def echoed(connection, data, ahead=48_000):
-    """Sends bytes, never more than some ahead of what came back; what came back."""
+    """Sends bytes, at most `ahead` bytes before their echo; returns the echo."""
     back = b""
     for start in range(0, len(data), 16_000):
         connection.sendall(data[start:start + 16_000])
@@ -143,7 +143,7 @@ def echoed(connection, data, ahead=48_000):
 
 
 def curl(port, authority, *arguments, seconds=20):
-    """What curl gets from a listener with TLS."""
+    """curl's output from a listener with TLS."""
     done = subprocess.run(["curl", "-sS", "--cacert", authority.certificate, "--resolve", f"one.example:{port}:127.0.0.1", *arguments],
                           capture_output=True, timeout=seconds)
     assert done.returncode == 0, done
@@ -181,14 +181,16 @@ def alpn_decides_the_version_with_nginx(binary, folder):
                 sent = folder.file("upload", "u" * 1_500_000)
                 got = curl(world.port, authority, client, "-H", f"To: {name}", *shown, "--data-binary", f"@{sent}",
                            f"{url}/put").decode().split()
-                # nginx takes the whole body before it asks another server how much it was. The connection is the one of the first request.
+                # nginx reads the whole body before it queries another server for its size. The connection is the one of
+                # the first request.
                 assert got == ["1500000", *last], (seen, got, last)
                 for _ in range(2):
                     assert world.log.line() == f"{name} 200 ---- {number} {version[0]}", seen
 
 
 def websocket_crosses_tls_on_both_sides(binary, folder):
-    """Clients of HTTP/1 and 2, servers that offer both: `ws` says which is taken (manual, `ws`), and bytes go both ways beyond any window."""
+    """Clients of HTTP/1 and 2, servers that offer both: `ws` selects the version (manual, `ws`), and bytes go both ways
+    beyond any window."""
     haproxy = installed(HAPROXY)
     authority = Authority(folder)
     site = authority.issue("one.example")

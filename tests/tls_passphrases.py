@@ -38,8 +38,8 @@ def served(world, authority, name="one.example"):
 
 
 def keys_of_each_scheme_are_served(binary, folder):
-    """The program is asked once for each passphrase, with the file first and its own arguments behind; what it says on its error output
-    is seen by who starts weir."""
+    """The program runs once for each passphrase, with the file first and its own arguments after it; its error output
+    reaches weir's."""
     authority = Authority(folder)
     asked = folder.path + "/asked"
     ask_program = _program(folder, "ask", f'echo "$@" >> {asked}\ncase $1 in *.other) echo other;; *) printf secret;; esac\n')
@@ -77,7 +77,7 @@ def keys_apart_are_opened_too(binary, folder):
 
 
 def a_key_that_does_not_open_is_an_error(binary, folder):
-    """Each says the file, where the program is named, and what to do."""
+    """Each message has the file, the setting for the program, and the remedy."""
     site = Authority(folder).issue("one.example")
     key = encrypt(folder, site, SCHEMES["aes"], "secret")
     said = refused(binary, folder, f"ssl crt {key}")
@@ -141,8 +141,9 @@ def the_program_runs_before_the_root_changes(binary, folder):
         assert served(world, authority)
 
 
-def keys_come_by_the_runtime_api(binary, folder):
-    """A passphrase that is known opens a key at run time. The program is not run: what it opened is gone, and its user may be too."""
+def encrypted_keys_can_be_set_by_the_runtime_api(binary, folder):
+    """A known passphrase opens a key at run time. The program does not run: its files may be out of reach, and its user
+    too."""
     authority = Authority(folder)
     site = authority.issue("one.example")
     asked = folder.path + "/asked"

@@ -6,7 +6,8 @@ from tls import Authority, World, ask_over, connect, frontend, refused
 
 
 def operators_speak_tls(binary, folder):
-    """`stats socket … ssl`: a session agreed on, a certificate wanted, a header before it; in clear nobody is answered."""
+    """`stats socket … ssl`: a session, a required client certificate, a PROXY header before it; clients in clear get no
+    answer."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example"), authority.issue("me.example")
     port, strict, headed = free_port(), free_port(), free_port()
@@ -21,7 +22,7 @@ def operators_speak_tls(binary, folder):
             assert b".pxname.1:KNSV:str:f\n" in said and b"\nSslFrontendKeyRate: " in said, said[-200:]
         assert b"no level" not in ask_over(connect(port, authority), b"disable frontend f\n")
         assert b"SSL: 0" not in ask_over(connect(port, authority), b"show info\n")
-        # Descriptors cannot be passed through what is encrypted.
+        # Descriptors cannot be passed over an encrypted connection.
         said = ask_over(connect(port, authority), b"_getsocks\nshow version\n")
         assert said, "the session goes on or ends by a word"
         # Certificates change there as anywhere.

@@ -29,7 +29,7 @@ def sessions_are_counted_where_they_are(binary, folder):
                 f"    server clear 127.0.0.1:{second} weight 0\n"
                 f"frontend g\n    bind 127.0.0.1:{second} ssl crt {site}\n    http-request return status 200")
     with World(binary, folder, sections, extra=f"stats socket {stats} level admin", defaults="timeout client-hs 300ms\n    retries 0") as world:
-        # Who looks whether it listens breaks its handshake off, as a client does that has nothing to say.
+        # The probe whether it listens breaks its handshake off, like a client that closes without a byte.
         ask(stats, "clear counters all")
         session = folder.path + "/session"
         client = ["s_client", "-quiet", "-tls1_3", "-connect", f"127.0.0.1:{world.port}"]
@@ -43,7 +43,8 @@ def sessions_are_counted_where_they_are(binary, folder):
         info = dict(line.split(": ", 1) for line in ask(stats, "show info").splitlines() if ": " in line)
         assert int(info["SslBackendMaxKeyRate"]) == 1 and int(info["SslFrontendMaxKeyRate"]) >= 2, info
         assert int(info["SslBackendKeyRate"]) <= 1 and 0 <= int(info["SslFrontendSessionReuse_pct"]) <= 100, info
-        # A client that speaks something else, one that leaves, and one that is silent for too long, which is no failure of a handshake.
+        # A client of another protocol, one that leaves, and one that is silent for too long, which does not count as a
+        # failed handshake.
         with socket.create_connection(("127.0.0.1", world.port)) as other:
             other.sendall(b"nothing of the kind\r\n")
             assert len(other.recv(100)) in (0, 7)
@@ -53,7 +54,7 @@ def sessions_are_counted_where_they_are(binary, folder):
             assert silent.recv(1) == b""
         assert wait_until(lambda: shown(stats)["f/FRONTEND"] == (1, 2, 2, 0, 0)), shown(stats)
         assert shown(stats)["f/l"] == (1, 2, 2, 0, 0)
-        # A server whose certificate is another's, and one that is spoken to in clear.
+        # A server with another server's certificate, and one without TLS.
         for name, weights in (("wrong", (0, 1)), ("clear", (0, 0))):
             ask(stats, f"set weight b/s {weights[0]}; set weight b/wrong {weights[1]}; set weight b/clear {int(name == 'clear')}")
             ask_over(connect(world.port), REQUEST)
@@ -72,7 +73,8 @@ def sessions_are_counted_where_they_are(binary, folder):
 
 
 def stapled_responses_are_counted(binary, folder):
-    """One for each client that asked and is shown the certificate; one that has ended is counted apart. A client that does not ask is none."""
+    """One for each client that requests stapling and gets the certificate; expired responses count separately. A client
+    without the request does not count."""
     authority, stats = Authority(folder), os.path.join(folder.path, "stats")
     site = authority.issue("one.example")
     index, request = folder.file("index", ""), os.path.join(folder.path, "request")

@@ -1,4 +1,4 @@
-"""What of TLS is heavy work, one a turn: answers to hellos and checks of certificates, and nothing else (R41 to R51)."""
+"""TLS as heavy work, one run per turn: answers to hellos and checks of certificates, and nothing else (R41 to R51)."""
 import re
 import signal
 import ssl
@@ -21,7 +21,7 @@ PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Client:
-    """Python's TLS, which says where it is: its hello can be held back, or cut."""
+    """Python's TLS, step by step: its hello can be held back, or cut."""
 
     def __init__(self, port, context, session=None):
         self.socket = socket.create_connection(("127.0.0.1", port), 10)
@@ -77,10 +77,10 @@ def served(binary, folder, extra=""):
 
 
 def answers_to_hellos_are_heavy_work_and_nothing_else_is(binary, folder):
-    """R42: a handshake is one heavy run, however its hello is cut, and resumed or not; data are none."""
+    """R42: a handshake is one heavy run, however its hello is cut, and resumed or not; data are not heavy work."""
     world, path, clear = served(binary, folder)
     with world:
-        # What looked whether it listens, on both ports.
+        # The probe whether it listens, on both ports.
         assert wait_until(lambda: connects(clear))
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             ours = context(version)
@@ -100,7 +100,7 @@ def answers_to_hellos_are_heavy_work_and_nothing_else_is(binary, folder):
                 slow.socket.sendall(bytes([byte]))
             assert slow.shake().ask().startswith(b"HTTP/1.1 200")
             assert figure(path, "run_heavy") - before == 17, "what comes in pieces computes once it is there"
-            # Who waits with its hello, or sends something else, computes nothing.
+            # A client that delays its hello, or sends something else, causes no computation.
             Client(world.port, ours).socket.sendall(b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00")
             slow.socket.close()
             assert figure(path, "run_heavy") - before == 17
@@ -129,8 +129,8 @@ def micros(written):
 
 
 def a_turn_has_one_handshake_and_others_pass_it(binary, folder):
-    """R41, R44, R50, R51: clients that begin together are answered one a turn, resumed or not, and who speaks in clear waits for
-    one of them, not for all: 'show profiling' tells how long each waited, in both modes."""
+    """R41, R44, R50, R51: clients that begin together are answered one per turn, resumed or not, and a client in clear
+    waits for one of them, not for all: 'show profiling' has each one's delay, in both modes."""
     for extra in ("", "tune.sched.low-latency on"):
         world, path, clear = served(binary, folder, "profiling.tasks on\n    " + extra)
         with world:
@@ -167,7 +167,7 @@ def others_pass(profile, is_low_latency):
 
 
 def the_first_client_of_a_worker_does_not_wait_for_entropy(binary, folder):
-    """What the library collects once a thread, for some 50 ms, is there before anybody comes."""
+    """The library collects entropy once per thread, for some 50 ms: it is done before the first client connects."""
     times = []
     for _ in range(3):
         world, _, clear = served(binary, folder)

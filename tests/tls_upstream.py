@@ -9,7 +9,7 @@ from tls import ANSWER, Authority, SecureServer, World, backend, connect, get, r
 
 
 class Speaker:
-    """A server that treats each connection as a function says, in a thread of its own."""
+    """A server that handles each connection with a function, in a thread of its own."""
 
     def __init__(self, treat):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
@@ -31,7 +31,7 @@ class Speaker:
 
 
 class Checked(Speaker):
-    """A server that notes what checks ask for: the name, the protocol that was agreed on, the first bytes."""
+    """A server that records checks: the server name, the negotiated protocol, the first bytes."""
 
     def __init__(self, certificate):
         self.certificate, self.seen = certificate, set()
@@ -48,7 +48,7 @@ class Checked(Speaker):
         self.seen.add((names[0], secure.selected_alpn_protocol(), said.split(b"\r\n")[0].decode()))
         if said:
             secure.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
-        # Who says goodbye is answered.
+        # Answer the client's close_notify.
         secure.unwrap()
 
 
@@ -58,17 +58,17 @@ def reset(connection):
 
 
 def verdicts(stats):
-    """What `show stat` says of each server's last check: state, status, what was found."""
+    """The last check of each server in `show stat`: state, status, message."""
     lines = ask(stats, "show stat").splitlines()
     names = lines[0][2:].split(",")
     rows = [dict(zip(names, line.split(","))) for line in lines[1:] if line]
-    # A star says that the next check is on its way.
+    # A star marks a check in progress.
     return {f"{row['pxname']}/{row['svname']}": (row["status"].split()[0], row["check_status"].removeprefix("* "), row["last_chk"])
             for row in rows if row["svname"] not in ("FRONTEND", "BACKEND")}
 
 
 def settled(stats, expected, seconds=8):
-    """Waits until every check has come to what is expected, and says what did not."""
+    """Waits until every check has the expected verdict; fails with the others."""
     wait_until(lambda: expected.items() <= verdicts(stats).items(), seconds)
     found = verdicts(stats)
     wrong = {name: (found.get(name), verdict) for name, verdict in expected.items() if found.get(name) != verdict}
@@ -154,8 +154,8 @@ backend v
     assert ("auto.example", None, "GET /w HTTP/1.1") not in good.seen, good.seen
 
 
-def what_checks_cannot_speak_is_refused(binary, folder):
-    """`check-proto` and `proto` that do not fit what is said, and protocols that are not there."""
+def unsupported_protocols_of_checks_are_refused(binary, folder):
+    """`check-proto` and `proto` that do not fit the check, and unknown protocols."""
     for option, words, message in (
             ("", "check-proto h1", "uses an incompatible MUX protocol for the selected check type"),
             ("option httpchk", "check-proto none", "uses an incompatible MUX protocol for the selected check type"),
@@ -174,7 +174,8 @@ def what_checks_cannot_speak_is_refused(binary, folder):
 
 
 def names_follow_the_request(binary, folder):
-    """Without `sni`, HTTP asks for the name of the host, and checks it; an address is no name, and `no-sni-auto` asks for none."""
+    """Without `sni`, HTTP sends and verifies the name of the host; an address does not count as a name, and
+    `no-sni-auto` sends none."""
     authority = Authority(folder)
     server = SecureServer(authority.issue("*.back.example"))
 
@@ -202,7 +203,8 @@ def http_client(port):
 
 
 def an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
-    """A `close_notify` in one segment with the data before it, and no FIN: it ends a body that lasts until close, and what a client says."""
+    """A `close_notify` in one segment with the data before it, and no FIN: it ends a body that lasts until close, and
+    the client's data."""
     authority = Authority(folder)
     certificate = authority.issue("one.example")
     body = b"z" * 3000
@@ -218,7 +220,7 @@ def an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
         raw.sendall(outgoing.read())
 
     def shaken(raw, context, **side):
-        """A session whose records are sent by hand."""
+        """A session with records sent by hand."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         engine = context.wrap_bio(incoming, outgoing, **side)
 
@@ -275,7 +277,7 @@ def an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
 
 
 def values_of(data):
-    """What a PROXY header of version 2 says beside addresses, values inside of values as lists."""
+    """The TLVs of a PROXY header of version 2, nested ones as lists."""
     found = []
     while data:
         kind, length = data[0], int.from_bytes(data[1:3], "big")
@@ -286,7 +288,7 @@ def values_of(data):
     return found
 
 
-def proxy_headers_tell_of_tls(binary, folder):
+def proxy_headers_describe_tls(binary, folder):
     """Values 0x20 to 0x25, the application protocol and the name, as HAProxy 3.2 writes them."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example", kind="rsa"), authority.issue("me.example")
@@ -369,7 +371,7 @@ def servers_that_are_added_speak_tls(binary, folder):
         assert get(world.port)[0] == 503
         tell("set server b/clear ssl on", "cannot be set.  default-server should define ssl settings")
         uses = lambda: {line.split()[3]: line.split()[20] for line in ask(stats, "show servers state b").splitlines()[2:] if line}  # noqa: E731
-        # As HAProxy has it: what `no-ssl` took back is open until somebody decides.
+        # As in HAProxy: after `no-ssl`, `use-ssl` is undecided until a command sets it.
         assert uses() == {"s": "1", "clear": "0", "later": "-1"}, uses()
         tell("set server b/later ssl on", "server ssl setting updated.")
         assert uses() == {"s": "1", "clear": "0", "later": "1"}, uses()
@@ -377,8 +379,8 @@ def servers_that_are_added_speak_tls(binary, folder):
         assert uses()["later"] == "0", uses()
 
 
-def logs_leave_over_tls(binary, folder):
-    """Servers of rings and of log backends; one that nobody vouches for gets nothing."""
+def logs_are_sent_over_tls(binary, folder):
+    """Servers of rings and of log backends; a server without a trusted certificate gets nothing."""
     authority = Authority(folder)
     lines, names = [], []
 
@@ -419,7 +421,7 @@ def logs_leave_over_tls(binary, folder):
     assert "messages have no client to ask" in refused(binary, folder, "", sections=asks_a_client)
 
 
-def what_broke_tls_with_a_server_is_told(binary, folder):
+def tls_errors_with_servers_are_reported(binary, folder):
     """`ssl_bc_err` and its words: nothing, a certificate that is not trusted, alerts, a server in clear; by OpenSSL's numbers, as HAProxy has them."""
     authority, stranger = Authority(folder), Authority(folder, "stranger")
     site = authority.issue("one.example")

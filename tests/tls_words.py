@@ -1,4 +1,4 @@
-"""What is said of lines with TLS: faults of files, names that are never negotiated, versions that combine."""
+"""Messages about lines with TLS: faults of files, names that are never negotiated, combinations of versions."""
 import os
 import re
 import ssl
@@ -8,7 +8,7 @@ from tls import CONFIGURATION, Authority, World, ask_over, connect, frontend, ge
 
 
 def faults_of_files_are_named(binary, folder):
-    """Which file, and what to do."""
+    """The file, and the remedy."""
     authority = Authority(folder)
     good = authority.issue("one.example")
     bare = folder.file("bare.pem", open(authority.certificate).read())
@@ -48,8 +48,8 @@ def faults_of_files_are_named(binary, folder):
     assert "no signature algorithm is left of 'RSA+SHA1'" in found, found
 
 
-def what_is_never_negotiated_is_told_once(binary, folder):
-    """A configuration for more than there is starts, and what is satisfied already needs no word."""
+def names_never_negotiated_are_reported_once(binary, folder):
+    """A configuration with unsupported names starts; settings that are always met need no warning."""
     site = Authority(folder).issue("one.example")
     timed = folder.file("timed.pem", open(site).read())
     folder.file("timed.pem.sctl", "x")
@@ -59,7 +59,7 @@ def what_is_never_negotiated_is_told_once(binary, folder):
     for line, said, extra in ((f"ssl crt {site} no-sslv3 no-tlsv10 no-tlsv11 ciphers HIGH:!aNULL:!MD5", None, ""),
                               (f"ssl crt {site} ssl-min-ver TLSv1.0", "never negotiated, not supported: TLSv1.0 TLSv1.1.", ""),
                               (f"ssl crt {site} ciphers ECDHE+AESGCM:AES128-SHA", "never negotiated, not supported: AES128-SHA.", ""),
-                              # A folder has no lines, so the place is that of the line with its name.
+                              # A folder does not have lines: the reported place is the line that names it.
                               (f"ssl crt {many} ciphers ECDHE+AESGCM:AES128-SHA", "/b.cfg:", ""),
                               (f"ssl crt {timed} crt {timed}", f"'{timed}.sctl' is not sent", ""),
                               (f"ssl crt {timed}", f"'{timed}.sctl' is not sent", "ssl-load-extra-files key sctl"),
@@ -67,7 +67,7 @@ def what_is_never_negotiated_is_told_once(binary, folder):
                               (f"ssl crt {timed}", None, "ssl-load-extra-files none"),
                               (f"ssl crt {site} alpn h2,http/1.1", None, ""),
                               (f"ssl crt {site} alpn h2,", "a protocol without a name is left out of 'h2,'", ""),
-                              # What is not spoken may be anything.
+                              # Names for versions that are never spoken are not checked.
                               (f"ssl crt {site} ciphers AES128-SHA ssl-min-ver TLSv1.3", "never negotiated, not supported: AES128-SHA.", ""),
                               (f"ssl crt {site} crt-ignore-err X509_V_OK,10", None, ""),
                               ("ssl strict-sni", "each handshake fails until one is added", ""),
@@ -78,21 +78,21 @@ def what_is_never_negotiated_is_told_once(binary, folder):
         warnings = [text for text in printed.splitlines() if "WARNING" in text]
         assert status == 0 and len(warnings) == (said is not None), printed
         assert said is None or said in warnings[0], warnings
-        # Who wants no warnings gets none of this kind either, neither checked nor started, unless it is only a name in a list.
+        # With zero-warning, these warnings are errors as well, in a check and at a start, except for names in a list.
         if said and "AES128-SHA" not in line:
             for words in (["-c"], ["-db"]):
                 status, _, printed = run(binary, "-dW", *words, "-f", folder.path + "/b.cfg")
                 assert status == 1 and printed.count("WARNING") == 1 and "'zero-warning' is set" in printed, printed
 
 
-# Mozilla's list of ciphers for TLS 1.2 in the intermediate configuration, and what is never negotiated of it.
+# Mozilla's list of ciphers for TLS 1.2 in the intermediate configuration, and those of them that are never negotiated.
 INTERMEDIATE = ("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
                 "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES256-GCM-SHA384:"
                 "DHE-RSA-CHACHA20-POLY1305")
 NEVER = "never negotiated, not supported: DHE-RSA-AES128-GCM-SHA256 DHE-RSA-AES256-GCM-SHA384 DHE-RSA-CHACHA20-POLY1305."
 
 
-def names_in_lists_are_told_of_where_they_stand_and_do_not_end_the_start(binary, folder):
+def names_in_lists_are_reported_with_their_line_and_do_not_prevent_the_start(binary, folder):
     """One message for each line that has some, however many certificates it is for. Under `zero-warning` it is a notice, which is shown."""
     authority = Authority(folder)
     site = authority.issue("one.example")
@@ -128,7 +128,7 @@ def names_in_lists_are_told_of_where_they_stand_and_do_not_end_the_start(binary,
             assert status == 0 and ("Warnings were found" in out) == (bool(places) and not strict), (status, out)
 
 
-def faults_of_what_certificates_inherit_are_at_their_line(binary, folder):
+def faults_of_inherited_settings_are_reported_at_the_bind_line(binary, folder):
     """A folder and the lines of a list without options have those of the `bind` line, once."""
     authority = Authority(folder)
     sites = [authority.issue(f"{name}.example", file=f"sites/{name}.pem") for name in ("one", "two")]
@@ -140,7 +140,8 @@ def faults_of_what_certificates_inherit_are_at_their_line(binary, folder):
 
 
 def versions_are_those_of_haproxy(binary, folder):
-    """Ranges count alone, and each end of the defaults by itself: what HAProxy 3.2 negotiates, and where it warns."""
+    """Ranges count alone, and each end of the defaults by itself: the versions that HAProxy 3.2 negotiates, and its
+    warnings."""
     site = Authority(folder).issue("one.example")
     listed = folder.path + "/list"
     # The global section, the line, a line of a list; whether TLS 1.2 and 1.3 are spoken, whether something is ignored.

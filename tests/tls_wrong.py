@@ -1,4 +1,4 @@
-"""TLS spoken wrongly, from raw records: what each fault is answered with, cuts everywhere, floods, ends without a word."""
+"""Malformed TLS, from raw records: the alert for each fault, cuts at every byte, floods, silent ends."""
 import ssl
 import time
 
@@ -7,7 +7,7 @@ from tls import Authority, World, ask_over, connect, frontend, openssl
 
 
 class Client:
-    """OpenSSL's side of a session over a raw socket: what passes can be cut, changed and held back."""
+    """OpenSSL's side of a session over a raw socket: its bytes can be cut, changed and held back."""
 
     def __init__(self, port, version=None, own=None, protocols=("http/1.1",), name="one.example"):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -37,7 +37,7 @@ class Client:
             return False
 
     def flight(self):
-        """What is to be sent now."""
+        """The bytes to send next."""
         return self.leaving.read()
 
     def receive(self):
@@ -69,7 +69,8 @@ class Client:
 
 
 def told(connection, seconds=5):
-    """What the peer says until it is gone: the code of the alert in clear that it ends with, none without, "open" if it stays."""
+    """Reads until the peer closes: the code of a final alert in clear, None without one, "open" if the connection
+    stays."""
     connection.settimeout(seconds)
     said = b""
     try:
@@ -84,7 +85,7 @@ def told(connection, seconds=5):
 
 
 def raw(port, said):
-    """The same for bytes of a client that are no session."""
+    """The same for bytes without a TLS session."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(said)
         return told(connection)
@@ -103,7 +104,7 @@ def vector(content, size=2):
 
 
 class Hello:
-    """A client's hello whose parts can be changed."""
+    """A client's hello with parts that can be changed."""
 
     def __init__(self, whole):
         body = whole[9:]
@@ -142,7 +143,7 @@ def still_serves(world):
         assert client.shake().get() == b"HTTP/1.1 200 OK"
 
 
-def what_is_no_hello_is_answered_as_the_reference_does(binary, folder):
+def malformed_hellos_are_answered_as_by_the_reference(binary, folder):
     """Alerts of HAProxy 3.2 for the same bytes."""
     with World(binary, folder, frontend(site(folder)[0])) as world:
         for said, alert in ((b"GET / HTTP/1.0\r\n\r\n", None), (b"\x99" * 20, None), (record(99, b"hello", b"\x03\x03"), 10),
@@ -187,8 +188,8 @@ def each_fault_of_a_hello_has_its_alert(binary, folder):
             assert told(client.socket) == 112
 
 
-def protocols_of_others_are_no_reason_to_refuse(binary, folder):
-    """A client that offers what nobody speaks is served without an agreement, as HAProxy does."""
+def unknown_alpn_protocols_are_ignored(binary, folder):
+    """A client that offers only unknown protocols is served without ALPN, as in HAProxy."""
     with World(binary, folder, frontend(site(folder)[0] + " alpn h2,http/1.1", "alpn %[ssl_fc_alpn].")) as world:
         for offered, agreed in ((("foo",), b"alpn ."), (("foo", "http/1.1"), b"alpn http/1.1.")):
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -199,7 +200,8 @@ def protocols_of_others_are_no_reason_to_refuse(binary, folder):
 
 
 def certificates_of_clients_have_their_alerts(binary, folder):
-    """None, of somebody unknown, expired: in TLS 1.2, where alerts are in clear, and in 1.3 by OpenSSL's words."""
+    """A missing, an unknown and an expired certificate: in TLS 1.2, where alerts are in clear, and in 1.3 by OpenSSL's
+    messages."""
     line, authority = site(folder)
     unknown = Authority(folder, "unknown").issue("me.example")
     line += f" ca-file {authority.certificate} verify required"
@@ -309,7 +311,7 @@ def a_hello_may_be_long_but_not_endless(binary, folder):
 
 
 def floods_of_hellos_cost_little(binary, folder):
-    """Who stops in the middle of a hello holds little memory, and is closed when `timeout client` is over."""
+    """A client that stops within its hello holds little memory, and is closed after `timeout client`."""
     with World(binary, folder, frontend(site(folder)[0], more="timeout client 2s"), extra="maxconn 1000\n    nbthread 1") as world:
         still_serves(world)
         with Client(world.port) as client:
@@ -360,7 +362,7 @@ def idle_connections_are_small(binary, folder):
             connection.close()
 
 
-def a_cut_is_no_end(binary, folder):
+def a_body_cut_short_is_not_complete(binary, folder):
     """A body that a cut shortens is not taken for a whole one, in either direction."""
     line, authority = site(folder)
     back = authority.issue("back.example")

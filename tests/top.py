@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The terminal dashboard in a real terminal: against weir, against the packaged haproxy, and against what is neither.
+"""The terminal dashboard in a real terminal: against weir, against the packaged haproxy, and against neither of them.
 
   top.py --bin target/release/weir [--only REGEX]
 
@@ -93,7 +93,7 @@ class World:
 
 
 class Screen:
-    """A terminal of some size with a shell that runs a command, and says when it has ended."""
+    """A terminal of some size with a shell that runs a command, and reports its end."""
 
     def __init__(self, folder, command, width=80, height=24, **env):
         self.tmux = ["tmux", "-S", os.path.join(folder.path, f"tmux{id(self)}"), "-f", "/dev/null"]
@@ -138,7 +138,7 @@ class Screen:
 
 
 def a_server_is_drained_by_a_question(binary, folder):
-    """Asked, refused, asked again, answered with yes: drain, weight, ready; what the server says is shown."""
+    """Confirmation, refusal, confirmation again, yes: drain, weight, ready; the server's answer is shown."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
         screen.shows("weir 0", r"requests/s +[1-9]", r"app/app3 +MAINT", r"2 up, 1 maint")
@@ -188,7 +188,7 @@ def every_view_has_its_rows(binary, folder):
 
 
 def with_the_packaged_haproxy_too(binary, folder):
-    """What it does not know is not missed; what is changed is changed there."""
+    """Figures that it lacks are left out; changes take effect there."""
     top = top_of(binary)
     with World(installed(REFERENCE), folder) as world, Screen(folder, f"{top} -s {world.socket}", 120, 40) as screen:
         screen.shows(r"HAProxy \d", r"requests/s +[1-9]")
@@ -206,7 +206,7 @@ def with_the_packaged_haproxy_too(binary, folder):
         screen.shows("GLOBAL")
 
 
-def a_socket_that_only_reads_says_so(binary, folder):
+def a_read_only_socket_is_reported(binary, folder):
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {folder.path}/user.sock") as screen:
         screen.keys("6")
@@ -217,7 +217,7 @@ def a_socket_that_only_reads_says_so(binary, folder):
 
 
 def a_process_that_goes_and_comes_back(binary, folder):
-    """The last picture stays, and it says so; another process is greeted, and rates do not leap."""
+    """The last picture stays, with a notice; a new process is announced, and rates do not jump."""
     top = top_of(binary)
     with World(binary, folder) as world, Screen(folder, f"{top} -s {world.socket}") as screen:
         screen.keys("4")
@@ -313,7 +313,7 @@ def one_picture_for_scripts(binary, folder):
         assert status == 1 and "Permission denied" in error, (status, out, error)
         status, out, error = run(top, "-s", world.socket)
         assert status == 1 and "not a terminal" in error, (status, out, error)
-        # What answers is a web server.
+        # A web server answers.
         status, out, error = run(top, "-s", f"127.0.0.1:{world.port}", "--once")
         assert status == 1 and "not a runtime API" in error, (status, out, error)
     status, out, error = run(top, "-s", f"{folder.path}/nosuch", "--once")

@@ -3,7 +3,7 @@
 
   vtc.py --bin target/release/weir [--only REGEX] [-j N] [--keep DIR]
 
-A skip is a failure: our scripts have no reason to skip.
+A skip is a failure: our scripts never need to skip.
 """
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Who is woken on connections of HTTP/2, and that nobody is forgotten who could go on."""
+"""Wakeups on HTTP/2 connections: only tasks that can proceed are woken, and every one of them is."""
 import contextlib
 import itertools
 import re
@@ -39,12 +39,12 @@ ANSWER = b"\x88"
 
 
 class Origin:
-    """A server that tells how many bytes it was asked for and how many of its answers without an end were taken."""
+    """A server that counts the requests, the received bytes, and the bytes taken of its endless answers."""
 
     def __init__(self):
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.port = self.socket.getsockname()[1]
-        # Little of what nobody takes is to be written.
+        # Keep the unread part of the answers small.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         self.sent = self.received = self.asked = 0
         self.answers = threading.Event()
@@ -76,7 +76,7 @@ class Origin:
             client.close()
 
     def is_quiet(self):
-        """Nobody takes anything of it any more."""
+        """Whether clients have stopped reading its data."""
         before = self.sent
         time.sleep(0.2)
         return self.sent == before > 0
@@ -102,7 +102,7 @@ class Scene:
         self.program.__exit__(*arguments)
 
     def client(self, window, received=None, port=None):
-        """A client whose streams begin with this window, and whose connection has any."""
+        """A client with this initial window for streams, and an unlimited one for its connection."""
         client = socket.socket()
         if received:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received)
@@ -117,7 +117,7 @@ class Scene:
         return sum(map(int, lines))
 
     def comes_round(self):
-        """What the poller knew before is done with. The connections that it takes may end a little later."""
+        """Waits until the poller's earlier events are handled. The connections that it takes may end a little later."""
         for _ in range(2):
             with socket.create_connection(("127.0.0.1", self.fine), 2) as client:
                 client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -139,7 +139,8 @@ def payload_of(client, enough):
 
 
 def windows_behind_output_that_waits_are_seen_r179_r180(binary, folder):
-    """What came while output was in the way is received when there is room, though the poller tells of it once."""
+    """Frames that arrived while output blocked the connection are received once there is room, though the poller
+    reports them only once."""
     # How far the output fills before the connection's turn depends on the order of events, so there are several tries.
     for count in (10, 11, 20, 21, 20, 21, 11, 10):
         windows_behind_output(binary, folder, range(1, 2 * count, 2))
@@ -152,7 +153,8 @@ def windows_behind_output(binary, folder, streams):
         client.sendall(b"".join(get(stream) for stream in streams))
         assert wait_until(lambda: scene.origin.asked == len(streams))
         scene.comes_round()
-        # Everything is there at once: first what fills the output until the windows are used up, then the windows.
+        # Everything arrives at once: first requests that fill the output until the windows are used up, then the
+        # windows.
         scene.program.send(signal.SIGSTOP)
         scene.origin.answers.set()
         assert wait_until(scene.origin.is_quiet, 10)
@@ -179,7 +181,8 @@ def pings_behind_their_answers_are_answered_r179_r180(binary, folder):
 
 
 def the_stream_that_got_data_last_runs_next_r188(binary, folder):
-    """Three streams get the end of what they wait for in one turn of their connection: the last one, whose data are still near, runs first."""
+    """Three streams get the end of their bodies in one turn of their connection: the last one runs first, as its data
+    are still in the cache."""
     port = free_port()
     text = (f"global\n    nbthread 1\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 5s\n    timeout server 5s\n"
             f"frontend f\n    bind 127.0.0.1:{port} proto h2\n    http-request wait-for-body time 5s\n    http-request return status 200\n")
@@ -190,7 +193,7 @@ def the_stream_that_got_data_last_runs_next_r188(binary, folder):
             # Its own settings, and its acknowledgement of ours: the streams have begun.
             seen = http2.frames(client)
             assert [next(seen)[0], next(seen)[0]] == [SETTINGS, SETTINGS]
-            # After 200 ms each of them runs once, to keep less memory: not at the moment of which the order is looked at.
+            # After 200 ms each of them runs once, to shrink its buffers: wait, so that this does not disturb the order.
             time.sleep(0.5)
             client.sendall(b"".join(frame(DATA, END_STREAM, stream, b"x") for stream in (1, 3, 5)))
             heads = (stream for kind, _, stream, _ in seen if kind == HEADERS)
@@ -198,15 +201,16 @@ def the_stream_that_got_data_last_runs_next_r188(binary, folder):
             assert order == [5, 1, 3], order
 
 
-def the_stream_whose_payload_came_last_runs_next_r189(binary, folder):
-    """Bodies of three streams go on in one turn of their server's connection: what came last leaves first, while it is near."""
+def the_stream_with_the_latest_payload_runs_next_r189(binary, folder):
+    """Bodies of three streams arrive in one turn of their server's connection: the last one leaves first, while it is
+    in the cache."""
     heads = [frame(HEADERS, END_HEADERS, stream, ANSWER) for stream in (1, 3, 5)]
     bodies = [frame(DATA, 0, stream, bytes(100)) for stream in (1, 3, 5)]
     order = order_behind_server(binary, folder, DATA, b"".join(heads), b"".join(bodies))
     assert order == [5, 1, 3], order
 
 
-def the_stream_whose_answer_came_last_runs_next_r190(binary, folder):
+def the_stream_with_the_latest_answer_runs_next_r190(binary, folder):
     """Three small answers come whole in one turn of their server's connection: the last one leaves first."""
     answers = [frame(HEADERS, END_HEADERS, stream, ANSWER) + frame(DATA, END_STREAM, stream, b"x") for stream in (1, 3, 5)]
     order = order_behind_server(binary, folder, HEADERS, b"".join(answers))
@@ -230,14 +234,15 @@ def order_behind_server(binary, folder, kind, *pieces):
                 requests = (stream for what, _, stream, _ in http2.frames(asked) if what == HEADERS)
                 assert [next(requests) for _ in range(3)] == [1, 3, 5]
                 for piece in pieces:
-                    # After 200 ms each stream runs once, to keep less memory: not at the moment of which the order is looked at.
+                    # After 200 ms each stream runs once, to shrink its buffers: wait, so that this does not disturb the
+                    # order.
                     time.sleep(0.5)
                     asked.sendall(piece)
                 seen = (stream for what, _, stream, _ in http2.frames(client) if what == kind)
                 return [next(seen) for _ in range(3)]
 
 
-def half_a_frame_wakes_nobody_and_its_end_is_seen_r180(binary, folder):
+def half_a_frame_wakes_no_stream_and_its_end_is_seen_r180(binary, folder):
     """Half a frame, then silence: the connection's task does not run. Its end is seen."""
     with Scene(binary, folder) as scene:
         client = scene.client(65_535)
@@ -253,7 +258,7 @@ def half_a_frame_wakes_nobody_and_its_end_is_seen_r180(binary, folder):
         assert wait_until(lambda: "CurrConns: 0\n" in ask(scene.stats, "show info")), "it is over"
 
 
-def a_send_wakes_nobody_who_cannot_go_on_r185_r186_r187(binary, folder):
+def a_send_wakes_no_blocked_stream_r185_r186_r187(binary, folder):
     """One stream takes 3 MB while the windows of 50 others are closed: they are not woken for it."""
     with Scene(binary, folder, "tune.sndbuf.client 16384") as scene:
         client = scene.client(0, received=16_384)
@@ -268,7 +273,7 @@ def a_send_wakes_nobody_who_cannot_go_on_r185_r186_r187(binary, folder):
         assert runs < 150, f"{runs:.0f} runs of streams a MB"
 
 
-def a_window_of_one_byte_wakes_who_uses_it_r185(binary, folder):
+def a_window_of_one_byte_wakes_the_stream_that_uses_it_r185(binary, folder):
     """50 streams wait for the connection's window, which opens a hundred times by one byte: each time one of them runs, and all get on."""
     with Scene(binary, folder) as scene:
         client = socket.create_connection(("127.0.0.1", scene.port), 5)
@@ -292,7 +297,7 @@ def a_window_of_one_byte_wakes_who_uses_it_r185(binary, folder):
         assert len(seen) == 50, f"only {len(seen)} streams went on"
 
 
-def who_does_not_use_a_window_leaves_it_to_others_r185(binary, folder):
+def an_unused_window_is_left_to_others_r185(binary, folder):
     """Two streams wait for the connection's window. The first one has nothing to send when it opens by one byte: the other one gets it at
     once, and not when the connection's task runs for another reason, 200 ms later."""
     port = free_port()
@@ -323,7 +328,7 @@ def seconds_until_another_uses_it(port, server):
         return time.monotonic() - began
 
 
-def what_is_there_is_taken_in_few_turns_r181_r183(binary, folder):
+def available_data_are_read_in_few_turns_r181_r183(binary, folder):
     """Uploads that wait in the kernel are demultiplexed until nothing is left, at most twelve receives a turn."""
     body, piece = 1_400_000, 16_384
     with Scene(binary, folder, "tune.h2.fe.initial-window-size 4000000") as scene:
@@ -359,9 +364,9 @@ def two_layers_wake_little_r182_r184_r196(binary, folder):
 
 
 @alone
-def streams_that_nobody_reads_leave_others_their_share(binary, folder):
-    """What waits on a server's connection for a client that reads nothing holds a part of the connection's window. Others go on with the
-    rest of it, and on another connection where hardly any is left."""
+def unread_streams_leave_others_their_share(binary, folder):
+    """Data of a server's connection that a client does not read hold a part of the connection's window. Other streams
+    go on with the rest of it, and on another connection when hardly any is left."""
     for unread in (5, 14, 20, 40):
         with Scene(binary, folder, reuse="always") as scene:
             idle = scene.client(65_535, received=4096, port=scene.two)
@@ -373,5 +378,5 @@ def streams_that_nobody_reads_leave_others_their_share(binary, folder):
             assert total == 3_000_000, f"{total} bytes beside {unread} that are not read"
 
 
-# What runs for a stream: its task, and those of the connections that it passes.
+# The tasks that run for a stream: its own, and those of its connections.
 LAYERS = "stream", "connection", "server connection"

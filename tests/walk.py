@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The walk through the manual's fetches and log formats: what each gives, at which moment, with which arguments.
+"""The walk through the manual's fetches and log formats: the value of each, at which moment, with which arguments.
 
   walk.py --bin target/release/weir [--only REGEX] [--haproxy PROGRAM [--fill]]
 
-tests/walk/*.tsv has a line for each case: the section of the manual, the place of the rule that evaluates it, the message
-that it is asked of (MESSAGES in tests/walk/messages.py), what is evaluated, and what comes out: `~` is no value,
-`error` a fault of the configuration, `warning` before a value a complaint about the line. Where HAProxy 3.2 gives something
-else, two more columns say what and why. With `--haproxy` that program is held to its column too; `--fill` prints the table
-as both programs would have it.
+tests/walk/*.tsv has a line for each case: the section of the manual, the place of the rule that evaluates it, the
+message that it is evaluated on (MESSAGES in tests/walk/messages.py), the expression, and the result: `~` is an absent
+value, `error` a fault of the configuration, `warning` before a value a complaint about the line. Where HAProxy 3.2
+differs, two more columns have its result and the reason. With `--haproxy` that program is held to its column too;
+`--fill` prints the table with the results of both programs.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +24,7 @@ from walk.messages import COMMON, FILES, MESSAGES
 
 TABLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "walk")
 
-# The rule of each place: `{n}` is the number of the case, `{what}` what it evaluates.
+# The rule of each place: `{n}` is the number of the case, `{what}` its expression.
 RULES = {
     "connection": "tcp-request connection set-var(sess.v{n}) {what}",
     "session": "tcp-request session set-var(sess.v{n}) {what}",
@@ -45,7 +45,7 @@ RULES = {
     "peers": "{what}",
 }
 IN_BACKEND = ("backend", "backend-content", "tcp-response", "response", "response-condition", "backend-line")
-# What is a line of the configuration as it stands: its value is none, and what it does is seen by the cases behind it.
+# Cases that are whole lines of the configuration: their value is absent, and the cases after them show their effect.
 LINES = ("line", "backend-line", "section", "peers")
 
 
@@ -115,7 +115,8 @@ def sections(name, message, chosen, ports):
 
 
 def judged(binary, numbered, folder, label):
-    """What a program says of each case's line: nothing, `warning` or `error`. It says some things only once the rest is right."""
+    """A program's verdict on each case's line: nothing, `warning` or `error`. It reports some faults only once the rest
+    is right."""
     verdicts = {}
     while more := judged_once(binary, [pair for pair in numbered if verdicts.get(pair[1]) != "error"], folder, label):
         verdicts.update(more)
@@ -144,7 +145,7 @@ def judged_once(binary, numbered, folder, label):
             if case and (kind == "ALERT" or case not in verdicts):
                 verdicts[case] = "error" if kind == "ALERT" else "warning"
     if status and "error" not in verdicts.values():
-        # What refers to something that is not there may be said of the proxy alone: such lines are looked at one by one.
+        # A missing reference may be reported for the proxy only: such lines are checked one by one.
         alone = [pair for pair in numbered if pair[1].place in LINES]
         if len(numbered) == 1:
             return dict.fromkeys((case for _, case in alone), "error")
@@ -183,7 +184,7 @@ def serve(listener, response, mode):
 
 
 def asked(port, pieces):
-    """Sends a message in its pieces; what comes back until it closes or is silent, and our port."""
+    """Sends a message in its pieces; returns the answer until it closes or is silent, and the local port."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         for piece in pieces:
             if isinstance(piece, float):
@@ -232,7 +233,7 @@ def value(text, quotes=True):
 
 
 def evaluated(binary, numbered, folder, label):
-    """What a program makes of each case that is no error."""
+    """A program's value for each case without an error."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
     receiver.bind(("127.0.0.1", 0))
@@ -271,11 +272,11 @@ def evaluated(binary, numbered, folder, label):
 
 
 def observe(binary, every):
-    """What a program makes of every case."""
+    """A program's result for every case."""
     with Folder() as folder:
         numbered = [(case.number, case) for case in every]
         verdicts = judged(binary, numbered, folder, "walk")
-        # Who shares nothing needs no section of peers, and who listens for them needs a port.
+        # A program without peers needs no section of peers, and its listener would need a port.
         good = [(number, case) for number, case in numbered if verdicts.get(case) != "error" and case.place != "peers"]
         values = evaluated(binary, good, folder, "walk") if good else {}
     made = []
@@ -297,7 +298,7 @@ def main():
     if not every:
         sys.exit(f"no case matches {options.only!r}")
     ours = observe(os.path.abspath(options.bin), every)
-    # What ends the reference program is not asked of it.
+    # Cases that crash the reference program are not run on it.
     asked_of_both = [case for case in every if case.reference != "crash"]
     theirs = [case.reference for case in every]
     if options.haproxy:

@@ -62,7 +62,7 @@ def forms_of_other_sites_change_nothing(binary, folder):
     with Program(binary, "-f", page.config) as program:
         program.ready(page.port)
         own, token = f"http://127.0.0.1:{page.port}", page.token()
-        # Even with the token: somebody may have seen it.
+        # Even with the token: it may have leaked.
         for known in ("", token):
             for foreign in ("Origin: http://evil.test", "Origin: null", "Origin: http://127.0.0.1", "Referer: http://evil.test/stats", "Sec-Fetch-Site: cross-site",
                             "Sec-Fetch-Site: same-site", f"Referer: {own}.evil.test/"):

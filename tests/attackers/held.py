@@ -1,8 +1,9 @@
-"""What a held stream costs: clients that keep a stream for as long as they like, by the kind of what they do.
+"""Memory cost of a held stream: clients that keep a stream open for as long as they like, one kind for each way to hold
+it.
 
-Each kind is measured in a process of its own: resident memory with many such clients less that with a few, divided by how many
-came between. HAProxy, where it is there, is measured beside it in the same way and printed; what is asserted is weir's bound, which
-is below what HAProxy 3.5 was seen to take.
+Each kind runs in its own process: resident memory with many such clients minus that with a few, divided by the number
+of clients added. HAProxy, if installed, is measured and printed in the same way. The assertion is weir's bound, which
+is below the memory that HAProxy 3.5 took.
 """
 import selectors
 import socket
@@ -46,8 +47,8 @@ FEW, MANY = 100, 600
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LONG = b"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + b"a" * 14_000
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nsome bytes of it"
-# What each does: the frontend, what it sends, what the origin does then, and the most bytes that it may take in weir. The last
-# is what HAProxy 3.5 took.
+# The ways to hold a stream: frontend, bytes sent, behaviour of the origin, and weir's bound in bytes, which is HAProxy
+# 3.5's figure.
 KINDS = {
     "slow heads": ("heads", GET[:-10], "silent", 6_200),
     "tarpit": ("tarpit", GET, "silent", 3_700),
@@ -60,7 +61,7 @@ KINDS = {
 
 
 class Origin:
-    """A server that never ends an answer: it says nothing, or sends for as long as somebody takes it."""
+    """A server that never ends an answer: it is silent, or sends as long as its client reads."""
 
     def __init__(self, manner):
         self.manner = manner
@@ -132,8 +133,8 @@ def bytes_each(path, folder, kind):
         while len(clients) < count:
             client = socket.socket()
             clients.append(client)
-            # Less than that many would fill what the kernel has for all connections of the machine: then it is the kernel's
-            # shortage that is measured.
+            # A smaller buffer: so many connections would exhaust the kernel's memory for TCP, and the test would
+            # measure that shortage.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
             client.settimeout(10)
             client.connect(("127.0.0.1", ports[name]))

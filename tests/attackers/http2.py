@@ -1,5 +1,5 @@
-"""Clients of HTTP/2 that write what no client writes: each is told why with the error that ends its connection, memory stays within
-bounds, and the others are served meanwhile.
+"""HTTP/2 clients that violate the protocol: each receives the matching error and loses its connection, memory stays
+within bounds, and other clients are served meanwhile.
 """
 import contextlib
 import multiprocessing
@@ -58,7 +58,7 @@ def frame(kind, flags=0, stream=0, payload=b""):
 
 
 class Scene:
-    """weir, with an answer of its own, a large one, and a server that says nothing."""
+    """weir, with a short answer of its own, a large one, and a silent server."""
 
     def __init__(self, binary, folder, timeout="5s"):
         self.port, silent = free_port(), socket.create_server(("127.0.0.1", 0), backlog=1000)
@@ -90,7 +90,7 @@ class Scene:
         return client
 
     def glitches(self):
-        """What the table counts for this address."""
+        """The glitch counter of the stick table for this address."""
         with socket.create_connection(("127.0.0.1", self.port), 5) as client:
             client.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, COUNT))
             return int(answer(client))
@@ -111,7 +111,7 @@ class Scene:
 
 
 class Endless:
-    """A server whose answers have no end."""
+    """A server that sends endless responses."""
 
     def __init__(self):
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=1000)
@@ -138,7 +138,7 @@ class Endless:
 
 
 def frames(client, seconds=5, held=b""):
-    """The frames in what was read and in what comes, until the connection ends or is silent for so long."""
+    """The frames in `held` and on the connection, until it ends or is silent for `seconds`."""
     client.settimeout(seconds)
     while True:
         while len(held) >= 9:
@@ -174,7 +174,7 @@ def send(client, pieces):
     try:
         for piece in pieces:
             client.sendall(piece)
-            # Answers that nobody reads would stop both sides.
+            # Unread answers would block both sides.
             if select.select([client], [], [], 0)[0]:
                 held += client.recv(65_536)
     except OSError:
@@ -183,18 +183,18 @@ def send(client, pieces):
 
 
 def opened_and_reset(streams):
-    """Rapid reset: streams that are asked for and given up at once."""
+    """Rapid reset: opens streams and resets them at once."""
     for first in range(0, streams, 50):
         yield b"".join(
             frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, SILENT) + frame(RESET, 0, 2 * number + 1, b"\0\0\0\x08")
             for number in range(first, first + 50))
 
 
-# What a stream of `opened_and_reset` begins with, but for its number.
+# The start of a stream of `opened_and_reset`, with stream number 0.
 OPENED = frame(HEADERS, END_STREAM | END_HEADERS, 0, SILENT)[:5]
 
 RAPID = "streams opened and reset"
-# What is sent, and the code that it ends with.
+# The flood, and the error code that ends it.
 FLOODS = {
     RAPID: (lambda: opened_and_reset(10_000), CALM),
     "streams that this end is made to reset": (lambda: (
@@ -206,7 +206,7 @@ FLOODS = {
     "streams that depend on themselves": (lambda: [frame(PRIORITY, 0, 1, b"\0\0\0\x01\0") * 500] * 60, CALM),
     "windows that open and close": (lambda: [b"".join(
         frame(SETTINGS, 0, 0, b"\0\x04\0\0" + window) for window in (b"\0\0", b"\xff\xff")) * 250] * 60, CALM),
-    "a frame larger than what is accepted": (lambda: [frame(HEADERS, 5, 1, REQUEST + bytes(20_000))], FRAME_SIZE_ERROR),
+    "a frame above the accepted size": (lambda: [frame(HEADERS, 5, 1, REQUEST + bytes(20_000))], FRAME_SIZE_ERROR),
     "pushes": (lambda: [frame(5, 4, 1, b"\0\0\0\x02" + REQUEST)], PROTOCOL_ERROR),
     "a header block without an end": (lambda: [frame(HEADERS, 0, 1, REQUEST)] + [frame(CONTINUATION, 0, 1)] * 1000, CALM),
     "a header block of megabytes": (lambda: [frame(HEADERS, 0, 1, b"\x82" * 16_000)] + [frame(CONTINUATION, 0, 1, b"\x82" * 16_000)] * 100, CALM),
@@ -216,14 +216,14 @@ FLOODS = {
     "unknown frames": (lambda: [frame(77) * 500] * 60, CALM),
     "data without payload": (lambda: [frame(HEADERS, END_HEADERS, 1, SILENT)] + [frame(DATA, 0, 1) * 500] * 60, CALM),
     "a window that becomes too large": (lambda: [frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff")], FLOW_CONTROL_ERROR),
-    "a header block that is none": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
-    "a table larger than what was announced": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
+    "an invalid header block": (lambda: [frame(HEADERS, 5, 1, b"\xff\xff\xff\xff\xff\xff")], COMPRESSION_ERROR),
+    "a table above the announced size": (lambda: [frame(HEADERS, 5, 1, b"\x3f\xe1\xff\x03" + REQUEST)], COMPRESSION_ERROR),
     "another protocol": (lambda: [b"GET / HTTP/1.1\r\n\r\n"], None),
 }
 
 
 def floods_of_http2_end_with_their_code(binary, folder):
-    """Whoever floods a connection is told so and hung up on; the others get their answers."""
+    """A flooding client gets a GOAWAY and loses its connection; other clients get their answers."""
     with Scene(binary, folder) as scene:
         for name, (pieces, code) in FLOODS.items():
             before = scene.glitches()
@@ -235,7 +235,8 @@ def floods_of_http2_end_with_their_code(binary, folder):
 
 
 def flood_on(port, name, streams, is_over):
-    """Floods one connection after the other until it is over, each until it is hung up on; counts the streams that were opened and reset."""
+    """Floods one connection after the other until `is_over` is set, each until the server closes it; counts the streams
+    opened and reset."""
     pieces = list(FLOODS[name][0]())
     while not is_over.is_set():
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 2) as client:
@@ -251,8 +252,9 @@ def flood_on(port, name, streams, is_over):
 
 
 def others_are_answered_soon_while_floods_go_on(binary, folder):
-    """Three clients flood, are hung up on, and come again at once, by each way in turn: 99 of 100 requests of a client that behaves take at most 5 ms
-    longer for it. Waiting for a processor is not counted, and of up to four rounds the best one counts. Nothing is kept of those that were hung up on."""
+    """Three clients flood, lose their connections, and come back at once, by each way in turn: 99 of 100 requests of a
+    well-behaved client take at most 5 ms longer. Time spent waiting for a processor is subtracted, and the best of up
+    to four rounds counts. Closed connections leave no memory behind."""
     fork = multiprocessing.get_context("fork")
     with Scene(binary, folder) as scene:
         tasks = threads(scene.program.pid)
@@ -278,9 +280,9 @@ def others_are_answered_soon_while_floods_go_on(binary, folder):
         assert scene.grown_kb() < 16_000, f"{scene.grown_kb()} kB"
 
 
-def who_is_hung_up_on_and_leaves_is_gone_at_once(binary, folder):
-    """What somebody sent before it was hung up on is read to its end, however much of it is there at once; its connection does not stay for the time
-    that it would have to read the code."""
+def refused_clients_that_leave_free_their_connection_at_once(binary, folder):
+    """A connection closed for misbehaviour is drained, however many bytes are queued on it. When the client leaves, the
+    connection does not linger for the time allowed for reading the code."""
     fine = frame(77, 0, 0, bytes(16_000))
     with Scene(binary, folder) as scene:
         def descriptors():
@@ -308,7 +310,8 @@ def who_is_hung_up_on_and_leaves_is_gone_at_once(binary, folder):
 
 
 def bombs_of_hpack_hold_nothing(binary, folder):
-    """References to one large field, and short codes of long values: a small head that would be a large one is refused, and none of it is kept."""
+    """References to one large field, and short codes of long values: a small head that would expand to a large one is
+    refused, without leaving memory behind."""
     with Scene(binary, folder) as scene:
         large = b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4000
         # Five bits are a zero: 12,000 bytes become 19,200.
@@ -325,8 +328,9 @@ def bombs_of_hpack_hold_nothing(binary, folder):
         scene.is_well()
 
 
-def windows_that_never_open_hold_what_their_connection_may(binary, folder):
-    """Many streams ask for large answers and take none: each holds no more than its answer, and ends with the client's timeout."""
+def streams_with_closed_windows_hold_at_most_their_answers(binary, folder):
+    """Many streams request large answers and keep their windows closed: each holds at most its answer, and ends with
+    the client's timeout."""
     with Scene(binary, folder, timeout="2s") as scene:
         closed = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")
         asked = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, LARGE) for number in range(100))
@@ -353,7 +357,7 @@ def requests_that_never_end_wait_for_their_timeout(binary, folder):
 
 
 def heads_that_never_end_wait_for_their_timeout(binary, folder):
-    """Header blocks that are begun and not finished hold what came of them, and `timeout http-request` ends their connections."""
+    """An unfinished header block holds only the bytes received so far, and `timeout http-request` ends its connection."""
     with Scene(binary, folder) as scene:
         unfinished = frame(HEADERS, END_STREAM, 1, REQUEST) + frame(CONTINUATION, 0, 1, b"\x00\x01x\x7f\xa1\x4d" + b"y" * 5000)
         clients = [scene.client(unfinished) for _ in range(300)]
@@ -367,8 +371,9 @@ def heads_that_never_end_wait_for_their_timeout(binary, folder):
         scene.is_well()
 
 
-def windows_of_one_byte_hold_what_their_connection_may(binary, folder):
-    """A thousand streams that take their answers byte by byte leave the rest in the kernel, and each gets the bytes that it asks for."""
+def streams_with_windows_of_one_byte_hold_little_memory(binary, folder):
+    """A thousand streams that read byte by byte leave the rest of their answers in the kernel, and each gets the bytes
+    that its window allows."""
     with Scene(binary, folder, timeout="60s") as scene:
         narrow = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\x01")
         asked = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, ENDLESS) for number in range(100))
@@ -391,8 +396,8 @@ def windows_of_one_byte_hold_what_their_connection_may(binary, folder):
         scene.is_well()
 
 
-def answers_that_nobody_takes_stay_where_they_are(binary, folder):
-    """Streams whose windows stay closed leave what their servers send in the kernel."""
+def unread_answers_stay_in_the_kernel(binary, folder):
+    """Streams with closed windows leave their servers' data in the kernel."""
     with Scene(binary, folder) as scene:
         closed = frame(SETTINGS, 0, 0, b"\0\x04\0\0\0\0")
         asked = b"".join(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, ENDLESS) for number in range(50))
@@ -404,14 +409,15 @@ def answers_that_nobody_takes_stay_where_they_are(binary, folder):
 
 
 def a_reader_that_is_always_behind_is_given_no_memory(binary, folder):
-    """Output that never leaves as a whole takes no more memory than what waits, however much has left."""
+    """Output that never drains completely takes only the memory of the bytes still queued, however many were sent
+    before."""
     with Scene(binary, folder) as scene:
         wide = b"\0\x04\x7f\xff\xff\xff"
         client = scene.client(frame(SETTINGS, 0, 0, wide) + frame(WINDOW, 0, 0, b"\x7f\0\0\0"))
         client.sendall(frame(HEADERS, END_STREAM | END_HEADERS, 1, ENDLESS))
         most = 0
         for _ in range(400):
-            # A little at a time: what this end did not take yet fills the kernel's buffers.
+            # A little at a time: the bytes that the client has not read yet fill the kernel's buffers.
             for _ in range(16):
                 client.recv(8192)
             time.sleep(0.001)
@@ -421,7 +427,7 @@ def a_reader_that_is_always_behind_is_given_no_memory(binary, folder):
 
 
 def bodies_of_one_byte_a_frame_hold_less_than_was_sent(binary, folder):
-    """Each frame costs its sender ten bytes: what is kept of it is less."""
+    """Each frame costs its sender ten bytes and takes less than that in memory."""
     with Scene(binary, folder) as scene:
         body = frame(DATA, 0, 1, b"x") * 50_000
         for _ in range(20):
@@ -433,8 +439,8 @@ def bodies_of_one_byte_a_frame_hold_less_than_was_sent(binary, folder):
 
 
 def streams_beyond_memory_end_no_process(binary, folder):
-    """With no memory left for 20,000 streams with heads of 3 kB, or with answers that nobody reads, nothing aborts: some are refused,
-    and everybody is served afterwards."""
+    """When memory runs out for 20,000 streams with heads of 3 kB, or with unread answers, nothing aborts: some streams
+    are refused, and all clients are served afterwards."""
     endless, silent = Endless(), scarcity.Server(10**9)
     value = b"b" * 3000
     # A literal field that no table keeps.

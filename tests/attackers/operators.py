@@ -1,5 +1,5 @@
-"""Hostile operators: whoever reaches the runtime API must not stop traffic, fill memory or bring the process down by reading
-slowly, by saying things without end, or by commands that race with one another.
+"""Hostile operators: a client of the runtime API must not stop traffic, fill memory or crash the process by reading
+slowly, by sending endless input, or by racing commands.
 """
 import random
 import socket
@@ -50,7 +50,7 @@ class Scene:
     def __enter__(self):
         self.program.__enter__()
         self.program.ready(self.port)
-        # Answers of every kind once, so that what they need is there.
+        # One answer of every kind, so that their memory is part of the baseline.
         for text in ("show stat", "show stat json", "show servers state", "show info"):
             assert self.ask(text)
         self.is_well()
@@ -103,8 +103,8 @@ def whole(operator):
 
 
 def operators_that_do_not_read_hold_little(binary, folder):
-    """Answers of megabytes are made as they are read: 300 operators who do not read hold a piece each, and whoever reads later
-    gets the whole answer."""
+    """Answers of megabytes are generated while the operator reads: 300 operators who do not read hold one piece each,
+    and get the whole answer when they read later."""
     with Scene(binary, folder) as scene:
         texts = [b"show stat", b"show stat typed", b"show stat json", b"show servers state", b"show servers conn", b"show map " + scene.paths.encode(), b"show sess", b"show info typed"]
         for number in range(300):
@@ -121,7 +121,8 @@ def operators_that_do_not_read_hold_little(binary, folder):
 
 
 def operators_beyond_the_limit_wait(binary, folder):
-    """3,000 connections, of which `stats maxconn` are served: none costs much, and once they are gone the next is answered."""
+    """3,000 connections, only `stats maxconn` of them served: each costs little, and once they are closed the next one
+    is answered."""
     with Scene(binary, folder) as scene:
         for number in range(3000):
             try:
@@ -136,7 +137,7 @@ def operators_beyond_the_limit_wait(binary, folder):
         scene.is_well()
 
 
-def what_operators_say_has_an_end(binary, folder):
+def input_of_operators_is_bounded(binary, folder):
     """Lines, payloads, words and commands without end, zeroes and bytes of any kind, 50 of each at a time."""
     kinds = [
         b"x" * 300_000, b"show info;" * 30_000, b"a " * 100_000, b"\0" * 200_000, bytes(range(256)) * 800, b"\n" * 100_000,
@@ -162,8 +163,8 @@ def what_operators_say_has_an_end(binary, folder):
 
 
 def watchers_are_as_many_as_a_ring_has_readers(binary, folder):
-    """400 who watch a ring and do not read: the last are told that there are too many, logging goes on, and the next is served
-    once they are gone."""
+    """400 watchers of a ring that do not read: the last ones are refused as too many, logging continues, and once they
+    leave the next watcher is served."""
     with Scene(binary, folder) as scene:
         watchers = [scene.connect(b"show events watched -w\n") for _ in range(400)]
         for _ in range(10):
@@ -188,7 +189,8 @@ def watchers_are_as_many_as_a_ring_has_readers(binary, folder):
 
 
 def commands_may_race(binary, folder):
-    """What adds, deletes, empties and lists the same things at a time, on both workers, while requests look at them."""
+    """Commands that add, delete, clear and list the same objects at the same time, on both workers, while requests use
+    them."""
     commands = [
         "add server raced/r{n} 127.0.0.1:9", "enable server raced/r{n}", "disable server raced/r{n}", "del server raced/r{n}",
         "set server raced/r{n} addr 127.0.0.{n} port 9", "set weight raced/s1 {n}", "set maxconn server raced/s1 {n}",

@@ -1,4 +1,5 @@
-"""Clients that take all memory, all buffers or all descriptors: they are refused or wait, the process goes on, and so do the others afterwards."""
+"""Clients that take all memory, all buffers or all descriptors: they are refused or wait, the process survives, and
+other clients are served afterwards."""
 import os
 import resource
 import selectors
@@ -53,8 +54,8 @@ class Scene:
     def __enter__(self):
         self.program.__enter__()
         self.program.ready(self.port)
-        # Under a tight limit what threads ask for at their start can be refused for a moment.
-        assert wait_until(self.is_fine, 5), "nobody is served at the start"
+        # Under a tight limit, memory for starting threads can be refused for a moment.
+        assert wait_until(self.is_fine, 5), "no request is served at the start"
         return self
 
     def __exit__(self, *arguments):
@@ -62,7 +63,7 @@ class Scene:
         self.program.__exit__(*arguments)
 
     def come(self, count, first, port=None):
-        """So many clients that send the same, as far as somebody takes it."""
+        """`count` clients that send the same bytes, as far as weir reads them."""
         for _ in range(count):
             client = socket.create_connection(("127.0.0.1", port or self.port), 5)
             client.setblocking(False)
@@ -70,7 +71,7 @@ class Scene:
             self.clients.append(client)
 
     def come_to_ask(self, count):
-        """So many clients more, which say nothing yet."""
+        """Adds `count` silent clients."""
         self.come(count, b"")
         return self.clients[-count:]
 
@@ -98,8 +99,9 @@ def address_space(megabytes):
 
 
 def memory_that_ends_ends_no_process(binary, folder):
-    """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, operators look, and everybody is served afterwards."""
-    # The program and what it was linked with take some 30 of these.
+    """With no memory left for the heads of 5,000 clients nothing aborts: clients wait, the runtime API responds, and
+    all are served afterwards."""
+    # The program and its libraries take about 30 of these.
     for megabytes in (100, 115, 130):
         with Folder() as own, Scene(binary, own, preexec_fn=address_space(megabytes)) as scene:
             scene.come(5000, LONG)
@@ -109,7 +111,7 @@ def memory_that_ends_ends_no_process(binary, folder):
             scene.leave()
             # 5,000 connections end first, on a machine that has other things to do.
             assert wait_until(scene.is_fine, 20), f"nobody is served after {megabytes} MB were used up"
-            # And once more: what was lent in need came back.
+            # And once more: memory lent during the shortage was returned.
             scene.come(2000, LONG)
             time.sleep(0.2)
             scene.leave()
@@ -130,13 +132,13 @@ def records_that_never_end_end_no_process(binary, folder):
         time.sleep(0.3)
         scene.lives()
         assert scene.figure("PoolFailed") > 0, "there was enough"
-        assert wait_until(lambda: b" 200 " in request(scene.port, plain, 2), 10), "nobody is served meanwhile"
+        assert wait_until(lambda: b" 200 " in request(scene.port, plain, 2), 10), "no request is served meanwhile"
         scene.leave()
         assert wait_until(scene.is_fine, 20)
 
 
 def idle_server_connections_give_way_to_others(binary, folder):
-    """While memory is short, connections to servers that nobody uses are closed, half of them a second."""
+    """While memory is short, half of the idle server connections are closed each second."""
     count = 40
     server = Server(count)
     with Scene(binary, folder, "-m", "24", extra="tune.pool-low-fd-ratio 100", first=server.port, threads=1) as scene:
@@ -152,7 +154,7 @@ def idle_server_connections_give_way_to_others(binary, folder):
         assert wait_until(lambda: held() <= 2, 8), f"{held()} are kept"
 
 
-# Writes the name of each thread that has something dropped at its end, when it says so.
+# Writes the name of each thread that registers a destructor to run at its end.
 NOTER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -172,8 +174,9 @@ int __cxa_thread_atexit_impl(void (*drop)(void *), void *what, void *library) {
 """
 
 
-def what_a_worker_drops_at_its_end_is_there_at_its_start(binary, folder):
-    """The C library ends the process when it has no memory to note what a thread will drop: a worker that serves has nothing new noted."""
+def workers_register_destructors_only_at_their_start(binary, folder):
+    """The C library aborts when it lacks memory to register a thread's destructor: a serving worker registers no new
+    ones."""
     source, library, notes = folder.file("noter.c", NOTER), os.path.join(folder.path, "noter.so"), os.path.join(folder.path, "notes")
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source, "-ldl"], check=True)
     noted = lambda: [line for line in open(notes).read().split() if line.startswith("worker-")]
@@ -191,7 +194,8 @@ def what_a_worker_drops_at_its_end_is_there_at_its_start(binary, folder):
 
 
 def the_limit_of_memory_is_kept(binary, folder):
-    """`-m`: whatever maxconn says and clients do, the process takes hardly more; who waits is served when there is memory again."""
+    """`-m`: the process hardly exceeds its limit, whatever maxconn and the clients demand; waiting clients are served
+    once memory is free."""
     with Scene(binary, folder, "-m", "24") as scene:
         rest = scene.program.resident_kb()
         assert scene.figure("Memmax_MB") == 24
@@ -265,7 +269,7 @@ def tables_take_no_more_than_there_is(binary, folder):
                 if words:
                     # A quarter of the limit is left to the others.
                     scene.come(100, b"GET /fine HTTP/1.1\r\nHost: x\r\n")
-                    assert scene.is_fine(), "nobody is served meanwhile"
+                    assert scene.is_fine(), "no request is served meanwhile"
                     scene.leave()
                 ask(scene.socket, f"clear table p/{table}")
                 assert wait_until(lambda: scene.program.resident_kb() - rest < 8_000, 10), "memory is kept"
@@ -274,11 +278,11 @@ def tables_take_no_more_than_there_is(binary, folder):
 
 
 def buffers_are_a_budget(binary, folder):
-    """`tune.buffers.limit`: who finds no buffer waits for one, in turn, on whichever worker; whose time is over gets 500."""
+    """`tune.buffers.limit`: streams wait their turn for a buffer, on any worker; a stream that times out gets 500."""
     with Scene(binary, folder, extra="tune.buffers.limit 40\n    tune.buffers.reserve 2") as scene:
         # 40 fit, on workers that take some of them at a time. The heads are too long to be held elsewhere.
         scene.come(60, LONG)
-        # What came last may not have been received yet. The clients that wait here have a second, the others four.
+        # The last bytes may not have been received yet. The clients that wait here have a second, the others four.
         for _ in range(20):
             with socket.create_connection(("127.0.0.1", scene.hasty), 2) as hasty:
                 hasty.sendall(FINE)
@@ -317,7 +321,7 @@ def operators_wait_for_no_buffer(binary, folder):
             # And they took no buffer from anybody.
             assert b" 500 " in request(scene.hasty, FINE), f"{name}: somebody was served"
             scene.leave()
-            assert wait_until(scene.is_fine, 20), f"{name}: nobody is served afterwards"
+            assert wait_until(scene.is_fine, 20), f"{name}: no request is served afterwards"
             scene.lives()
 
 
@@ -334,10 +338,10 @@ def answered(path, command):
             return ""
 
 
-def the_pools_say_what_is_lent(binary, folder):
+def show_pools_reports_memory_in_use(binary, folder):
     """`show pools`: within a second or so, how many buffers clients hold, and that they came back."""
     def lent(scene, pool):
-        """Of all workers, which is the sum of what each has."""
+        """The total over all workers; checks that it is the sum of their figures."""
         lines = ask(scene.socket, f"show pools match {pool} detailed 1").split("\n")[1:4]
         first, *parts = [int(line.split(" used ")[0].split()[-1]) for line in lines]
         assert first == sum(parts), lines
@@ -384,7 +388,8 @@ def open_descriptors(program):
 
 
 def idle_server_connections_give_way(binary, folder):
-    """Without a descriptor left for a server, idle connections to others are closed for it: nobody gets 503."""
+    """Without a descriptor left for a server, idle connections to other servers are closed to free one: no client gets
+    503."""
     count = 30
     for threads in (1, 2):
         first, second = Server(count), Server(1)
@@ -436,7 +441,7 @@ def a_clients_own_server_connections_give_way(binary, folder):
             most = open_descriptors(scene.program) + 5
             resource.prlimit(scene.program.pid, resource.RLIMIT_NOFILE, (most, most))
             ask_all(others, b"/second")
-            # Whose connection was closed is served again.
+            # The clients of the closed connections are served again.
             ask_all(scene.clients[:count], b"/")
 
 
@@ -449,7 +454,7 @@ def ask_all(clients, path):
 
 
 def answers(clients):
-    """What each is answered."""
+    """The answer that each client received."""
     found = []
     for client in clients:
         client.settimeout(5)

@@ -1,7 +1,8 @@
-"""Requests of HTTP/2 that could mean something else in HTTP/1: what the client is told, and every byte that a server of HTTP/1 sees of them.
+"""HTTP/2 requests that could change their meaning in HTTP/1: the client's answer, and every byte that reaches an HTTP/1
+server.
 
-Where the answer is a stream error, HAProxy 3.2 gives the same one or lets the request pass. It refuses a length and a host in trailers,
-which weir leaves out.
+Where the answer is a stream error, HAProxy 3.2 sends the same one or lets the request pass. It refuses a length and a
+host in trailers, which weir drops.
 """
 import os
 import socket
@@ -37,7 +38,7 @@ def request(*more, body=None, trailers=None, **pseudo):
 
 
 def passed(start="GET / HTTP/1.1", host="a", *more, body=""):
-    """What the server sees of a request that passes, with `|` for the ends of lines."""
+    """The server's view of a request that passes, with `|` for the ends of lines."""
     fields = ([f"host: {host}"] if host else []) + list(more)
     return 200, "|".join([start, *fields, "", body])
 
@@ -48,10 +49,10 @@ def posted(*more, body):
 
 CHUNKED = "transfer-encoding: chunked"
 EVIL = b"0\r\n\r\nGET /evil HTTP/1.1\r\n\r\n"
-# Requests, and what becomes of them: the status and the server's view, or a stream error that no server hears of.
+# Requests and their results: the status and the server's view, or a stream error that no server sees.
 CASES = {
     "nothing special": (request(), passed()),
-    # Ends of lines and what may pass for one.
+    # Ends of lines and similar characters.
     "CRLF in a value": (request(("x", "a\r\nY: b")), REFUSED),
     "LF in a value": (request(("x", "a\nY: b")), REFUSED),
     "CR in a value": (request(("x", "a\rY: b")), REFUSED),
@@ -117,7 +118,7 @@ CASES = {
     "no path": (request(path=None), REFUSED),
     "no scheme": (request(scheme=None), REFUSED),
     "CONNECT with a path": (request(method="CONNECT"), REFUSED),
-    # What belongs to one connection.
+    # Fields of one connection.
     "connection": (request(("connection", "close")), REFUSED),
     "keep-alive": (request(("keep-alive", "1")), REFUSED),
     "proxy-connection": (request(("proxy-connection", "x")), REFUSED),
@@ -154,7 +155,7 @@ def literal(name, value):
 
 
 class Origin:
-    """A server of HTTP/1 that keeps what each connection said, answers one request on it and closes it."""
+    """An HTTP/1 server that records the bytes of each connection, answers one request on it and closes it."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
@@ -185,7 +186,7 @@ class Origin:
 
 
 class Client:
-    """A connection of HTTP/2 whose frames are written by hand."""
+    """An HTTP/2 connection with handwritten frames."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), 10)
@@ -220,7 +221,7 @@ class Client:
 
 
 def requests_mean_the_same_to_a_server_of_http1(binary, folder):
-    """One connection a request, followed by one that passes: so that nothing of what was refused comes late."""
+    """One connection per case, followed by a request that passes: late bytes of a refused request would show."""
     port, origin = free_port(), Origin()
     made = folder.file("a.cfg", CONFIGURATION.format(port=port, server=origin.port))
     last = request(path="/last")

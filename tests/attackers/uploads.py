@@ -1,7 +1,9 @@
-"""What one connection of HTTP/2 costs that uploads on all its streams, to a server that accepts and reads nothing.
+"""Memory cost of an HTTP/2 connection that uploads on all its streams, to a server that accepts connections and reads
+nothing.
 
-Two kinds: what came was handed to the kernel on the server's side, so nothing waits; and the kernel takes little, so that what
-the windows admit waits here. What each further connection adds is measured as in held.py, and HAProxy is measured beside.
+Two kinds: the kernel on the server's side takes all the data, so nothing waits; or the kernel takes little, and weir
+holds as much as the windows admit. The cost of each further connection is measured as in held.py, with HAProxy for
+comparison.
 """
 import socket
 import struct
@@ -30,8 +32,9 @@ FEW, MANY = 2, 8
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS, WINDOW = 0, 1, 4, 8
 INITIAL_WINDOW = 4
-# What each kind sends on a stream at most, a line of `global`, and the most bytes that a stream may take in weir. HAProxy 2.6 took
-# 8,600 and 21,100, HAProxy 3.2 took 12,500 and 51,700. What waits is 16 kB of each stream: `tune.h2.fe.rxbuf` is 1.6 MB.
+# The most bytes sent on a stream of each kind, a line of `global`, and weir's bound in bytes per stream. HAProxy 2.6
+# took 8,600 and 21,100, HAProxy 3.2 took 12,500 and 51,700. A waiting upload holds 16 kB per stream: `tune.h2.fe.rxbuf`
+# is 1.6 MB.
 KINDS = {
     "uploads that were passed on": (16_384, "", 8_600),
     "uploads that wait": (1 << 20, "tune.sndbuf.server 8192", 34_000),
@@ -85,7 +88,7 @@ class Uploads:
                 assert kind not in (3, 7), f"it was refused: {payload}"
 
     def send(self):
-        """Sends what it may; returns how much payload that was."""
+        """Sends as much as the windows allow; returns the size of the payload."""
         self.receive()
         moved = 0
         for stream in self.left:
@@ -135,7 +138,7 @@ def bytes_each(path, folder, kind):
         while time.monotonic() < end:
             if sum(client.send() for client in clients):
                 quiet, before = time.monotonic(), None
-            # Long enough for what is done once a second.
+            # Long enough for tasks that run once a second.
             elif time.monotonic() - quiet > 2.5:
                 now = program.resident_kb()
                 if before is not None and abs(now - before) < 40:
@@ -164,7 +167,7 @@ def bytes_each(path, folder, kind):
             one.close()
 
 
-def an_upload_that_nobody_reads_costs_less_than_with_haproxy(binary, folder):
+def an_unread_upload_costs_less_than_with_haproxy(binary, folder):
     """100 uploads on a connection to a server that reads nothing: each costs less memory than HAProxy was seen to take for it."""
     peers = {"weir": binary, "HAProxy": installed("haproxy")}
     dear = []

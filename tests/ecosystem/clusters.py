@@ -1,4 +1,4 @@
-"""What decides where clients go, around weir or behind it: keepalived, Pacemaker's agents, Patroni."""
+"""Programs that direct clients around weir or behind it: keepalived, Pacemaker's agents, Patroni."""
 import contextlib
 import http.server
 import os
@@ -31,7 +31,7 @@ while time.monotonic() < end:
 
 
 class Machine:
-    """A network and a process table of their own, which end with the block; what runs in it ends too."""
+    """A network and a process table of their own, which end with the block, together with the processes in them."""
 
     def __init__(self):
         self.holder, self.started = None, []
@@ -59,13 +59,13 @@ class Machine:
         self.holder.kill()
         self.holder.wait()
         self.holder.stderr.close()
-        # Who entered for a program that was stopped is stopped, too, and does not see it end.
+        # Also stop the children that entered the namespace; they do not notice the end of the stopped program.
         for entered in self.started:
             entered.kill()
             entered.wait()
 
     def run(self, *command):
-        """What it prints; empty when it fails."""
+        """The command's output; empty when it fails."""
         done = subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=20)
         return done.stdout if done.returncode == 0 else ""
 
@@ -91,7 +91,7 @@ SHARED = "192.0.2.100"
 
 
 class Pair:
-    """Two machines that share an address by keepalived, as the manual says it, and the one of the clients."""
+    """Two machines that share an address by keepalived, configured as in the manual, and the clients' machine."""
 
     def __init__(self, binary, folder, script):
         for name in ("keepalived", "killall", "unshare", "nsenter", "ip", "curl"):
@@ -120,7 +120,7 @@ class Pair:
         self.stack.__exit__(None, None, None)
 
     def weir(self, number):
-        """Starts weir on a machine: the manual's configuration, which says whose answer it is."""
+        """Starts weir on a machine with the manual's configuration, plus an answer that identifies the machine."""
         [text] = of_the_manual("keepalived", "haproxy")
         text = replaced(text, {"server app1 192.0.2.11:8080 check": "server app1 127.0.0.1:8001 check inter 300ms fall 2 rise 2",
                                "    server app2 192.0.2.12:8080 check\n": "",
@@ -148,7 +148,7 @@ class Pair:
             return file.read()[-3000:]
 
     def answer(self):
-        """Who answers a client at the shared address; empty when nobody does."""
+        """The machine that answers a client at the shared address; empty without an answer."""
         return self.clients.run("curl", "-s", "-m", "1", f"http://{SHARED}/")
 
     def answered_by(self, name, seconds=15):
@@ -162,7 +162,7 @@ SCRIPT = re.search(r'script "(.*)"', of_the_manual("keepalived", "text")[0])[1]
 
 
 def keepalived_moves_the_address_when_weir_dies(binary, folder):
-    """By each script; a reload moves nothing, and what comes back gets its address back."""
+    """With each script. A reload moves nothing, and a restarted weir gets its address back."""
     for script in ("/usr/bin/killall -0 weir", "/usr/bin/pgrep -x weir", SCRIPT):
         with Pair(binary, folder, script) as pair:
             assert pair.answered_by("a"), (script, pair.said())
@@ -177,9 +177,9 @@ def keepalived_moves_the_address_when_weir_dies(binary, folder):
             assert pair.answered_by("a"), (script, pair.said())
 
 
-def keepalived_sees_that_weir_hangs_only_where_it_asks(binary, folder):
-    """A process that is stopped is still there for `killall -0`, which the manual says. The address of the monitor shows it, and a backend
-    without servers."""
+def keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, folder):
+    """A stopped process still exists for `killall -0`, as the manual notes. The monitor address detects it, and a
+    backend without servers."""
     with Pair(binary, folder, "/usr/bin/killall -0 weir") as pair:
         assert pair.answered_by("a"), pair.said()
         pair.machines[0].send(STOP)
@@ -196,8 +196,8 @@ def keepalived_sees_that_weir_hangs_only_where_it_asks(binary, folder):
         assert pair.answered_by("b"), pair.said()
 
 
-def keepalived_asks_as_its_checkers_do(binary, folder):
-    """By its own program for digests, which makes the request of HTTP_GET, and by a connection that says nothing."""
+def keepalived_checkers_get_answers(binary, folder):
+    """By its own program for digests, which makes the request of HTTP_GET, and by a connection without data."""
     installed("genhash")
     port, log = free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     log.bind(os.path.join(folder.path, "log"))
@@ -280,7 +280,7 @@ def an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
 
 
 class Database:
-    """A database that tells who it is to each session, and the REST port of its Patroni, which knows its role."""
+    """A database that sends its name to each session, and the REST port of its Patroni, which knows its role."""
 
     def __init__(self, name):
         self.name, self.primary, self.asked, self.sessions = name, False, [], []

@@ -1,5 +1,6 @@
-"""What HAProxy's Data Plane API does, by hand: its modules cannot be had from the registry. A transaction is a file that is written, checked
-and loaded; servers, maps and certificates change at run time, by the words and the framing of its library, on the master's socket."""
+"""The actions of HAProxy's Data Plane API, by hand: its modules are not available from the registry. A transaction is a
+file that is written, checked and loaded; servers, maps and certificates change at run time, with the commands and the
+framing of its library, on the master's socket."""
 import contextlib
 import os
 import re
@@ -32,7 +33,7 @@ listen server from unnamed_defaults_1
 
 
 class Plane:
-    """A master, and what the Data Plane API does to it."""
+    """A master, with the actions of the Data Plane API."""
 
     def __init__(self, binary, folder):
         self.binary, self.folder, self.port, self.server = binary, folder, free_port(), free_port()
@@ -51,7 +52,8 @@ class Plane:
         self.master.__exit__()
 
     def commit(self, text):
-        """A transaction: the text is checked as a file of its own, takes the place of the former one, and is loaded. What -c said; its status."""
+        """A transaction: checks the text as a file of its own, replaces the former one, and loads it. Returns -c's
+        output and its status."""
         path = self.folder.file("transaction.cfg", text)
         status, out, err = run(self.binary, "-c", "-f", path)
         if status == 0:
@@ -70,7 +72,7 @@ class Plane:
             return ""
 
     def answer(self, command):
-        """The same as the library takes it: without the empty lines; an error when a severity says so."""
+        """The answer in the library's form: without empty lines; fails if its severity marks an error."""
         said = self.say(command).removesuffix("\n")
         assert not re.match(r"\[[0-3]\]:", said), (command, said)
         return said
@@ -86,7 +88,7 @@ def a_transaction_is_checked_and_loaded(binary, folder):
         status, said = plane.commit(plane.text(4).replace("timeout connect", "timeout conect"))
         assert status == 1 and "transaction.cfg:8]" in said and "conect" in said, said
         assert plane.text(3) == open(plane.master.config).read()
-        # What only the start can find: an address that somebody has.
+        # A fault that only the start can find: an address in use.
         status, said = plane.commit(plane.text(4).replace(f"bind 127.0.0.1:{plane.server}", "bind 192.0.2.1:1"))
         assert status == 0, said
         answer = plane.master.ask("reload")
@@ -99,8 +101,8 @@ def a_transaction_is_checked_and_loaded(binary, folder):
     assert not clients.failures, clients.failures[:3]
 
 
-# Commands of the library, in the order of one session, and what comes back on a socket of the worker, where severities are in front. 2.6 says
-# more about the address.
+# Commands of the library, in the order of one session, and the worker socket's answers with severities in front. 2.6
+# prints more about the address.
 EXCHANGES = [
     ("set server app/app1 weight 5", ""),
     ("get weight app/app1", "5 (initial 10)"),
@@ -169,7 +171,7 @@ def the_answers_are_those_of_haproxy(binary, folder):
         assert theirs == ours, (command, theirs, ours)
 
 
-def the_settings_of_the_manual_name_what_the_package_has(binary, folder):
+def the_settings_of_the_manual_match_the_package(binary, folder):
     """Paths and unit of `dataplaneapi.yml`."""
     [settings] = of_the_manual("Data Plane API", "text")
     with open(os.path.join(ROOT, "packaging", "systemd", "weir.service")) as file:

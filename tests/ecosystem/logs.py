@@ -1,4 +1,4 @@
-"""What receives its log and what reads it."""
+"""Receivers and readers of its log."""
 import contextlib
 import json
 import os
@@ -72,8 +72,8 @@ PACKAGED = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.
 
 
 class Syslog(Program):
-    """rsyslogd with the snippet of the package, whose file is in a folder: it listens on a socket and on UDP. What the snippet
-    leaves over is in another file."""
+    """rsyslogd with the package's snippet, with its file moved to a folder: it listens on a socket and on UDP. Other
+    messages go to another file."""
 
     def __init__(self, folder, port):
         installed("rsyslogd")
@@ -146,8 +146,8 @@ def rsyslog_writes_the_file_of_the_snippet(binary, folder):
         assert not any("GET /0/" in line for line in syslog.lines(syslog.rest)), syslog.lines(syslog.rest)
 
 
-def a_log_goes_on_after_rsyslog_was_restarted(binary, folder):
-    """Also from a worker that sees no file any more: meanwhile requests are served, and what is lost is counted."""
+def logging_resumes_after_a_restart_of_rsyslog(binary, folder):
+    """Also from a worker in a chroot: meanwhile requests are served, and lost messages are counted."""
     port, udp = free_port(), free_port()
     jail = "chroot auto\n    uid 65534\n    gid 65534" if os.getuid() == 0 else ""
     for number, (target, extra) in enumerate((("unix", ""), ("udp", jail), ("unix", jail))):
@@ -174,5 +174,5 @@ def a_log_goes_on_after_rsyslog_was_restarted(binary, folder):
                     os.chmod(syslog.socket, 0o666)
                     assert arrives(f"after-{number}"), (target, extra)
                     dropped = int(re.search(r"^DroppedLogs: (\d+)$", ask(f"{folder.path}/cli", "show info"), re.M)[1])
-                    # Nobody tells a sender of UDP that nobody listens, other than by chance.
+                    # A UDP sender learns only by chance that its receiver is gone.
                     assert dropped >= 20 or target == "udp", dropped

@@ -1,4 +1,4 @@
-"""What operators look at and change it with: libraries, dashboards, lines of shell."""
+"""Tools for operators: libraries, dashboards, shell commands."""
 import json
 import os
 import subprocess
@@ -79,7 +79,7 @@ class Screen:
         subprocess.run([*self.tmux, "kill-server"], capture_output=True)
 
     def text(self):
-        """What it shows; empty when it has ended."""
+        """The screen's text; empty when the program has ended."""
         return subprocess.run([*self.tmux, "capture-pane", "-p"], capture_output=True, text=True).stdout
 
     def keys(self, *keys):
@@ -98,7 +98,7 @@ def hatop_shows_the_proxies(binary, folder):
 
 
 def the_older_exporter_reads_the_statistics(binary, folder):
-    """prometheus-haproxy-exporter, by the runtime API: what it took from `show stat` and `show info`."""
+    """prometheus-haproxy-exporter, over the runtime API: its figures from `show stat` and `show info`."""
     installed("prometheus-haproxy-exporter")
     with World(binary, folder) as world:
         world.get("/local")

@@ -30,7 +30,7 @@ frontend web
 
 
 class Lineage:
-    """What certbot keeps of a certificate: a folder with the newest chain and key."""
+    """certbot's folder for a certificate, with the newest chain and key."""
 
     def __init__(self, folder, name):
         self.authority, self.name = Authority(folder), name
@@ -62,7 +62,7 @@ def shown(port, name="one.example"):
 
 
 def hook(folder, lineage, **others):
-    """What the hook says; its exit status is that of the first."""
+    """Runs the hook; returns its exit status and its messages."""
     environment = {**os.environ, "RENEWED_LINEAGE": lineage.path, "RENEWED_DOMAINS": lineage.name, "WEIR_SOCKET": f"{folder.path}/cli",
                    "WEIR_CERTIFICATES": f"{folder.path}/certificates", **others}
     done = subprocess.run([HOOK], env={name: value for name, value in environment.items() if value is not None}, stdin=subprocess.DEVNULL,
@@ -82,7 +82,7 @@ def certbots_hook_changes_the_running_weir(binary, folder):
     """At once, for new clients, without a reload, and for the next start."""
     place, lineage, port = certificates(folder), Lineage(folder, "one.example"), free_port()
     file = os.path.join(place, "one.example.pem")
-    # Nobody is there: the file is for the start.
+    # weir is not running: the file is for its start.
     status, said = hook(folder, lineage)
     assert status == 0 and f"{file} is written, weir does not answer at {folder.path}/cli: it takes the certificate when it starts" in said, said
     assert open(file).read() == lineage.text() and os.stat(file).st_mode & 0o777 == 0o600
@@ -97,7 +97,7 @@ def certbots_hook_changes_the_running_weir(binary, folder):
             for _ in range(2):
                 lineage.renew()
                 assert shown(port) != lineage.serial()
-                # What somebody left half done is not in the way.
+                # An unfinished transaction of another operator does not block the hook.
                 ask(f"{folder.path}/cli", f"set ssl cert {file} <<\n{lineage.authority.issue('other.example') and open(lineage.authority.path('c')).read()}\n")
                 status, said = hook(folder, lineage)
                 assert (status, said) == (0, f"weir: one.example: {file} is written, weir uses it\n"), said
@@ -120,7 +120,8 @@ def certbots_hook_changes_the_running_weir(binary, folder):
 
 
 def certbots_hook_keeps_the_old_certificate_when_the_new_one_is_bad(binary, folder):
-    """Each time: the old one is shown, its file is as it was, nothing is left half done, and the message says why."""
+    """Each time: the old certificate is shown, its file is unchanged, no transaction stays open, and the message gives
+    the reason."""
     place, lineage, port = certificates(folder), Lineage(folder, "one.example"), free_port()
     file = os.path.join(place, "one.example.pem")
     assert hook(folder, lineage)[0] == 0
@@ -200,8 +201,8 @@ def pebble():
 
 
 def certbot_renews_through_weir(binary, folder):
-    """The whole way: an authority asks for the challenge by way of weir, certbot answers it, calls the hook, and clients see the new
-    certificate. Then a renewal that the hook cannot use, which certbot reports."""
+    """The whole way: the authority requests the challenge through weir, certbot answers it and calls the hook, and
+    clients see the new certificate. Then a renewal that the hook cannot use, which certbot reports."""
     installed("certbot")
     place, authority_program = certificates(folder), pebble()
     port, tls_port, answers, directory, manage = (free_port() for _ in range(5))
@@ -214,7 +215,7 @@ def certbot_renews_through_weir(binary, folder):
                 "privateKey": f"{folder.path}/api.key", "httpPort": port, "tlsPort": tls_port, "retryAfter": {"authz": 1, "order": 1},
                 "profiles": {"default": {"description": "a month", "validityPeriod": 2592000}}}
     names = NameServer({("www.example.com", kind): [] for kind in (1, 28, 257)} | {("www.example.com", 1): ["127.0.0.1"], ("example.com", 257): [], ("com", 257): []})
-    # What weir starts with: a certificate of the name, not of the authority.
+    # The certificate for the first start of weir: with the name, from another authority.
     first = Lineage(folder, "www.example.com")
     file = os.path.join(place, "www.example.com.pem")
     with open(file, "w") as out:
@@ -246,7 +247,7 @@ def certbot_renews_through_weir(binary, folder):
         assert status == 0 and said.count("weir uses it") == 1, said
         renewed = serial(f"{lineage}/fullchain.pem")
         assert shown(tls_port, "www.example.com") == renewed == serial(file), said
-        # The other place for hooks, which certbot only looks into when it renews: what is there is called besides.
+        # The other place for hooks, used by certbot for renewals only: its hooks are called additionally.
         hooks = os.path.join(folder.path, "certbot", "renewal-hooks", "deploy")
         os.symlink(HOOK, os.path.join(hooks, "weir"))
         status, said = certbot("renew", "--force-renewal", "--no-random-sleep-on-renew")

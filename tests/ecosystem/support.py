@@ -68,7 +68,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def of_the_manual(heading, kind):
-    """The blocks of one kind (`haproxy`, `text`) under a heading of the manual's page on tools: what is recommended is what is tested."""
+    """The blocks of one kind (`haproxy`, `text`) under a heading of the manual's page on tools, so that tests run the
+    recommended text."""
     with open(os.path.join(ROOT, "doc", "manual", "src", "tools.md")) as file:
         section = file.read().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     found = re.findall(rf"^( *)```{kind}\n(.*?)^ *```$", section, re.M | re.S)

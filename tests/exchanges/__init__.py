@@ -1,13 +1,14 @@
-"""What tests/differential.py sends, one file a subject, each with one configuration.
+"""The traffic of tests/differential.py, one file a subject, each with one configuration.
 
-A file has `CONFIGURATION` (`@name@` becomes the port of that listener; `@origin@`, `@s1@` to `@s4@` and `@bytes@` are servers,
-`@closed@` a port that refuses, `@log@` the log's, `@folder@` a folder with `FILES`), `EXCHANGES` and `DIFFERENT`.
-`EXCHANGES` has under each name the listener and the pieces to send: a text as it is, None half-closes, a number waits that
-many seconds. Or it has `CONFIGURATIONS` instead, texts that both programs are asked to check. Or a `log-forward` `SECTION` and
-`TARGETS`: then each exchange is sent alone, as a datagram or over a connection, and what reaches each target is compared.
-`DIFFERENT` has under a name why weir is meant to differ from what it is compared with, which is older than the manual (3.5). A
-reason that holds for one version of it only says which: `only("2.6", "...")`, or `{"2.6": "...", "3.2": "..."}` for two reasons. A file's `never(view)` says what is a fault in a view of weir's, whatever the other program does, and `shown(view)` what of a view
-is compared.
+A file has `CONFIGURATION` (`@name@` becomes the port of that listener; `@origin@`, `@s1@` to `@s4@` and `@bytes@` are
+servers, `@closed@` a port that refuses, `@log@` the log's, `@folder@` a folder with `FILES`), `EXCHANGES` and
+`DIFFERENT`. `EXCHANGES` has under each name the listener and the pieces to send: text verbatim, None half-closes, a
+number waits that many seconds. Or it has `CONFIGURATIONS` instead, texts for both programs to check. Or a `log-forward`
+`SECTION` and `TARGETS`: then each exchange is sent alone, as a datagram or over a connection, and the messages at each
+target are compared. `DIFFERENT` maps a name to the reason why weir differs on purpose from the compared program, which
+is older than the manual (3.5). A reason that holds for one version of it only says which: `only("2.6", "...")`, or
+`{"2.6": "...", "3.2": "..."}` for two reasons. A file's `never(view)` names a fault in weir's view, whatever the other
+program does; `shown(view)` is the compared part of a view.
 """
 
 H = "Host: x\r\n"
@@ -19,7 +20,7 @@ def only(version, why):
 
 
 def meant(subject, version):
-    """What is meant to differ from this version, with its reasons."""
+    """The exchanges that differ on purpose from this version, with their reasons."""
     reasons = {name: why.get(version) if isinstance(why, dict) else why for name, why in subject.DIFFERENT.items()}
     return {name: why for name, why in reasons.items() if why}
 

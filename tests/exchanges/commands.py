@@ -63,7 +63,7 @@ FILES = {
     "regs.map": "^a(.*)$ x\n",
 }
 
-# What commands answer that change nothing, or whose change nobody else sees.
+# Commands that change nothing, or only something that other exchanges cannot see: their answers are compared.
 ANSWERS = """
 nonsense|show|set|show nonsense|set server|set server b0|set server b0/s1|set server b0/s1 nonsense|set server nobody/s1 state ready|set server b0/nobody state ready|set server b0/s1 state|set server b0/s1 state nonsense
 set server b0/s1 weight|set server b0/s1 weight x|set server b0/s1 weight 257|set server b0/s1 weight 50000%|set server b0/s1 weight -1|set server b0/s1 health nonsense|set server b0/s1 addr|set server b0/s1 addr nonsense|set server b0/s1 addr 10.0.0.1 port x
@@ -83,7 +83,7 @@ for level in ("operator", "user"):
         "set server b0/s1 state ready", "show errors", "expert-mode on", "add server b0/s9 127.0.0.1:1", "operator;show cli level", "set timeout cli 10", "set rate-limit connections global 1",
         "enable server b0/s1", "show servers state b9", "show env HAPROXY_LOCALPEER", "set var proc.a int(1)")}
 
-# Each on its own backend: what the commands say, and the state that they leave.
+# Each on its own backend: the answers of the commands, and the resulting state.
 CHANGES = """
 set weight B/s1 5;get weight B/s1|set weight B/s1 50%;get weight B/s1|set weight B/s1 0;get weight B/s1|set weight B/s1 0%;get weight B/s1|set weight B/s1 300%;get weight B/s1|set weight B/s1 2560%;get weight B/s1|set server B/s1 weight 7;get weight B/s1
 set server B/s1 state drain|set server B/s1 state maint|set server B/s1 state maint;set server B/s1 state ready|set server B/s1 state drain;set server B/s1 state maint|set server B/s1 state drain;set server B/s1 state ready|set server B/s3 state ready|disable server B/s1|disable server B/s1;enable server B/s1|enable server B/s3|enable server B/s1
@@ -96,7 +96,7 @@ enable health B/s1|disable health B/s1|enable agent B/s1|disable agent B/s1
 assert len(CHANGES) < BACKENDS
 EXCHANGES |= {f"change {change}": ("admin", [f"{change};show servers state B\n".replace("B/", f"b{number}/").replace("state B\n", f"state b{number}\n"), None])
               for number, change in enumerate(CHANGES, 1)}
-# The address of a server changes behind the command in 3.2: the state is asked for a moment later.
+# 3.2 changes a server's address after the command returns: the state is queried a moment later.
 EXCHANGES |= {f"change {change}": ("admin", [f"prompt\n{change}\n".replace("B/", f"b{number}/"), 0.2, f"show servers state b{number}\n", None])
               for number, change in enumerate(CHANGES, 1) if " addr " in change}
 
@@ -119,8 +119,8 @@ EXCHANGES |= {name: ("admin", [text.replace("M/", MAP) + "\n", None]) for name, 
 
 
 def plain(text):
-    """Without what differs from version to version and from run to run: the lists of commands, the empty lines and the stop
-    at the end of a message, the health of servers that nobody checks, dates and addresses in memory."""
+    """Without the parts that differ from version to version and from run to run: the lists of commands, the empty lines
+    and the stop at the end of a message, the health of unchecked servers, dates and addresses in memory."""
     lines = [line for line in text.split("\n") if not re.match(r"  \S.*: \w", line)]
     text = "\n".join(line.removesuffix(".") for line in lines).rstrip("\n")
     # Since 3.2 the answer names the word.
@@ -132,8 +132,8 @@ def plain(text):
     return re.sub(r"^0x[0-9a-f]+", "0xN", text, flags=re.M)
 
 
-STRICT = "what is no number is no 0"
-ADDRESS = only("2.6", "since 3.2, what did not change is not told, and nothing is changed when something is wrong")
+STRICT = "an invalid number is not taken for 0"
+ADDRESS = only("2.6", "since 3.2, only changes are reported, and an error changes nothing")
 EMPTY = only("2.6", "since 3.2, an empty command does nothing; it was an unknown one")
 LAST = only("2.6", "since 3.2, an empty line ends this answer too")
 LEVELS = "since 3.5 only administrators change patterns"
@@ -143,14 +143,14 @@ DIFFERENT = {
     "answer to set maxconn global x": STRICT,
     "answer to set rate-limit connections global x": STRICT,
     "answer to del acl nonsense a": only("2.6", "it is an ACL that is not found"),
-    "answer to prompt x": {"2.6": "3.5 has several prompts", "3.2": "what a timed prompt shows is the uptime"},
+    "answer to prompt x": {"2.6": "3.5 has several prompts", "3.2": "a timed prompt shows the uptime"},
     "answer to get weight static/s1;;get weight hashed/s1": EMPTY,
     "answer to ;": EMPTY,
     "answer to set server b0/s1 addr nonsense": ADDRESS,
     "answer to set server b0/s1 addr 10.0.0.1 port x": ADDRESS,
     "change set server B/s1 addr 127.0.0.1": ADDRESS,
     "change set server B/s1 addr 127.0.0.1 port 9": ADDRESS,
-    "change set server B/s1 addr 127.0.0.1 port +1": "the port is said to be changed when it is, and not here",
+    "change set server B/s1 addr 127.0.0.1 port +1": "only an actual change of the port is reported",
     "change add server B/s4 127.0.0.4:80;del server B/s4": LAST,
     "change add server B/s4 127.0.0.4:80;enable server B/s4;del server B/s4": LAST,
     "change disable server B/s2;del server B/s2": LAST,
@@ -160,5 +160,5 @@ DIFFERENT = {
     "answer to show cli level;": EMPTY,
     "lines without a prompt": only("2.6", "since 3.2, one line is answered unless there is a prompt"),
     "change set server B/s1 addr 10.0.0.1 port 70000": "a port has 16 bits",
-    "frontend limited": "0 is a limit as well, what is no number is none",
+    "frontend limited": "0 is a limit as well, an invalid number is not",
 }

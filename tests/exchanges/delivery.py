@@ -1,4 +1,4 @@
-"""Which server gets a request, what happens when it fails, what clients are told then, and streams of bytes."""
+"""Choice of a server for a request, retries after failures, the resulting answers to clients, and streams of bytes."""
 
 import re
 
@@ -256,9 +256,9 @@ EXCHANGES |= {
 EXCHANGES |= {f"retry {where} {what}": (where, get(f"/{what}")) for where in ("conn", "all", "empty", "statuses") for what in ("bye", "nonsense", "cuthead", "silent", "status/503", "status/404", "status/500", "len/1")}
 EXCHANGES |= {f"retry {where} a 101 that nobody asked for": (where, get(answered("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"))) for where in ("conn", "all", "empty", "statuses")}
 EXCHANGES |= {f"retry a post {where}": (where, post("/bye", "hello")) for where in ("conn", "all", "empty")}
-# What is held of a head that comes in pieces has a small buffer: 128 bytes take this one, and one byte of its body.
+# A head that arrives in pieces is held in a small buffer: 128 bytes fit this one plus one byte of its body.
 EXCHANGES |= {f"retry {where} a post in pieces": (where, ["POST /nonsense HTTP/1.1\r\n" + H + "X-Pad: " + "p" * (127 - 26 - len(H) - 9 - 21) + "\r\nContent-Le", "ngth: 9\r\n\r\n123456789"]) for where in ("conn", "all", "empty")}
-# Whoever said that nothing more comes still gets what is there at once, and is not waited for.
+# A client that half-closes still gets the bytes that are available at once; weir does not wait for more.
 EXCHANGES |= {f"retry {where} {what}, and the client ends": (where, [get(f"/{what}"), 0.05, None]) for where in ("all", "allstaying") for what in ("silent", "bye", "cuthead", "status/503", "len/1")}
 EXCHANGES |= {f"chosen {path}": ("chosen", get(path, *fields)) for path, fields in (
     ("/used/who", ()), ("/named", ()), ("/named/three", ()), ("/named/one", ()), ("/other", ("X-Backend: used",)), ("/other", ("X-Backend: nobody",)), ("/other", ()), ("/used", ()))}
@@ -281,17 +281,17 @@ EXCHANGES |= {
 
 
 def plain(text):
-    """With the fields of responses in the order of their names: nobody promises another."""
+    """With the fields of responses sorted by name: neither program promises an order."""
     def ordered(match):
         return match[1] + "".join(sorted(match[2].splitlines(True), key=str.lower)) + "\r\n"
 
     return re.sub(r"(HTTP/1\.\d \d+ [^\r\n]*\r\n)((?:[^\r\n]+\r\n)*)\r\n", ordered, text)
 
 
-OWN = "what is configured is used"
+OWN = "the configured message is used"
 DIFFERENT = {
     "message for a bad request": OWN,
-    "message /silent": "a message that closes says so when the connection closes",
+    "message /silent": "a message with `close` announces the end of the connection",
     **dict.fromkeys(("retry conn cuthead", "retry all cuthead", "retry empty cuthead", "retry statuses cuthead", "retry all cuthead, and the client ends",
                      "retry allstaying cuthead, and the client ends"), only("2.6", "since 3.x a part of a head is a junk response, not none (manual, \"retry-on\")")),
     "retry all a 101 that nobody asked for": only("2.6", "2.6 drops the answer and waits out its timeout; 3.2 retries and says 502, as for any junk response"),
@@ -299,9 +299,9 @@ DIFFERENT = {
     "retry all silent, and the client ends": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
     "file /status/502": "the manual says that the status counts",
     "redirected to the server": "the connection lives on",
-    "bytes refused on their way back": "what is refused does not pass",
+    "bytes refused on their way back": "refused bytes do not pass",
     "many bytes on their way back": "a rule that closes lets nothing more pass",
 }
 
-# What differs from one version only.
+# Differences from one version only.
 DIFFERENT["redirected to the server"] = only("2.6", DIFFERENT["redirected to the server"])

@@ -1,4 +1,4 @@
-"""Requests and responses at the edge of what is allowed, and what attackers send."""
+"""Requests and responses at the limits of validity, and attacks."""
 
 from exchanges import H, answer, answered, get, only, post
 
@@ -291,7 +291,7 @@ EXCHANGES = {f"request {name}": ("plain", text) for name, text in REQUESTS.items
 EXCHANGES |= {f"lax {name}": ("lax", REQUESTS[name]) for name in (
     "value with a nul", "value with a control", "name with a bracket", "a target with eight bits", "a target with a delete", "a target with quotes", "length negative", "two blanks in the request line", "version 1.10",
     "a host with a blank", "a host with a slash", "a method with a bracket", "an absolute target and another port", "name with a nul", "field without a colon", "version 3.0", "a target with a fragment")}
-# A request line that would hold the whole answer does not fit in these buffers: the path names what the origin knows.
+# A request line with the whole answer does not fit in these buffers: the path names one of the origin's answers.
 EXCHANGES |= {f"response {name}": ("plain", get(path)) for name, path in RESPONSES.items() if len(path) < 6000}
 EXCHANGES |= {f"lax response {name}": ("lax", get(RESPONSES[name])) for name in (
     "a bad name", "a nul", "eight bits", "status of two digits", "version 2.0", "a blank before a colon", "a reason with eight bits", "a folded field", "an empty length")}
@@ -347,13 +347,13 @@ for kind, paths in {
 }.items():
     EXCHANGES |= {f"normalized {kind} {path}": ("normalized", f"GET /echo{path} HTTP/1.1\r\n{H}X-N: {kind}\r\n\r\n") for path in paths}
 
-STRICT = "it is refused: RFC 9112 does not have it"
-AS_IT_CAME = "chunks are forwarded as they came"
+STRICT = "refused: invalid in RFC 9112"
+AS_IT_CAME = "chunks are forwarded unchanged"
 NO_INTERIM = "version 1.0 knows no interim responses (RFC 9110, 15.2)"
 TWO_WAYS = "a message that says its length in two ways ends its connections"
 TOLERATED = "a message that was tolerated ends its connections"
-NO_HOST = "what is no host is refused (RFC 9112, 3.2)"
-DROPPED = "a field whose name has what no name has is dropped, as the manual says, and ends the connections"
+NO_HOST = "an invalid host is refused (RFC 9112, 3.2)"
+DROPPED = "a field with an invalid name is dropped, as in the manual, and ends the connections"
 TOO_LARGE = "a head that is too large has a status of its own (RFC 6585, 5)"
 UPLOADING = "the server's time begins when it has the request"
 FORGOTTEN = "2.6 loses the condition of a normalizer that could have an argument"
@@ -362,7 +362,7 @@ DIFFERENT = {
     "request te of version 1.0": TWO_WAYS,
     "request length and te and a second request": TWO_WAYS,
     "request te with an upper case": only("2.6", "codings go on in the letters that everybody knows"),
-    "request upgrade without connection": only("2.6", "an upgrade that Connection does not name is no offer (RFC 9110, 7.8)"),
+    "request upgrade without connection": only("2.6", "an upgrade not named in Connection does not count (RFC 9110, 7.8)"),
     "request length with zeroes": only("2.6", "noughts before a length say octal to some"),
     "request a star": only("2.6", "an asterisk is a target of OPTIONS (RFC 9112, 3.2.4)"),
     "request an absolute target without a path": only("2.6", "an empty path is a slash (RFC 9110, 4.2.3)"),
@@ -383,7 +383,7 @@ DIFFERENT = {
     "lax response a blank before a colon": DROPPED,
     "request te and a length of version 1.0": TWO_WAYS,
     "request chunk with leading zeroes": AS_IT_CAME,
-    "request upgrade to h2c": "nobody is offered h2c (RFC 9113, 3.1, has withdrawn it): it would lead past the rules",
+    "request upgrade to h2c": "h2c is never accepted (withdrawn by RFC 9113, 3.1): it would bypass the rules",
     "buffered cut": "the manual says 400 (8.5, CR)",
     "body that stops": UPLOADING,
     "chunked body that stops": UPLOADING,
@@ -407,9 +407,9 @@ DIFFERENT |= {name: STRICT for name in (
 DIFFERENT |= {name: FORGOTTEN for name in EXCHANGES if name.startswith(("normalized dotdot /", "normalized decode /", "normalized upper /"))}
 DIFFERENT |= {name: "a rule that says what becomes of fragments admits them" for name in EXCHANGES if name.startswith(("normalized strip /", "normalized encode /")) and "#" in name}
 
-# What differs from one version only.
+# Differences from one version only.
 RESETS = "3.2 resets a connection that it has not read to its end, and the client loses the refusal"
-SAID = "an answer that ends its connection says so (RFC 9112, 9.6)"
+SAID = "an answer that ends its connection announces it (RFC 9112, 9.6)"
 for _name in EXCHANGES:
     if _name in DIFFERENT and _name.startswith("normalized ") and DIFFERENT[_name] == FORGOTTEN or _name in (
             "request chunk with a bare line feed", "request chunk with a bare line feed in an extension", "request value with a nul", "response version nonsense", "response status of four digits", "response a nul", "check public set cookie by POST"):

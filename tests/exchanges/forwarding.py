@@ -1,4 +1,4 @@
-"""What proxies add to messages: addresses, cookies, identifiers, PROXY headers; and whom they choose."""
+"""Additions of proxies to messages: addresses, cookies, identifiers, PROXY headers; and the servers that they select."""
 
 import re
 
@@ -334,12 +334,12 @@ def plain(text):
     return re.sub(r"(SRV=one)\|\w{5}\|\w{5}", r"\1|TIME|TIME", text)
 
 
-STRICT = "what the specification does not have is no header"
+STRICT = "a header outside the specification is refused"
 LENIENT = "the specification wants it accepted"
 DIFFERENT = {
-    "cookie indirect malformed": "what is not removed stays as it came",
-    "cookie preserve malformed": "what is not removed stays as it came",
-    "proxy header 2 with options": "the checksum stands behind what it protects",
+    "cookie indirect malformed": "fields that are kept stay unchanged",
+    "cookie preserve malformed": "fields that are kept stay unchanged",
+    "proxy header 2 with options": "the checksum follows the protected fields",
     "said 1 unknown with addresses": LENIENT,
     "said 1 bad address": STRICT,
     "said 1 bad port": STRICT,
@@ -348,9 +348,9 @@ DIFFERENT = {
     "said 2 of udp": LENIENT,
     "said 2 of unix": LENIENT,
     "said 2 with values twice": only("2.6", "the first one counts: no specification says which"),
-    "said 2 with a bad checksum": "the log says so",
+    "said 2 with a bad checksum": "the log reports it",
     "said in pieces": "a header may come in pieces",
     "said in pieces 2": "a header may come in pieces",
-    "said and gone": "what is cut off is said to be so",
+    "said and gone": "a truncated header is reported as such",
 }
-DIFFERENT["said 2 local with addresses"] = only("3.2", "what LOCAL says of addresses is passed over (PROXY protocol, 2.2)")
+DIFFERENT["said 2 local with addresses"] = only("3.2", "addresses of a LOCAL header are ignored (PROXY protocol, 2.2)")

@@ -2,14 +2,14 @@
 
 from exchanges import answer, answered, get, only, post
 
-# What a rule does to a request, by the path that asks for it.
+# The effect of a rule on a request, by the path that selects it.
 REQUEST_RULES = {
     "del length": "del-header content-length", "set length": "set-header content-length 3", "add length": "add-header content-length 3",
     "same length": "set-header content-length 5", "add coding": "add-header transfer-encoding chunked", "set coding": "set-header transfer-encoding gzip",
     "del coding": "del-header transfer-encoding", "GET": "set-method GET", "HEAD": "set-method HEAD", "POST": "set-method POST",
     "CONNECT": "set-method CONNECT", "close": "set-header connection close", "other connection": "set-header connection x-y", "expect": "set-header expect 100-continue",
 }
-# What a rule does to a response, by the field that asks for it.
+# The effect of a rule on a response, by the field that selects it.
 RESPONSE_RULES = {
     "del-length": "del-header content-length", "set-length": "set-header content-length 3", "add-length": "add-header content-length 3",
     "add-coding": "add-header transfer-encoding chunked", "set-coding": "set-header transfer-encoding gzip", "del-coding": "del-header transfer-encoding",
@@ -95,7 +95,7 @@ for _what in RESPONSE_RULES:
 for _status in (204, 304):
     EXCHANGES |= {f"{what}, response {_status}": ("front", get(answered(f"HTTP/1.1 {_status} X\r\nX-Do: {what}\r\n\r\n")) + NEXT) for what in ("200", "404", "204", "304", "set-length")}
 EXCHANGES |= {f"reply {path}": ("replies", get(path) + NEXT) for path in ("/", "/204", "/200", "/304", "/del", "/set", "/close")}
-# A request that is answered before its body is there: the rest of it is no request.
+# A request that is answered before its body arrives: the rest of the body must not be taken for a request.
 for _path in ("/no", "/elsewhere"):
     EXCHANGES |= {
         f"{_path} in the middle of a body": ("refusing", [post(_path, "hello" + NEXT)[:-len(NEXT) - 3], "llo" + NEXT]),
@@ -104,7 +104,7 @@ for _path in ("/no", "/elsewhere"):
         f"{_path} while a body is expected": ("refusing", [get(_path, "Content-Length: 5", "Expect: 100-continue", method="POST") + "he", NEXT]),
     }
 
-# Tunnels that rules refuse or promise: what follows is no request.
+# Tunnels that rules refuse or promise: the bytes after them are not a request.
 CONNECT = "CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n"
 EXCHANGES |= {f"tunnel {do}": ("tunnels", [f"{CONNECT}X-Do: {do}\r\n\r\n", 0.05, NEXT])
               for do in ("early-503", "early-101", "early-201", "return", "deny", "503", "204", "200", "101", "length", "coding")}
@@ -129,15 +129,15 @@ DIFFERENT |= dict.fromkeys(("del length, request with a length", "set length, re
 DIFFERENT |= dict.fromkeys(("204, response until the end", "304, response until the end"), "the client's connection lives on")
 for _same in ("set-length, response to HEAD", "set-length, response 204", "set-length, response 304"):
     del DIFFERENT[_same]
-REFUSED = "a tunnel that a rule refuses is none: its connection ends, and says so"
+REFUSED = "a tunnel refused by a rule ends its connection, and announces it"
 DIFFERENT |= dict.fromkeys(("tunnel early-503", "tunnel 503", "tunnel deny", *(f"upgrade {do}" for do in ("early-503", "early-201", "503", "200", "return", "deny"))), REFUSED)
-PROMISED = "a tunnel that only a rule promises ends at once: what the client sends into it is no request, and no length ends it (RFC 9110, 9.3.6)"
+PROMISED = "a tunnel promised only by a rule ends at once: the client's bytes are not requests, and no length ends it (RFC 9110, 9.3.6)"
 DIFFERENT |= dict.fromkeys(("tunnel early-101", "tunnel 101", "tunnel return", "request answered 403, then 101", "request answered 403, then 100"), PROMISED)
 DIFFERENT |= {name: PROMISED for name in EXCHANGES if name.startswith(("tunnel answered", "tunnel refused")) and name not in (
     "tunnel answered 403, then nothing", "tunnel refused, then nothing", "tunnel refused-in-chunks, then nothing")}
-DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel has no length (RFC 9110, 9.3.6)")
+DIFFERENT |= dict.fromkeys(("tunnel length", "tunnel coding"), "a tunnel's answer does not have a length (RFC 9110, 9.3.6)")
 
-# What differs from one version only.
+# Differences from one version only.
 for _name in ("tunnel length", "tunnel coding", *(f"{what}, chunked request" for what in ("set length", "add length", "same length", "add coding", "set coding")),
               *(f"{what}, request {which}" for what in ("add coding", "set coding") for which in ("with a length", "without a body")),
               *(f"{what}, {which}" for what in ("set-length", "add-length", "add-coding", "set-coding") for which in ("chunked response", "response until the end")),
@@ -146,7 +146,7 @@ for _name in ("tunnel length", "tunnel coding", *(f"{what}, chunked request" for
 for _name in (*(f"{what} length, request without a body" for what in ("set", "add", "same")), "add length, request with a length", "del coding, chunked request", "del-length, response to HEAD",
               "add-length, response with a length", "add-length, empty response", "del-coding, chunked response", "204, chunked response"):
     DIFFERENT.setdefault(_name, only("3.2", f"{SAFE}: 3.2 fails at some, and loses the bodies of others"))
-DIFFERENT |= {name: only("3.2", "a 204 has no length (RFC 9110, 8.6)") for name in ("204, response with a length", "204, empty response", "204, response to HEAD", "reply /204")}
-DIFFERENT |= {f"{path} {when}": only("3.2", "an answer that ends its connection says so, and nothing more is answered (RFC 9112, 9.6)")
+DIFFERENT |= {name: only("3.2", "a 204 does not have a length (RFC 9110, 8.6)") for name in ("204, response with a length", "204, empty response", "204, response to HEAD", "reply /204")}
+DIFFERENT |= {f"{path} {when}": only("3.2", "an answer that ends its connection announces it, and later requests are not answered (RFC 9112, 9.6)")
               for path in ("/no", "/elsewhere") for when in ("in the middle of a body", "before the body", "in the middle of a chunk", "while a body is expected")}
-DIFFERENT["set-length, response 304"] = only("3.2", "a 304 says the length that it is told")
+DIFFERENT["set-length, response 304"] = only("3.2", "a 304 keeps the length set by a rule")

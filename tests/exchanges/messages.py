@@ -1,4 +1,4 @@
-"""HTTP/1 messages and TCP streams: what passes, what is refused, how each ends."""
+"""HTTP/1 messages and TCP streams: accepted ones, refused ones, and their endings."""
 
 from exchanges import H, only
 
@@ -184,22 +184,22 @@ PARTIAL = "since 3.x a part of a head is a junk response, not none (manual, \"re
 DIFFERENT = {
     "length and chunks": "a message that says its length in two ways ends its connections",
     "head too large": only("2.6", "a head that is too large has a status of its own (RFC 6585, 5)"),
-    "GET /bye on a connection that was used before": "it is asked for again, on a fresh connection",
+    "GET /bye on a connection that was used before": "the request is retried on a fresh connection",
     "GET /cuthead on a connection that was used before": only("2.6", PARTIAL),
     "POST /cuthead on a connection that was used before": only("2.6", PARTIAL),
     "answer cut in the head": only("2.6", PARTIAL),
-    "leaves in the body": {"2.6": "a request that is not whole is a bad one, as it is in 3.2", "3.2": "who said that nothing more comes can still read, and is told"},
+    "leaves in the body": {"2.6": "an incomplete request is a bad request, as in 3.2", "3.2": "a half-closed client can still read, and gets the error"},
     "half close after the request": "since 3.3 `option abortonclose` is on in HTTP mode unless it is switched off",
-    "answer cut in a chunk": "chunks are forwarded as they come, not cut anew: the part of one that came is never made whole",
-    "connection tokens": "a head that nothing edits is forwarded as it came, `keep-alive` included",
+    "answer cut in a chunk": "chunks keep their size: a truncated chunk is never completed",
+    "connection tokens": "an unedited head is forwarded unchanged, `keep-alive` included",
 }
 
-# What differs from one version only.
+# Differences from one version only.
 DIFFERENT |= {
-    "head too large": {"2.6": "a head that is too large has a status of its own (RFC 6585, 5)", "3.2": "an answer that ends its connection says so (RFC 9112, 9.6)"},
+    "head too large": {"2.6": "a head that is too large has a status of its own (RFC 6585, 5)", "3.2": "an answer that ends its connection announces it (RFC 9112, 9.6)"},
     "large uri": only("2.6", "since 3.2, the newline is part of a log line's length"),
     "two lengths": only("3.2", "3.2 resets a connection that it has not read to its end, and the client loses the refusal"),
     "answer cut in a chunk": only("2.6", DIFFERENT["answer cut in a chunk"]),
     "answer without a reason": only("3.2", "an empty reason is one (RFC 9112, 4)"),
-    "httpclose": only("3.2", "with `option httpclose` both sides are told, as the manual says"),
+    "httpclose": only("3.2", "with `option httpclose` both sides get `close`, as in the manual"),
 }

@@ -1,6 +1,6 @@
 """Configurations with a mistake: whether both programs refuse them, and for which lines.
 
-What weir has not yet is left out of the comparison: it says so.
+Features that weir reports as not implemented yet are left out of the comparison.
 """
 
 from exchanges import only
@@ -107,15 +107,15 @@ DIFFERENT = {name: STRICT for name in (
     'global: fd-hard-limit x',
     'global: spread-checks x',
 )}
-DIFFERENT["frontend: external-check command x"] = "what a frontend ignores is not judged any further"
-DIFFERENT |= {name: "3.5 has no such word any more" for name in (
+DIFFERENT["frontend: external-check command x"] = "a setting ignored in frontends is not validated"
+DIFFERENT |= {name: "3.5 has removed the word" for name in (
     'frontend: dispatch 127.0.0.1:1',
     'backend: option redispatch x',
     'global: nogetaddrinfo',
 )}
-DIFFERENT |= {name: only("2.6", "newer versions have no such word any more") for name in ('frontend: bind-process 1', 'global: stats bind-process 1')}
+DIFFERENT |= {name: only("2.6", "newer versions have removed the word") for name in ('frontend: bind-process 1', 'global: stats bind-process 1')}
 DIFFERENT |= {name: only("2.6", "what is no number, or too much, is refused") for name in ('global: maxconn x', 'global: tune.sndbuf.server x')}
-DIFFERENT |= {f"frontend: option {name}": only("3.2", "3.2 warns that a frontend has no use for the option, and then says that it knows none of that name") for name in (
+DIFFERENT |= {f"frontend: option {name}": only("3.2", "3.2 warns that frontends ignore the option, and then reports it as unknown") for name in (
     'allbackups', 'persist', 'checkcache', 'transparent', 'srvtcpka', 'prefer-last-server', 'tcp-smart-connect', 'http-pretend-keepalive')}
 DIFFERENT["frontend: option abortonclose"] = only("3.2", "since 3.3 a frontend may have it (manual, \"option abortonclose\")")
 DIFFERENT |= {
@@ -126,7 +126,7 @@ DIFFERENT |= {name: only("2.6", "2.6 crashes") for name in (
     'frontend: http-request add-acl',
     'frontend: http-request set-map(x) a',
 )}
-DIFFERENT |= {name: "whoever finds it can say where it is, and what else is wrong" for name in (
+DIFFERENT |= {name: "the fault is reported with its place, and together with others" for name in (
     'backend: source nonsense',
     'backend: server s 127.0.0.1:1 resolvers nobody',
     'global: h1-case-adjust-file /nonexistent',
@@ -143,5 +143,5 @@ DIFFERENT |= {
     'backend: default_backend b': 'what has no effect here is warned of, not read',
     'backend: use_backend b if TRUE': 'what has no effect here is warned of, not read',
     'frontend: http-request set-var-fmt(txn.a) ""': '3.4 and later refuse empty arguments',
-    'global: tune.memory.hot-size 1': only("2.6", "2.6 has no such word yet"),
+    'global: tune.memory.hot-size 1': only("2.6", "2.6 lacks the word"),
 }

@@ -1,4 +1,4 @@
-"""What rules do to requests and responses."""
+"""Rules on requests and responses."""
 
 from exchanges import answer, answered, get, only, post
 
@@ -278,7 +278,7 @@ EXCHANGES |= {
     "query of an absolute target": ("edits", get("http://x/query?z")),
     "query without a path": ("edits", get("http://x")),
 }
-# A target without a path has none that a rule could replace; a query is found behind whatever rules make of the path.
+# Rules cannot replace the path of a target without one; the query is found after any change to the path.
 _PATHLESS = {"CONNECT": ("CONNECT h:80", "h:80"), "a star": ("OPTIONS *", "a.example"), "no path": ("GET http://a.example", "a.example"),
              "a path": ("GET /d?b=2&a=3", "a.example"), "a denied path": ("GET /d?b=2&a=1", "a.example")}
 EXCHANGES |= {f"{do} of {what}": ("pathless", f"{line} HTTP/1.1\r\nHost: {host}\r\nX-Do: {do}\r\nConnection: close\r\n\r\n")
@@ -309,17 +309,17 @@ TIME = "a response that a rule replaces was there: its time is logged, as the ma
 DIFFERENT = {
     **dict.fromkeys(("response deny", "response deny429", "response redirect", "response return", "response to HEAD replaced"), only("2.6", TIME)),
     **dict.fromkeys(("return /d405", "return /d501"), only("2.6", "the texts of 3.x")),
-    **{f"{what} of CONNECT": only("2.6", "a tunnel has no length (RFC 9110, 9.3.6)") for what in ("set", "strip", "replace", "replaceq", "query", "nothing")},
-    "return /204": only("3.2", "a 204 has no length (RFC 9110, 8.6)"),
+    **{f"{what} of CONNECT": only("2.6", "a tunnel's answer does not have a length (RFC 9110, 9.3.6)") for what in ("set", "strip", "replace", "replaceq", "query", "nothing")},
+    "return /204": only("3.2", "a 204 does not have a length (RFC 9110, 8.6)"),
     "controls in /return": only("2.6", "values in a body may be quoted, as in 3.2"),
     "controls in /file": only("2.6", "values in a body may be quoted, as in 3.2"),
     "strip of no path": EMPTY,
     **dict.fromkeys(("query without a path", "replace of no path", "replaceq of no path", "query of no path", "nothing of no path"), only("2.6", EMPTY)),
-    "redirect of a post": only("2.6", "a body that nobody wants is read, and the connection lives on"),
+    "redirect of a post": only("2.6", "an unused body is read, and the connection persists"),
     "return /odd": only("2.6", "a status without a reason gets the usual one, as in 3.x"),
     "return /errorfile": "a message without a length gets one, and the connection lives on",
     "return /mine": "a message without a length gets one, and the connection lives on",
     "set of no path": "an absolute target stays one",
-    "tarpitted and gone": "who leaves is not held: the manual has CT for it",
+    "tarpitted and gone": "a client that leaves is released at once: CT in the manual",
     "edit /hint": "hints in a row share a response, whatever their conditions",
 }

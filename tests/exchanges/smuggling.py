@@ -1,8 +1,8 @@
-"""One request hidden in another: every way to say a length that somebody may read differently, before servers that know no
+"""Request smuggling: every way to give a length that recipients may read differently, before servers that know no
 transfer codings and servers that do, in both versions of HTTP, and the same in responses.
 
-What is hidden asks for `/admin`, which the frontend denies: no server may ever be asked for it. The origin's answers name the
-exchange that asked, so that an answer which goes to somebody else is seen as well.
+The hidden request is for `/admin`, which the frontend denies: it must never reach a server. The origin's answers name
+the exchange of the request, so that an answer to the wrong client is seen as well.
 """
 
 import re
@@ -38,28 +38,28 @@ RECORD = True
 
 
 def parts(view):
-    """What the client got, and each request that reached a server, in lines."""
+    """The client's answer, and each request that reached a server, in lines."""
     return [part.split("\n") for part in re.split(r"\nto server .*\n", "\n".join(view))]
 
 
 def fields(head):
-    """The fields of a head that say where its body ends, and what becomes of the connection."""
+    """The fields of a head that determine the body's end and the connection's persistence."""
     return [line.lower() for line in head[1:head.index("\\r\\n")] if re.match("(transfer.encoding|content.length|connection).*:", line, re.I)]
 
 
 def doubtful(head):
-    """Whether a message says its length in a way that a reader of HTTP/1.0 does not know."""
+    """Whether a message declares its length in a way that HTTP/1.0 does not know."""
     return "HTTP/1.0" in head[0] and any(line.startswith("transfer-encoding") for line in fields(head))
 
 
 def never(view):
-    """What must not be, whatever the other program does."""
+    """Faults of a view, whatever the other program does."""
     client, *requests = parts(view)
     for request in requests:
         if " /admin" in request[0]:
-            return "a server was asked for what was hidden"
+            return "the hidden request reached a server"
         if doubtful(request) and "connection: close\\r\\n" not in fields(request):
-            return "a server is not told that a doubtful request is the last"
+            return "a doubtful request is forwarded without `close`"
     framed = [request for request in requests if any(line.startswith("transfer-encoding") for line in fields(request))]
     if any(doubtful(request) for request in framed) and any(" /next" in request[0] for request in requests):
         return "a connection goes on after a doubtful request"
@@ -69,8 +69,8 @@ def never(view):
 
 
 def shown(view):
-    """The first answer's status, and how the first request that reached a server is framed: whether the connections go on is seen
-    by `never`, and differs by what is doubtful."""
+    """The first answer's status, and the framing of the first request that reached a server. `never` checks whether
+    connections persist; that differs for doubtful requests."""
     client, *requests = parts(view)
     status = re.search(r"HTTP/1\.\d (\d+)", client[0])
     first = [[re.sub(r"/raw/.*? HTTP", "/raw HTTP", requests[0][0]), *(line for line in fields(requests[0]) if not line.startswith("connection"))]] if requests else []
@@ -82,7 +82,7 @@ def shown(view):
 
 
 def hidden(name):
-    """What must not become a request."""
+    """A request that must stay hidden in a body."""
     return f"GET /admin HTTP/1.1\r\nHost: x\r\nX-Id: {name}\r\nConnection: keep-alive\r\n\r\n"
 
 
@@ -101,14 +101,14 @@ CODINGS = {
     "twice": "Transfer-Encoding: chunked, chunked", "twice in fields": "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "empty": "Transfer-Encoding:", "empty and chunked": "Transfer-Encoding:\r\nTransfer-Encoding: chunked", "comma": "Transfer-Encoding: chunked,", "leading comma": "Transfer-Encoding: ,chunked",
     "quotes": 'Transfer-Encoding: "chunked"', "parameter": "Transfer-Encoding: chunked;a=b", "longer": "Transfer-Encoding: xchunked", "and more": "Transfer-Encoding: chunked x", "named by connection": "Connection: transfer-encoding\r\nTransfer-Encoding: chunked", "none": "X: y",
 }
-# How a message may say its length besides; N is that of what a reader of lengths has to take.
+# Other ways to give a length; N is the length for a recipient that goes by it.
 LENGTHS = {
     "none": "", "length": "Content-Length: N", "nought": "Content-Length: 0", "plus": "Content-Length: +N", "noughts before": "Content-Length: 00N", "list of equals": "Content-Length: N, N", "list": "Content-Length: N, 0", "equals": "Content-Length: N\r\nContent-Length: N", "two": "Content-Length: N\r\nContent-Length: 0",
     "two, turned": "Content-Length: 0\r\nContent-Length: N", "blank before the colon": "Content-Length : N", "fold": "Content-Length:\r\n N", "fold inside": "Content-Length: 0\r\n N", "empty": "Content-Length:", "comma": "Content-Length: N,", "hexadecimal": "Content-Length: 0xN", "nul": "Content-Length: N\x00",
     "nul in the name": "Content-Length\x00: N", "underscore": "Content_Length: N", "leading blank": " Content-Length: N", "after a carriage return": "X: y\rContent-Length: N", "minus": "Content-Length: -0", "named by connection": "Connection: content-length\r\nContent-Length: N", "form feed": "Content-Length: N\x0c",
 }
-# What may stand in the place of chunks; T is the hidden request.
-# Trailers whose names are none are left out: 2.6 refuses them or not, as it happens to receive them.
+# Replacements for chunks; T is the hidden request. Trailers with invalid names are left out: 2.6 refuses them or not,
+# depending on how it receives them.
 CHUNKS = {
     "line feeds": "5\nhello\n0\n\nT", "line feed in an extension": "5;a\nhello\r\n0\r\n\r\nT", "carriage returns": "5\rhello\r0\r\rT", "carriage return in an extension": "5;a\rb\r\nhello\r\n0\r\n\r\nT", "no end of line": "5\r\nhelloT", "two bytes instead": "5\r\nhelloXX0\r\n\r\nT", "longer": "6\r\nhello\r\n0\r\n\r\nT",
     "shorter": "2\r\nhello\r\n0\r\n\r\nT", "prefix": "0x5\r\nhello\r\n0\r\n\r\nT", "plus": "+5\r\nhello\r\n0\r\n\r\nT", "minus": "-5\r\nhello\r\n0\r\n\r\nT", "blank before": " 5\r\nhello\r\n0\r\n\r\nT", "blank behind": "5 \r\nhello\r\n0\r\n\r\nT", "tab behind": "5\t;a\r\nhello\r\n0\r\n\r\nT", "underscore": "1_0\r\n0123456789abcdef\r\n0\r\n\r\nT",
@@ -121,8 +121,8 @@ EXCHANGES = {}
 
 
 def add(listener, subject, head, body):
-    """An exchange: the message, and what another on the same connection gets. Of HTTP/1.1 a server knows codings, if there is
-    nothing else that it may go by."""
+    """Adds an exchange: the message, and a second request on the same connection. An HTTP/1.1 message goes to servers
+    that know codings, if it has no other length for them to go by."""
     if "HTTP/1.1" in head and "ontent-" not in head.replace("Content_", ""):
         listener = listener.removesuffix("deaf")
     name = f"{listener}-{subject}".replace(" ", "_").replace(",", "")
@@ -145,7 +145,7 @@ for _listener in ("plaindeaf", "laxdeaf"):
 for _name, _body in CHUNKS.items():
     add("plain", f"chunks {_name}", "POST /echo HTTP/1.1\r\nHost: x\r\nX-Id: @\r\nTransfer-Encoding: chunked\r\n", _body)
 
-# The same of responses: what follows one must not be taken for the answer to the next request.
+# The same for responses: bytes after one must not be taken for the answer to the next request.
 STOLEN = "HTTP/1.1 200 OK\r\nX-Stolen: 1\r\nContent-Length: 6\r\n\r\nstolen"
 for _listener in ("plain", "lax"):
     for _version in ("1.0", "1.1"):
@@ -156,13 +156,13 @@ for _listener in ("plain", "lax"):
                 _title = f"{_listener}-response-{_version}-{_name}{'-and-a-length' if _more else ''}".replace(" ", "_").replace(",", "")
                 EXCHANGES[_title] = (_listener, [f"GET {answered(_text)} HTTP/1.1\r\nHost: x\r\nX-Id: {_title}\r\n\r\n", 0.03, f"GET /next HTTP/1.1\r\nHost: x\r\nX-Id: {_title}\r\n\r\n"])
 
-STRICT = "it is refused: RFC 9112 does not have it, or nobody needs that much of it"
+STRICT = "refused: invalid in RFC 9112, or excessive"
 DIFFERENT = {f"plain-chunks_{what}": STRICT for what in ("many_noughts", "extension_that_is_long", "trailers_with_a_fold", "a_last_line_feed")}
-# What 2.6 lets pass and the manual does not have, by what the name of an exchange has in it.
+# Messages that 2.6 lets pass against the manual, by the names of their exchanges.
 for _why, _pattern in (
         ("2.6 forwards fields that the manual says are dropped", r"^lax.*(coding|length)_(blank_before|tab_before|nul_in_the_name)|^lax-response.*-(blank_before|tab_before|nul_in_the_name)|^lax-response-1.1-leading_blank$|^lax-response-1..-in_an_odd_name$"),
         ("2.6 takes empty codings, and answers 422 to some", r"coding_(empty_and_chunked|comma|leading_comma)|^plain-response.*-(empty|comma)"),
-        ("2.6 forwards codings as they came, and takes fewer than the manual says", r"^lax-response.*-(twice|empty|comma|leading_comma)"),
-        ("2.6 forwards codings in letters that not everybody knows", "-response-1.[01]-upper"),
+        ("2.6 forwards codings unchanged, and accepts fewer than in the manual", r"^lax-response.*-(twice|empty|comma|leading_comma)"),
+        ("2.6 forwards codings in upper case, which some servers do not know", "-response-1.[01]-upper"),
         (STRICT, "^plain-chunks_(line_feeds|line_feed_in_an_extension|longer|trailers_with_a_nul)$")):
     DIFFERENT |= {name: only("2.6", _why) for name in EXCHANGES if re.search(_pattern, name)}

@@ -1,8 +1,8 @@
-"""Syslog: what a log-forward section makes of messages, in every format. Dates of today are taken out of what is compared."""
+"""Syslog: the output of a log-forward section for messages in every format. The comparison leaves out today's dates."""
 
 from exchanges import only
 
-# 2.6 has no `option host`: it keeps what a message says.
+# 2.6 lacks `option host`: it keeps the host of the message.
 SECTION = """
 log-forward f
     dgram-bind 127.0.0.1:@datagrams@
@@ -11,7 +11,7 @@ log-forward f
 """
 KEEP = "    option host keep\n"
 FORMATS = ("", "local", "rfc3164", "rfc5424", "priority", "short", "timed", "iso", "raw")
-# What a target can say beside its format.
+# Settings of a target besides its format.
 TARGETS = [f"{'format ' + name if name else ''} local3" for name in FORMATS]
 TARGETS += ["local3 notice", "local3 debug err", "format rfc5424 local3 notice err", "len 80 format rfc3164 local3", "sample 1:1 local3"]
 
@@ -123,9 +123,9 @@ STREAMS = {
 EXCHANGES = {f"datagram {name}": ("datagrams", text) for name, text in MESSAGES.items()}
 EXCHANGES |= {f"stream {name}": ("stream", text) for name, text in STREAMS.items()}
 
-CUT = "the reference cuts bytes off the end of a message whose header of RFC 5424 breaks off; no byte is lost here"
-KEPT = "the manual says that the format is kept; the reference writes another one when there is no host"
-TEXT = "what is not a header is text, to the byte"
+CUT = "the reference cuts bytes off the end of a message with an incomplete RFC 5424 header; weir loses no byte"
+KEPT = "in the manual, the format is kept; the reference changes it without a host"
+TEXT = "bytes outside a valid header are text, unchanged"
 ENDS = "line ends between messages are nothing; the reference closes the connection"
 DIFFERENT = {f"datagram 5424 {name}": CUT for name in (
     "no text", "breaks off after the host", "breaks off after the date", "data without end", "date that is none")}
@@ -133,7 +133,7 @@ DIFFERENT |= {f"datagram 5424 {name}": KEPT for name in ("no host", "process alo
 DIFFERENT |= {f"datagram {name}": TEXT for name in (
     "no digits", "four digits", "a zero in front", "5424 date that cannot be", "3164 day that cannot be", "3164 empty process",
     "3164 process without end", "3164 process without program")}
-EMPTY = only("3.2", "it sends nothing where a message has no text, though the manual drops none")
+EMPTY = only("3.2", "it drops messages without text, against the manual")
 DIFFERENT |= {f"datagram {name}": EMPTY for name in ("3164 no text", "3164 host alone", "priority alone", "nothing")}
 LENGTH = only("2.6", "since 3.2, the newline is part of the length")
 DIFFERENT |= {name: LENGTH for name in ("datagram 5424 version 2", "datagram 5424 without priority", "datagram longer than a line", "stream long line")}

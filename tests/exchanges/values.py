@@ -1,4 +1,4 @@
-"""What fetches and converters give, ACLs match, maps find and log formats print."""
+"""Results of fetches, converters, ACLs, maps and log formats."""
 
 from exchanges import answer, get, only, post
 
@@ -125,9 +125,9 @@ _number = list(EXPRESSIONS).index
 EXCHANGES |= {f"posted {name}": ("expressions", post("/p", "f=1&g=2%203", f"X-Case: e{_number(name)}")) for name in ("req.body", "req.body_len", "req.body_param(f)", "req.body_param(g)", "req.body_size")}
 
 DIFFERENT = {"value str(010.1.1.1),ipmask(32)": "a leading zero makes it no decimal number",
-             "value bin(08),protobuf(1,int32)": "a number without its end is none"}
+             "value bin(08),protobuf(1,int32)": "an unterminated number is not a value"}
 DIFFERENT |= {f"value {name}": only("2.6", "2.6 gives nothing without a path, whatever its manual says") for name in EXPRESSIONS if name.endswith(("_query", "e30.),jwt_header_query")) and not name.startswith(("str(a.b)", "str(...)", "str(e30)"))}
 DIFFERENT |= {f"value {name}": only("2.6", "a mapped, 6to4 or compatible address is masked as the IPv4 one that it holds, as in 3.2") for name in EXPRESSIONS if "),ipmask(24,8)" in name and name.startswith(("str(::", "str(2002:"))}
 DIFFERENT |= {f"format {text} without a query": only("2.6", "it keeps the blanks on both sides of an empty query") for text in FORMATS if "%HQ" in text}
-DIFFERENT |= {f"value {name}": only("2.6", "2.6 does not find what ends a message inside a message") for name in EXPRESSIONS if "protobuf(2.4" in name}
-DIFFERENT |= {f"format {text} without a query": only("2.6", "since 3.2, an empty query has no place between two blanks") for text in FORMATS if " %HQ" in text or text.startswith("%HQ ")}
+DIFFERENT |= {f"value {name}": only("2.6", "2.6 does not find the last field of a nested message") for name in EXPRESSIONS if "protobuf(2.4" in name}
+DIFFERENT |= {f"format {text} without a query": only("2.6", "since 3.2, an empty query does not leave two blanks") for text in FORMATS if " %HQ" in text or text.startswith("%HQ ")}

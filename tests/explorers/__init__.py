@@ -1,23 +1,23 @@
-"""What tests/explore.py makes up, one file a kind of case: `case(chance)` makes one from a source of chance.
+"""Generators for tests/explore.py, one file a kind of case: `case(chance)` makes one from a source of chance.
 
-A case is what a file of tests/exchanges is: a configuration, exchanges, files. The same chance makes the same case, so a seed
-is a test. `messages` has what several kinds send, `values` the expressions that several kinds write, `meant` the differences
-that are no fault.
+A case has the form of a file of tests/exchanges: a configuration, exchanges, files. The same chance makes the same
+case, so a seed is a test. `messages` has the messages of several kinds, `values` their expressions, `meant` the
+intended differences.
 """
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Case:
-    """One configuration and what is sent to it, under the names that `differential.compare` reads."""
+    """One configuration and its exchanges, under the names that `differential.compare` reads."""
 
     CONFIGURATION: str
     EXCHANGES: dict
     FILES: dict = field(default_factory=dict)
-    # What servers answer, by the name that the path has for it.
+    # The servers' answers, by their names in paths.
     ANSWERS: dict = field(default_factory=dict)
     DIFFERENT: dict = field(default_factory=dict)
-    # What the servers received is compared, too.
+    # Also compare the requests at the servers.
     RECORD: bool = True
 
 
@@ -32,7 +32,7 @@ def some(chance, things, most):
 
 
 def term(chance, acls):
-    """One term of a condition. Predefined ones have no braces."""
+    """One term of a condition. Predefined ACLs stand without braces."""
     denied = "!" if maybe(chance, 0.2) else ""
     acl = chance.choice(acls)
     return denied + (acl if acl.isupper() else f"{{ {acl} }}")

@@ -2,7 +2,7 @@
 
 from explorers import Case, maybe, some, term
 
-# What a rule asks of the bytes that came, and of who sent them.
+# Conditions of rules, on the received bytes and on their sender.
 CONDITIONS = ("req.len gt 3", "req.len ge 12", "req.len 5", "req.len gt 2000", "req.payload(0,3) -m str bad", "req.payload(0,4) -m bin 47455420", "req.payload(2,3) -m found", "req.payload(0,0) -m sub x", "req.payload(0,0),length gt 9", "req.payload(1,200) -m found",
               "req.payload_lv(0,1) -m str ell", "req.payload_lv(0,1,2) -m found", "WAIT_END", "HTTP", "REQ_CONTENT", "req.proto_http", "req.ssl_hello_type 1", "req.ssl_ver ge 3", "src 10.0.0.0/8", "src 127.0.0.0/8", "src 2001:db8::/32", "dst 10.2.2.2",
               "src_port 1234", "dst_port 5678", "fc_rcvd_proxy", "fc_src 127.0.0.1", "fc_pp_authority -m found", "fc_pp_unique_id uid", "var(txn.a) -m found", "var(sess.a) -m str x", "always_true", "always_false", "payload(0,2) -m str he", "method GET", "path /a")
@@ -22,7 +22,7 @@ ODD_HEADERS = ("PROXY TCP4 10.1.1.1 10.2.2.2 1234\r\n", "PROXY TCP4 10.1.1.1  10
 
 
 def binary(command, family, addresses, values="", length=None):
-    """A binary header; the length that it says may be another."""
+    """A binary header, perhaps with a wrong length."""
     size = len(addresses) + len(values) if length is None else length
     return "\r\n\r\n\0\r\nQUIT\n" + chr(command) + chr(family) + chr(size >> 8) + chr(size & 255) + addresses + values
 
@@ -42,7 +42,7 @@ def binary_header(chance):
 
 
 def header(chance):
-    """A PROXY header, or what might be taken for one, or none."""
+    """A PROXY header, or something similar, or none."""
     kind = chance.random()
     if kind < 0.4:
         return chance.choice(TEXT_HEADERS)
@@ -71,7 +71,7 @@ def when(chance, conditions):
 
 
 def rule(chance):
-    """What happens to a connection before it has a server."""
+    """A rule for a connection that does not have a server yet."""
     kind = chance.random()
     if kind < 0.12:
         return "tcp-request connection " + chance.choice(("accept", "reject", "expect-proxy layer4", "set-var(sess.a) str(x)", "silent-drop")) + (when(chance, EARLY_CONDITIONS) or " if { always_false }")
@@ -82,7 +82,7 @@ def rule(chance):
 
 
 def answer_rule(chance):
-    """What happens to what the server sends."""
+    """A rule for the server's data."""
     action = chance.choice(("accept", "reject", "close", "set-var(txn.b) res.len", "set-var(txn.b) res.payload(0,5),hex"))
     return f"tcp-response content {action}{when(chance, ANSWER_CONDITIONS)}"
 
@@ -90,7 +90,7 @@ def answer_rule(chance):
 def proxy(chance, number):
     """A frontend with its backend."""
     lines = [f"frontend f{number}", f"    bind 127.0.0.1:@f{number}@" + (" accept-proxy" if maybe(chance, 0.6) else "")]
-    # The log knows a client by its own port, whatever a header says.
+    # The log identifies a client by its own port, whatever address a header claims.
     lines.append("    log-format '127.0.0.1:%[fc_src_port] = %ci %[dst] %b/%s %ts %rc [%[var(txn.a)]] [%[var(txn.b)]] [%[fc_pp_authority]] [%[fc_pp_unique_id]]'")
     if maybe(chance, 0.7):
         lines.append(f"    tcp-request inspect-delay {chance.choice((20, 60, 150))}ms")

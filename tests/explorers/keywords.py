@@ -1,4 +1,5 @@
-"""One keyword on one line: what both programs say of its arguments, number by number, unit by unit, place by place.
+"""One keyword on one line: the verdicts of both programs on its arguments, number by number, unit by unit, place by
+place.
 
 Each line has a configuration of its own. A difference in the exit status, or in whether there is a warning, is a finding,
 unless `MEANT` has its reason. The reference is HAProxy 3.2 or later: 2.6 knows too little of the language.
@@ -10,7 +11,7 @@ import re
 
 from program import Folder, run
 
-# What follows a first word that means nothing alone.
+# Continuations of first words that mean nothing alone.
 SECONDS = {
     "balance": "roundrobin static-rr leastconn first source uri url_param hdr(a) random random(2) hash rdp-cookie rdp-cookie(a) log-hash sticky".split(),
     "capture": ["request header a len", "response header a len", "cookie a len", "cookie", "request header"],
@@ -75,13 +76,13 @@ SECONDS = {
     "dynamic-cookie-key": [""],
 }
 GLOBAL_STATS = ["socket", "socket /tmp/weir-none.sock", "timeout", "maxconn", "socket /tmp/weir-none.sock level", "socket /tmp/weir-none.sock mode", "bind-process"]
-# What may follow: nothing, too little, too much, numbers at their bounds, units, the wrong kind.
+# Arguments: none, too few, too many, numbers at their bounds, units, the wrong kind.
 ARGUMENTS = ["", "x", "0", "1", "2", "-1", "10", "100", "65535", "65536", "1000000", "2147483647", "2147483648", "4294967295", "4294967296", "99999999999999999999", "0x10", "1.5", "+1", "007",
              "10s", "10ms", "1us", "5m", "30sec", "1h", "24d", "25d", "10S", "10k", "16k", "4g", "1kb", "50%", "10 20", "x y", "10 x", "on", "off", "auto", "none", "a,b", "a/b", "/x", "/nonexistent/x",
              "127.0.0.1", "127.0.0.1:80", "::1", "%[src]", "%[nonsense]", "%[path", "str(a)", "if TRUE", "x if TRUE", "10 if TRUE", "if nobody", "x if", "x unless { path /y }", "''", "x ''", "é", "1-3", "1-", "3-1", "all"]
 HEAD = "defaults\n    mode http\n    timeout client 1s\n    timeout server 1s\n    timeout connect 1s\n"
 FRONTEND, BACKEND = "frontend f\n    bind 127.0.0.1:1\n", "backend b\n    server s 127.0.0.1:2\n"
-# Where a line may stand: what is before it, and what is after it.
+# Places for a line: the text before it, and the text after it.
 PLACES = {
     "global": ("global\n", HEAD + FRONTEND + "    default_backend b\n" + BACKEND),
     "defaults": (HEAD, FRONTEND + "    default_backend b\n" + BACKEND),
@@ -110,7 +111,7 @@ OTHER = {
 
 
 def words(binary):
-    """What the program claims, by place: from `-dKcfg`."""
+    """The keywords that the program lists, by place: from `-dKcfg`."""
     _, out, _ = run(binary, "-dKcfg", "-q", "-c", "-f", "/dev/null")
     claimed, section = {place: [] for place in PLACES}, ""
     for line in out.splitlines():
@@ -140,7 +141,7 @@ def words(binary):
 
 
 def view(binary, text, folder, name):
-    """The exit status, whether anything is warned of, and what is said."""
+    """The exit status, whether there are warnings, and the messages."""
     path = folder.file(name, text)
     status, _, said = run(binary, "-c", "-f", path, seconds=30)
     said = "\n".join(line for line in said.splitlines() if line.startswith(("[ALERT]", "[WARNING]")))
@@ -161,7 +162,7 @@ def written(place, line):
 
 
 def differences(reference, binary, chosen):
-    """What differs: the place, the line, both views."""
+    """The differences: the place, the line, both views."""
     with Folder() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         def both(numbered):
             number, (place, line) = numbered
@@ -170,7 +171,8 @@ def differences(reference, binary, chosen):
         return [(place, line, theirs, ours) for place, line, theirs, ours in pool.map(both, enumerate(chosen)) if theirs[:2] != ours[:2]]
 
 
-# A line, what the reference says of it, what weir says of it (regular expressions that have to be found): why they differ.
+# A line, the messages of the reference and of weir (regular expressions that have to be found), and the reason for the
+# difference.
 MEANT = [
     ("", "", "is not implemented yet", "not there yet"),
     ("", r"unknown keyword '[a-z0-9.-]+' in 'global'|did you mean", "^$", "a word that this reference does not have"),
@@ -222,7 +224,7 @@ MEANT = [
 
 
 def meant(line, theirs, ours):
-    """Why the line is meant to differ, none if it is not."""
+    """The reason why the line may differ; None if the difference is not intended."""
     for about, reference, weir, reason in MEANT:
         if re.search(about, line) and re.search(reference, theirs[2], re.M) and re.search(weir, ours[2], re.M):
             return reason
@@ -232,7 +234,8 @@ def meant(line, theirs, ours):
 
 
 def explore(chance, title, options, count=300):
-    """One case: so many lines. How many findings, how many lines, and the reasons of what is meant to differ."""
+    """Checks `count` lines; returns the number of findings, the number of lines, and the reasons of the intended
+    differences."""
     known = lines(options.bin)
     chosen = chance.sample(known, min(count, len(known)))
     findings, reasons = 0, collections.Counter()

@@ -35,7 +35,7 @@ def content(chance):
 
 
 def chunked(chance, text, odd=False):
-    """The text in chunks, without line ends and hexadecimal digits: they are what shows where chunks begin."""
+    """The text in chunks, without line ends and hexadecimal digits: these mark the chunks."""
     made, rest = "", re.sub("[0-9a-fA-F]", "z", text.replace("\r\n", "--"))
     while rest:
         size = chance.randint(1, len(rest))
@@ -89,7 +89,7 @@ def answer(chance, head_only):
 
 
 def target(chance, method, name, answers):
-    """What is asked for: an answer of its own, one of the origin's, or an echo."""
+    """A request target: an answer of its own, one of the origin's, or an echo."""
     if method == "CONNECT":
         return chance.choice(("h.example:443", "h.example:80", "h.example", "/x"))
     kind = chance.random()
@@ -119,7 +119,7 @@ def request(chance, name, last, answers):
     if not (odd and maybe(chance, 0.2)):
         fields.insert(chance.randint(0, 1), f"Host: {chance.choice(HOSTS)}")
     if maybe(chance, 0.25):
-        # What follows a request that is the last may make the connection's end a reset, and lose the answer.
+        # Bytes after the last request may turn the connection's end into a reset, and lose the answer.
         fields.append(f"Connection: {chance.choice([token for token in CONNECTIONS if last or 'close' not in token.lower()])}")
     elif last and maybe(chance, 0.6):
         fields.append("Connection: close")

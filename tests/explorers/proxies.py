@@ -116,7 +116,7 @@ def raw_rule(chance):
         "tcp-request session reject if { src 10.0.0.0/8 }", "tcp-request content set-src req.hdr_ip(x-ip) if HTTP"))
 
 
-# Not what answers bad requests: 2.6 has its own words for those, whatever is configured.
+# Not the status of bad requests: 2.6 has its own messages for those, whatever is configured.
 FRONTEND_OPTIONS = ("option forwardfor", "option forwardfor except 127.0.0.0/8", "option forwardfor if-none", "option forwardfor header X-Client", "option httpclose", "option http-server-close", "no option httpclose", "option http-buffer-request", "option dontlognull", "option logasap", "option dontlog-normal", "option log-separate-errors", "option http-use-proxy-header",
                     "option originalto", "option http-ignore-probes", "option accept-invalid-http-request", "option h1-case-adjust-bogus-client", "monitor-uri /a", "option http-keep-alive", "option contstats", "option socket-stats", "option tcp-smart-accept", "option nolinger", "option independent-streams", "option http-no-delay", "option idle-close-on-response",
                     "errorfile 403 @folder@/503.http", "errorfile 404 /dev/null", "http-error status 403 content-type text/plain lf-string \"denied %[path]\"", "errorloc302 403 http://e.example/", "errorfiles mine 403 404",

@@ -2,7 +2,7 @@
 
 from explorers import Case, maybe, quoted
 
-# What is asked of a request, by what it gives.
+# Fetches on a request, by type.
 FETCHES = {
     "str": ("req.hdr(x-a)", "req.hdr(x-a,1)", "req.hdr(x-a,-1)", "req.hdr(x-a,-2)", "req.hdr(x-b)", "req.hdr(x-c)", "req.hdr(x-d)", "req.fhdr(x-b)", "req.fhdr(x-a,-1)", "hdr(host)", "path", "url", "query", "pathq", "base", "baseq", "url_param(a)", "url_param(b)",
             "url_param(c,;)", "urlp(a)", "urlp(x,-)", "req.cook(a)", "req.cook(b)", "cook(SID)", "req.hdr_names", "req.hdr_names(;)", "req.ver", "method", "req.hdr(x-json)", "req.hdr(x-time)", "var(txn.s)", "var(req.t)", "var(txn.none)", "var(txn.none,dflt)",
@@ -48,7 +48,7 @@ def optional(chance, *arguments):
 
 
 def expressions_of(chance):
-    """A regular expression and what replaces it."""
+    """A regular expression and its replacement."""
     pattern = chance.choice(("a", "[a-c]", "^/", "(a)(b)?", "b*", ".", "x?", "(.)(.)", "$", "^", "\\\\.", "[^/]+", "(?i)A", "a|b", "\\\\d+", "/+"))
     target = chance.choice(("x", "", "\\\\1", "<\\\\0>", "\\\\2\\\\1", "yy", "\\\\9", "%", "&"))
     flags = chance.choice(("", "", ",g", ",i", ",gi"))
@@ -59,7 +59,7 @@ FORMATS = ("%Y-%m-%d", "%H:%M:%S", "%a %b %d", "%s", "%%", "%j %U", "%y%m", "%e|
 JSON_PATHS = ("$.a", "$.b", "$.b.c", "$.n", "$.arr", "$.arr[0]", "$.arr[1]", "$.none", "$", "$.f", "$.s", "$.u", "$['a']", "$.b['c']", "$.neg", "$.big", "$.null")
 FIELDS_OF_FIX = ("BeginString", "BodyLength", "MsgType", "SenderCompID", "TargetCompID", "CheckSum", "8", "9", "35", "49", "56", "10", "34")
 
-# name: what it takes, what it gives, its arguments.
+# name: input type, output type, arguments.
 CONVERTERS = {
     "add": ("int", "int", lambda c: f"({number(c)})"), "sub": ("int", "int", lambda c: f"({number(c)})"), "mul": ("int", "int", lambda c: f"({number(c)})"),
     "div": ("int", "int", lambda c: f"({number(c)})"), "mod": ("int", "int", lambda c: f"({number(c)})"), "and": ("int", "int", lambda c: f"({number(c)})"),
@@ -104,7 +104,7 @@ CONVERTERS = {
     "set-var": ("str", "str", lambda c: c.choice(("(txn.z)", "(req.y)"))), "unset-var": ("str", "str", lambda c: "(txn.z)"), "nbsrv": ("str", "int", None), "srv_queue": ("str", "int", None),
     "capture-req": ("str", "str", lambda c: "(0)"),
 }
-# What a value becomes by itself where something else is wanted. A truth value that was counted with stays one in 2.6.
+# Implicit conversions by wanted type. In 2.6, a boolean stays one after arithmetic.
 CASTS = {"str": ("bin", "str", "int", "ip"), "bin": ("str", "bin"), "int": ("str", "bin", "int", "bool", "ip"), "bool": ("bool", "str"), "ip": ("str", "ip", "int", "bin"), "meth": ("str", "bin")}
 
 FILES = {
@@ -125,7 +125,7 @@ def quoted_argument(text):
 
 
 def expression(chance, longest=4):
-    """A fetch and some converters, and what type comes out."""
+    """A fetch with some converters, and the type of the result."""
     kind = chance.choice(("str", "str", "str", "bin", "int", "bool", "ip", "meth"))
     text = chance.choice(FETCHES[kind])
     names = list(CONVERTERS)
@@ -140,10 +140,10 @@ def expression(chance, longest=4):
 
 
 def shown(chance):
-    """An expression whose value can stand in a field."""
+    """An expression with a value that fits in a field."""
     text, kind = expression(chance)
     flags = chance.choice(("", "", "", "", "{+Q}", "{+X}", "{+E}", "{+Q,+E}"))
-    # What may hold any byte is shown in digits.
+    # Values with arbitrary bytes are shown in hexadecimal.
     if kind == "bin" or "url_dec" in text or "req.hdrs" in text or "%n%t" in text or "b64dec" in text or "req.body" in text or "payload" in text or "bin(" in text or "regsub" in text:
         text += ",hex"
     elif maybe(chance, 0.15):
@@ -182,7 +182,7 @@ def asked(chance, name):
     fields = [f"X-Id: {name}", "Host: " + chance.choice(("h.example", "h.example:81", "1.2.3.4", "[::1]:80"))]
     for field in ("X-A", "X-A", "X-B", "X-C", "X-D", "X-Num", "X-Ip"):
         if maybe(chance, 0.8):
-            # What becomes of a number that is none is nowhere said.
+            # The conversion of an invalid number is not documented.
             fields.append(f"{field}: {chance.choice(DIGITS if field == 'X-Num' else VALUES)}")
     fields.append(f"X-Json: {chance.choice(JSONS)}")
     fields.append("Cookie: " + chance.choice(("a=1; b=two; SID=x", "a=abc", "n=7; a=; b", "b=\"q\"; a=1; a=2", "a", "")))
@@ -196,7 +196,7 @@ def asked(chance, name):
 def case(chance):
     """Some forty expressions, asked of a dozen requests."""
     rules = [f"http-request set-header x-v{number} {quoted('[' + shown(chance) + ']')}" for number in range(36)]
-    # What looks at all fields comes before the others: it would see what they wrote.
+    # Rules that read all fields come first: otherwise they would see fields written by the others.
     rules.sort(key=lambda rule: "hdr_names" not in rule and "req.hdrs" not in rule and "hdr_cnt" not in rule)
     rules += [f"http-request set-header x-c{number} yes if {condition(chance)}" for number in range(16)]
     text = f"""

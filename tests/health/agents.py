@@ -1,4 +1,4 @@
-"""Agents that say nothing, too much, garbage, or stop in the middle: what is not an answer changes nothing."""
+"""Agents that send nothing, too much, garbage, or stop in the middle: an invalid answer changes nothing."""
 import contextlib
 import struct
 import time
@@ -9,12 +9,12 @@ NOTHING_LEFT = struct.pack("ii", 1, 0)
 
 
 def saying(text):
-    """An agent that says this and ends."""
+    """An agent that sends this and closes."""
     return lambda connection: connection.sendall(text)
 
 
 def resets(before):
-    """An agent that says this and resets the connection."""
+    """An agent that sends this and resets the connection."""
     def serve(connection):
         connection.sendall(before)
         time.sleep(0.05)
@@ -30,7 +30,7 @@ def drips(connection):
 
 
 INCOMPLETE = ("L7TOUT", "Ignoring incomplete line from agent")
-# What an agent does; the status of its check and what is told of it, as HAProxy 3.2 has both but where a row says otherwise.
+# An agent's behaviour, the status of its check and its message; the same in HAProxy 3.2 unless a row has a note.
 UNHEARD = {
     "megabyte": (saying(b"x" * 1_000_000), *INCOMPLETE),
     "long-line": (saying(b"down " + b"x" * 1_000_000 + b"\n"), *INCOMPLETE),
@@ -68,7 +68,7 @@ def servers(agents):
                      for name, serve in agents.items())
 
 
-def what_is_no_answer_changes_nothing(binary, folder):
+def invalid_answers_change_nothing(binary, folder):
     sections = f"backend b\n    timeout check 400ms\n{servers({name: row[0] for name, row in UNHEARD.items()})}\n"
     with Scene(binary, folder, sections, "nbthread 1") as scene:
         descriptors = len(os.listdir(f"/proc/{scene.program.pid}/fd"))
@@ -82,7 +82,7 @@ def what_is_no_answer_changes_nothing(binary, folder):
         assert now <= descriptors + len(UNHEARD) + 4, (descriptors, now)
 
 
-def what_is_heard_of_a_long_line_is_short(binary, folder):
+def long_answers_are_reported_truncated(binary, folder):
     """A description fills a buffer; logs and statistics repeat its beginning. Words keep their letters, numbers find their limits."""
     agents = {"long": saying(b"stopped # " + b"y" * 10_000 + b"\n"), "huge": saying(b"99999999999999999999%\n"), "LOUD": saying(b"DOWN\n")}
     with Scene(binary, folder, f"backend b\n{servers(agents)}\n") as scene:

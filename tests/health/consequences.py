@@ -1,4 +1,5 @@
-"""What follows from health checks: sessions that end, states that outlive a reload, what operators change of a check, where checks run."""
+"""Consequences of health checks: sessions that end, states that survive a reload, changes of checks by operators,
+workers that run checks."""
 import contextlib
 import os
 import re
@@ -9,7 +10,7 @@ from health.support import *  # noqa: F403
 
 
 def greet(connection):
-    """A server that says who it is, and then nothing."""
+    """A server that sends its name, and then nothing."""
     with connection:
         connection.sendall(b"hello")
         # Until the other side ends it.
@@ -35,7 +36,7 @@ def has_ended(connection, seconds=5.0):
         return False
 
 
-def sessions_end_with_their_server_when_that_is_asked_for(binary, folder):
+def on_marked_down_shutdown_sessions_ends_sessions(binary, folder):
     server, checked = Listening(greet), Listening()
     port, other = free_port(), free_port()
     sections = "".join(f"""
@@ -88,7 +89,7 @@ backend b
         text = scene.ask("show servers state")
     with open(states, "w") as file:
         file.write(text)
-    # It has not failed once here, and is what it was.
+    # Without a failure since the reload, it keeps its state.
     quiet = sections.replace("200ms", "60s")
     with Scene(binary, folder, quiet, extra + "\n    max-spread-checks 60s\n    spread-checks 0", name="second.cfg") as scene:
         assert scene.stat("b", "dead", "status") == ("DOWN",)
@@ -97,8 +98,8 @@ backend b
         assert level in ("3", "2"), level
 
 
-# A server: its words, the commands about it, and what `show servers state` says: admin state, status, result, health and state of the check.
-# From HAProxy 3.2.
+# A server: its words, the commands about it, and its row in `show servers state`: admin state, status, result, health
+# and state of the check. From HAProxy 3.2.
 STATES = {
     "plain": ("", (), "0 1 0 2 0"),
     "off": ("disabled", (), "5 1 0 0 8"),
@@ -136,7 +137,7 @@ def states_of_checks_are_those_that_parsers_know(binary, folder):
 
 
 def say(connection):
-    """What the check below looks for."""
+    """Sends the byte that the check below expects."""
     with connection, contextlib.suppress(ConnectionResetError):
         connection.sendall(b"x")
 
@@ -156,7 +157,7 @@ backend b
         scene.ask(f"set server b/s check-port {second.port}")
         assert wait_until(lambda: second.count > 1)
         scene.ask(f"set server b/s check-addr 127.0.0.2 port {second.port}")
-        # Nobody listens there.
+        # That port is closed.
         scene.expect("b", "s", status="DOWN", check_status="L4CON")
         scene.ask(f"set server b/s check-addr 127.0.0.1 port {second.port}")
         scene.expect("b", "s", status="UP")
@@ -181,7 +182,7 @@ def checks_move_to_workers_with_less_to_do(binary, folder):
         def is_even():
             return figures("check_active") == [1, 1, 1, 1] or max(figures("check_active")) <= 1
         assert wait_until(lambda: sum(figures("check_started")) > 40, 10), figures("check_started")
-        # R90: after some intervals nobody has two.
+        # R90: after some intervals the checks are evenly spread.
         assert all(is_even() for _ in range(20)), figures("check_active")
         started = figures("check_started")
         assert all(count > 0 for count in started), started

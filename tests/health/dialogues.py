@@ -1,4 +1,4 @@
-"""What checks say and hear over their connections, and in which time."""
+"""The bytes that checks send and expect over their connections, and their timing."""
 import contextlib
 import socket
 import threading
@@ -6,7 +6,7 @@ import threading
 from health.support import *  # noqa: F403
 
 
-def who_speaks_first_is_heard_at_once(binary, folder):
+def banners_are_read_before_the_check_sends(binary, folder):
     """A server or an agent that speaks first learns at once that the connection stands: the handshake's last packet does not wait for
     anything that the check would say. Where it waited, a check took 200 ms."""
     def greet(connection):
@@ -30,7 +30,8 @@ backend agent
 
 
 def connections_that_follow_each_other_share_a_socket(binary, folder):
-    """An HTTP check sends, hears and resets; the next one does so from the same socket, and each is a connection of its own."""
+    """An HTTP check sends, receives and resets; the next one does so from the same socket, each on a connection of its
+    own."""
     seen = []
 
     def answer(connection):
@@ -39,7 +40,7 @@ def connections_that_follow_each_other_share_a_socket(binary, folder):
             seen.append((connection.getpeername()[1], request))
             connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
             connection.settimeout(2)
-            # The check is done with it, and says so by a reset.
+            # The check has its result, and closes with a reset.
             with contextlib.suppress(ConnectionResetError):
                 assert connection.recv(100) == b""
     server = Listening(answer)
@@ -102,8 +103,8 @@ ENDS = "%[src]|%[src_port]|%[dst]|%[dst_port]|%[src_is_local]|%ci|%fp"
 
 
 def a_check_knows_the_ends_of_its_connection_and_no_client(binary, folder):
-    """HAProxy 2.6 and 3.2 accept fetches about a client in rules of checks, and they have no value there: a check has no client. Of the server's
-    connection bc_src, bc_dst and their ports tell, and %bi, %bp, %si and %sp."""
+    """HAProxy 2.6 and 3.2 accept fetches about a client in rules of checks, without a value there: a check does not
+    have a client. bc_src, bc_dst, their ports, %bi, %bp, %si and %sp describe the server's connection."""
     seen = {}
 
     def note(connection):

@@ -1,4 +1,4 @@
-"""Checks while the machine is against them: it stops, it has no descriptors left, everything changes at once."""
+"""Checks under adverse conditions: the machine stops, descriptors run out, everything changes at once."""
 import contextlib
 import os
 import resource
@@ -12,8 +12,8 @@ from latency import requests, threads
 
 
 def a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
-    """A virtual machine that is moved stands still for seconds, in the middle of checks. Thereafter all their deadlines are over,
-    and what the servers said is there, but was not heard."""
+    """A migrated virtual machine stops for seconds, in the middle of checks. Afterwards all their deadlines have
+    passed, and the servers' answers are received but unread."""
     def answer(connection):
         with connection, contextlib.suppress(OSError):
             connection.recv(1000)
@@ -35,7 +35,7 @@ def a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
 
 
 def a_server_that_is_gone_is_found_out_however_late(binary, folder):
-    """The second look decides: who does not answer then is down."""
+    """The second attempt decides: a server without an answer then is down."""
     server = Listening(lambda connection: time.sleep(30))
     sections = f"backend b\n    option httpchk\n    timeout check 2s\n    server s 127.0.0.1:{server.port} check inter 100ms fall 1\n"
     with Scene(binary, folder, sections) as scene:
@@ -48,7 +48,7 @@ def a_server_that_is_gone_is_found_out_however_late(binary, folder):
 
 
 def answering(tasks):
-    """A server whose threads join some tasks: a request also takes the time for which its server waits for a processor."""
+    """A server that lists its threads in `tasks`: a request's time includes its server's wait for a processor."""
     def serve(connection):
         tasks.append(f"self/task/{threading.get_native_id()}")
         with connection, contextlib.suppress(OSError):
@@ -58,16 +58,17 @@ def answering(tasks):
 
 
 def a_storm_of_changes_keeps_no_request_waiting(binary, folder):
-    """5,000 servers go down and come up each second, and no request that is balanced among them takes 5 ms longer for it: plain ones, and those that
-    start slowly, are backups, have limits, and may stand out. The longest time of each round counts, and of up to eight rounds the best one: what the
-    machine does hits some rounds, what changes cost hits all. Waiting for a processor is not counted, be it the program, the client or the server. How much is looked at for a change is counted in
-    data/backend. It wants an optimized program: another one is busy with the checks alone."""
+    """5,000 servers go down and come up each second, without adding 5 ms to a request that is balanced among them:
+    plain servers, and servers with slow start, backup, limits and outlier ejection. Each round counts with its longest
+    time, and the best of up to eight rounds has to pass: noise of the machine hits some rounds, the cost of changes
+    hits all. Time spent waiting for a processor is subtracted, for program, client and server. data/backend counts the
+    servers examined per change. Needs an optimized build: any other is busy with the checks alone."""
     storm(binary, folder, "plain", "", "")
     storm(binary, folder, "all", "option allbackups\n    outlier-ejection errors 5", "slowstart 2s maxconn 2 backup")
 
 
 def storm(binary, folder, name, lines, words):
-    """The storm in a backend with these lines, whose servers have these words."""
+    """The storm in a backend with these lines, and with these words on each server."""
     tasks = []
     server, checked, port = answering(tasks), Listening(), free_port()
     servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check port {checked.port} inter 1s fall 1 rise 1 {words}" for number in range(5000))
@@ -98,9 +99,10 @@ listen l
 
 
 def a_leader_of_thousands_keeps_no_request_waiting(binary, folder):
-    """5,000 servers follow one that an operator stops and starts all the time: they are told in portions, and requests are served between these. To tell
-    all of them takes tens of milliseconds. The longest time of each round counts, and of up to eight rounds the best one; waiting for a processor is not
-    counted. At the end all of them are what the one is that they follow. It wants an optimized program, as the storm does."""
+    """5,000 servers track one that an operator keeps stopping and starting: they are updated in portions, with requests
+    served in between. Updating all of them takes tens of milliseconds. Each round counts with its longest time, and the
+    best of up to eight rounds has to pass; time spent waiting for a processor is subtracted. In the end, all of them
+    have the state of the tracked server. Needs an optimized build, as the storm does."""
     tasks = []
     server, port = answering(tasks), free_port()
     servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} track leads/l" for number in range(5000))
@@ -141,8 +143,8 @@ listen l
 
 
 def a_check_that_cannot_begin_blames_no_server(binary, folder):
-    """Without a descriptor left, checks over connections of their own, agents and programs do not begin: servers stay as they are, and what is told
-    of the check says why. With descriptors they go on."""
+    """Without a free descriptor, checks that open connections, agent checks and programs do not start: servers keep
+    their state, and the check's message gives the reason. They resume once descriptors are free."""
     def agent(connection):
         with connection, contextlib.suppress(OSError):
             connection.sendall(b"up\n")
@@ -171,7 +173,7 @@ backend programs
         failed = {backend: scene.stat(backend, "s", "chkfail", "chkdown") for backend in ("apart", "programs")}
         pid = scene.program.pid
         limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        # The connection of who asks has a descriptor; checks that run give theirs back first.
+        # The operator's connection holds a descriptor; running checks release theirs first.
         with socket.socket(socket.AF_UNIX) as operator:
             operator.connect(scene.cli)
             operator.sendall(b"prompt\n")

@@ -1,4 +1,4 @@
-"""Checks over HTTP/2, of real servers and of some that err; what is found is what the reference program finds."""
+"""HTTP/2 checks of real and of misbehaving servers; results match the reference program."""
 
 from h2_peer import PREFACE, frame
 from health.services import serving
@@ -11,7 +11,7 @@ OKAY = b"\x88"
 
 
 def scripted(answer):
-    """A server that reads until a request is there, says `answer`, and closes when its client does."""
+    """A server that reads until a request is complete, sends `answer`, and closes when its client does."""
     def serve(connection):
         with connection:
             connection.settimeout(10)
@@ -27,7 +27,7 @@ def scripted(answer):
     return Listening(serve)
 
 
-# Name, what the server says, what is found: by both programs, where not said otherwise.
+# Name, the server's frames, and the result, which is the same in both programs unless noted.
 SERVERS = [
     ("head", SETTINGS + frame(1, 5, 1, OKAY), ("UP", "L7OK", "200")),
     ("body", SETTINGS + ACKNOWLEDGED + frame(1, 4, 1, OKAY) + frame(0, 1, 1, b"hello"), ("UP", "L7OK", "200")),
@@ -38,7 +38,7 @@ SERVERS = [
     ("silent", SETTINGS, ("DOWN", "L7TOUT", "")),
     ("mute", b"", ("DOWN", "L7TOUT", "")),
 ]
-# What each says in its own words: down, because of what came.
+# Servers with an error that is specific to their answer: down.
 BROKEN = [
     ("http1", b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
     ("reset", SETTINGS + frame(3, 0, 1, b"\0\0\0\2")),
@@ -55,7 +55,7 @@ def sections(servers, option="option httpchk GET /health HTTP/1.1 test.example")
 
 
 def each_answer_is_found(binary, folder):
-    """What servers say, right and wrong: the status, the code and what is said of it."""
+    """Answers of servers, right and wrong: the status, the code and the message."""
     servers = [(name, scripted(answer)) for name, answer, _ in SERVERS]
     broken = [(name, scripted(answer) if answer is not None else Listening()) for name, answer in BROKEN]
     with Scene(binary, folder, sections(servers + broken)) as scene:
@@ -84,7 +84,7 @@ frontend f
 
 
 def the_reference_program_is_checked(binary, folder):
-    """In clear and over TLS, by what ALPN chooses, by what is forced, by what rules say; bodies both ways."""
+    """In clear and over TLS, with the protocol from ALPN, from the server line or from rules; bodies both ways."""
     reference = installed(os.environ.get("HAPROXY", "haproxy"))
     authority = Authority(folder)
     clear, secure = free_port(), free_port()
@@ -110,7 +110,7 @@ def the_reference_program_is_checked(binary, folder):
 
 
 def large_bodies_pass_their_windows(binary, folder):
-    """A body of a request that is larger than what the server admits leaves as it admits more."""
+    """A request body larger than the server's window is sent as the server opens it."""
     size = 100_000
 
     def more_of(count):

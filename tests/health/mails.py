@@ -1,4 +1,4 @@
-"""Mail alerts: what a mail server hears, and which changes of servers it hears of."""
+"""Mail alerts: the messages at a mail server, and the server changes that cause them."""
 import re
 
 from health.support import *  # noqa: F403
@@ -18,7 +18,7 @@ ANSWERS = [b"220 ready\r\n", b"250-hello\r\n250 SIZE\r\n", b"250 ok\r\n", b"250 
 
 
 class MailServer(Listening):
-    """A mail server that keeps what it hears: the lines of each dialogue."""
+    """A mail server that records the lines of each dialogue."""
 
     def __init__(self):
         self.mails = []
@@ -47,7 +47,7 @@ class MailServer(Listening):
             f"no mail about {pattern!r} in {self.subjects()}"
 
 
-def a_mail_says_that_a_server_is_down(binary, folder):
+def a_mail_reports_a_server_that_is_down(binary, folder):
     mail, server = MailServer(), Listening()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert myhostname lb1.example")
     with Scene(binary, folder, sections) as scene:
@@ -61,14 +61,14 @@ def a_mail_says_that_a_server_is_down(binary, folder):
             f"From: weir@a.example\r\nTo: staff@b.example\r\nDate: {date}\r\nSubject: \\[HAProxy Alert\\] {text}\r\n\r\n{text}\r\n\r\n" \
             r"\." "\r\nQUIT\r\n"
         assert re.fullmatch(expected, mail.mails[0]), mail.mails
-        # Nothing less urgent is told.
+        # Less urgent changes are not mailed.
         server.open()
         scene.expect("b", "s", status="UP")
         scene.ask("disable server b/s")
         assert not wait_until(lambda: len(mail.mails) > 1, 0.5), mail.subjects()
 
 
-def the_level_says_what_is_told(binary, folder):
+def the_level_selects_the_mailed_changes(binary, folder):
     mail, server = MailServer(), Listening()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert level info\n    option log-health-checks")
     with Scene(binary, folder, sections) as scene:
@@ -86,7 +86,7 @@ def the_level_says_what_is_told(binary, folder):
         assert not any("has no server available" in subject for subject in mail.subjects()), mail.subjects()
 
 
-def a_mailer_that_is_away_is_told_of_once(binary, folder):
+def an_unreachable_mailer_is_logged_once(binary, folder):
     server = Listening()
     sections = SECTIONS.format(mail=free_port(), server=server.port, level="email-alert level notice")
     with Scene(binary, folder, sections) as scene:
@@ -101,7 +101,7 @@ def a_mailer_that_is_away_is_told_of_once(binary, folder):
     assert len(complaints) == 1 and "a mail was not delivered: Connection refused" in complaints[0], said
 
 
-def what_mails_lack_is_said(binary, folder):
+def missing_settings_of_mails_are_reported(binary, folder):
     def check(text, status, *expected):
         found, out, err = run(binary, "-c", "-f", folder.file("c.cfg", text))
         for line in expected:

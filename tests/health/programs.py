@@ -1,4 +1,4 @@
-"""Checks by programs: what they are told, how their ends are read, what is killed, how many run."""
+"""Checks by programs: their arguments and environment, their results, kills, and the limit on running programs."""
 import contextlib
 import os
 import signal
@@ -17,14 +17,14 @@ for f in 0 2; do /usr/bin/readlink /proc/$$/fd/$f; done >> "$out.new"
 
 
 def program(folder, name, end="exit 0"):
-    """A program that writes down what it is told and ends in this way."""
+    """A program that records its arguments and environment, and ends in this way."""
     path = folder.file(name, RECORD.format(folder=folder.path, end=end))
     os.chmod(path, 0o755)
     return path
 
 
 def told(folder, server):
-    """What the program was told of a server: its command line, and its environment with the standard streams behind it."""
+    """A server's record: the program's command line, and its environment followed by the standard streams."""
     path = os.path.join(folder.path, server)
     assert wait_until(lambda: os.path.exists(path)), f"no check of {server}"
     with open(path) as file:
@@ -70,7 +70,7 @@ backend b
         scene.expect("l", "one", status="UP", check_status="PROCOK", check_code="0")
 
 
-def an_environment_is_kept_when_that_is_asked_for(binary, folder):
+def preserve_env_keeps_the_environment(binary, folder):
     path = program(folder, "check.sh")
     sections = f"""
 backend b
@@ -108,7 +108,7 @@ backend {name}
         scene.expect("plain", "s", status="UP", check_status="PROCOK")
 
 
-def who_takes_too_long_is_killed_with_what_it_started(binary, folder):
+def slow_programs_are_killed_with_their_children(binary, folder):
     numbers = os.path.join(folder.path, "numbers")
     path = program(folder, "slow.sh", f"/bin/sleep 20 & echo $$ $! >> {numbers}; wait")
     sections = f"""
@@ -129,7 +129,7 @@ backend b
             except ProcessLookupError:
                 return True
             with open(f"/proc/{process}/stat") as file:
-                # One that nobody took note of yet.
+                # A zombie that was not reaped yet.
                 return file.read().rsplit(") ", 1)[1].startswith("Z")
         for process in processes:
             assert wait_until(lambda: is_gone(process)), f"{process} of {processes} still runs"
@@ -153,7 +153,7 @@ def children(process):
 
 
 def kill_programs(processes):
-    """Kills programs that a check started, each with its group, whose time was not over when their parent was killed."""
+    """Kills the programs of checks, each with its group, that were still running when their parent was killed."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(process), signal.SIGKILL)
@@ -167,7 +167,7 @@ def so_many_run_at_once_and_no_more(binary, folder):
         def running():
             return children(scene.program.pid)
         assert wait_until(lambda: len(running()) == 64), len(running())
-        # The others wait; who asks is answered meanwhile.
+        # The others wait; the runtime API responds meanwhile.
         assert not wait_until(lambda: len(running()) > 64, 0.5), len(running())
         assert scene.stat("b", "s99", "status")[0].startswith("UP")
         processes = running()
@@ -176,7 +176,7 @@ def so_many_run_at_once_and_no_more(binary, folder):
     kill_programs(processes)
 
 
-def what_is_missing_is_an_error(binary, folder):
+def missing_settings_of_programs_are_errors(binary, folder):
     def check(text, *expected):
         status, out, err = run(binary, "-c", "-f", folder.file("c.cfg", text))
         for line in expected:
@@ -194,9 +194,10 @@ def what_is_missing_is_an_error(binary, folder):
 
 
 def programs_that_will_not_end_hold_nothing(binary, folder):
-    """Programs that ignore signals, print for ever, start others, or stop themselves, more than may run at once: they are killed in time, nothing piles
-    up, and who is checked otherwise is not disturbed. They start few others: whoever adopts orphans may be slow to bury them, and when the numbers of
-    processes are used up a shell ends by itself, with its children alive."""
+    """More programs than may run at once ignore signals, print for ever, start others, or stop themselves: they are
+    killed in time, nothing piles up, and other checks are not disturbed. They start few children: the process that
+    adopts orphans may reap them slowly, and when process numbers run out, a shell ends by itself with its children
+    alive."""
     marker = f"31{os.getpid() % 100000:05d}"
     ways = {
         "deaf": "trap '' TERM INT HUP QUIT; while :; do /bin/sleep 0.1; done",

@@ -8,7 +8,7 @@ from health.support import *  # noqa: F403
 
 
 def owned(folder, name):
-    """A folder of its own for a server that does not run as root, and who runs it."""
+    """A folder for a server that refuses to run as root, and the user to run it as."""
     path = os.path.join(folder.path, name)
     os.mkdir(path)
     if os.geteuid() != 0:
@@ -29,7 +29,7 @@ def serving(port, *command, **options):
 
 
 def checked(option, port):
-    """A backend with one server, which is checked as an option says."""
+    """A backend with one server, checked by an option."""
     return f"\nbackend b\n    {option}\n    timeout check 3s\n    server s 127.0.0.1:{port} check inter 300ms fall 1 rise 1\n"
 
 
@@ -43,7 +43,7 @@ def redis_answers(binary, folder):
         with serving(port, *command, **who):
             scene.expect("b", "s", status="UP", check_status="L7OK", last_chk="Redis server is ok")
         scene.expect("b", "s", status="DOWN", check_status="L4CON")
-    # One that wants a password says so, but '+PONG' could still follow for what is known of it (HAProxy 3.2 waits, too).
+    # A server with a password reports an error, but '+PONG' could still follow (HAProxy 3.2 waits, too).
     with serving(port, *command, "--requirepass", "secret", **who), \
             Scene(binary, folder, checked("option redis-check", port), name="password.cfg") as scene:
         scene.expect("b", "s", status="DOWN", check_status="L7TOUT")
@@ -68,8 +68,9 @@ def postgresql_answers(binary, folder):
             scene.expect("b", "s", status="DOWN", check_status="L7RSP", seconds=20)
 
 
-def what_statistics_tell_of_an_answer(binary, folder):
-    """The last check of HAProxy 2.6 and 3.2: what a server says of itself is for the logs, why it is down for both."""
+def statistics_show_why_a_check_failed(binary, folder):
+    """The `last_chk` of HAProxy 2.6 and 3.2: a server's own message goes only to the logs, the reason for a failure
+    goes to both."""
     def saying(text, first=False):
         def serve(connection):
             # A check that knows enough resets the connection.
@@ -133,7 +134,7 @@ def slapd_answers(binary, folder):
         with serving(port, *command("slapd.conf", ""), **who):
             scene.expect("b", "s", status="UP", check_status="L7OK")
         scene.expect("b", "s", status="DOWN", check_status="L4CON")
-        # One that lets nobody in without a name.
+        # A server that refuses anonymous binds.
         with serving(port, *command("closed.conf", "disallow bind_anon\n"), **who):
             scene.expect("b", "s", status="DOWN", check_status="L7STS")
 

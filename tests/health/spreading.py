@@ -1,4 +1,5 @@
-"""Where checks run and when: nobody wakes for another's check, many workers cost no more than one, those that come together drift apart."""
+"""Place and time of checks: workers do not wake for each other's checks, many workers cost no more than one,
+simultaneous checks drift apart."""
 import contextlib
 import os
 import re
@@ -14,7 +15,7 @@ def activity(scene, name):
 
 
 def processor_seconds(pid):
-    """What a process has used of processors."""
+    """Processor time used by a process."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         user, system = file.read().rsplit(")", 1)[1].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
@@ -36,24 +37,24 @@ def hundred(server, inter="1s"):
 
 
 def answer(connection):
-    """What these checks look for."""
+    """The expected answer of these checks."""
     with connection, contextlib.suppress(ConnectionResetError):
         connection.sendall(b"x")
 
 
 def own_memory(pid):
-    """Bytes of a process that are nobody else's."""
+    """Private memory of a process, in bytes."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M)[1]) * 1024
 
 
 def a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
-    """5,000 servers whose checks do not run, beside the same without checks."""
+    """5,000 servers with sleeping checks, compared with the same servers without checks."""
     server, count = Listening(answer), 5000
 
     def measure(name, words):
         servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} weight 10 {words}" for number in range(count))
-        # The allocator keeps nothing of the start, which checks would take.
+        # The allocator keeps no free memory of the start, which checks would use.
         at_once = dict(os.environ, MIMALLOC_PURGE_DELAY="0")
         with Scene(binary, folder, f"backend b\n{servers}\n", "nbthread 1", name=f"{name}.cfg", env=at_once) as scene:
             assert scene.ask("show servers state b").count("127.0.0.1") == count
@@ -65,7 +66,7 @@ def a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
 
 
 def workers_wake_for_their_own_checks_r87_r95(binary, folder):
-    """With 8 workers and 100 checks a second, threads sleep as often as the checks themselves ask for, not once for each worker."""
+    """With 8 workers and 100 checks a second, threads sleep as often as the checks require, not once for each worker."""
     server = Listening(answer)
     with Scene(binary, folder, hundred(server), "nbthread 8") as scene:
         assert wait_until(lambda: activity(scene, "check_started") >= 100, 10)
@@ -73,7 +74,7 @@ def workers_wake_for_their_own_checks_r87_r95(binary, folder):
         checks, slept = activity(scene, "check_started"), sleeps(pid)
         time.sleep(3)
         slept, checks = sleeps(pid) - slept, activity(scene, "check_started") - checks
-    # A timer, the connection that stands, what comes over it, a check that moves; with a shared queue it was 8 and more.
+    # A timer, an established connection, its data, a check that moves; with a shared queue it was 8 and more.
     assert checks > 150 and slept < 3 * checks + 100, (checks, slept)
 
 
@@ -130,8 +131,8 @@ def servers_that_are_added_are_checked_apart_r94(binary, folder):
     assert sum(each) >= 120, each
 
 
-def a_reload_in_the_middle_of_a_check_blames_nobody(binary, folder):
-    """The former process leaves without waiting for its checks, and neither it nor the new one says that the server failed."""
+def a_reload_during_a_check_keeps_the_server_up(binary, folder):
+    """The former process ends without waiting for its checks, and neither it nor the new one reports a failed server."""
     begun = []
 
     def slow(connection):

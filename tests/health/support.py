@@ -1,4 +1,4 @@
-"""What checks of health checks share: a configuration, a server that can be stopped, what the runtime API says."""
+"""Shared parts of the health tests: a configuration, a server that can be stopped, queries of the runtime API."""
 import os
 import socket
 import threading
@@ -53,7 +53,7 @@ class Scene:
         raise AssertionError(f"no {backend}/{server} in {lines}")
 
     def expect(self, backend, server, seconds=8.0, **expected):
-        """Waits until `show stat` says so of a server."""
+        """Waits until `show stat` has these values for a server."""
         def found():
             return self.stat(backend, server, *expected)
         held = wait_until(lambda: found() == tuple(expected.values()), seconds)
@@ -63,7 +63,7 @@ class Scene:
 class Listening:
     """A server that accepts and closes, or hands each connection to a function; it can stop listening and begin again.
 
-    A check that only connects is over before the connection stands here: nobody accepts it.
+    A check that only connects is over before the connection stands here: it is never accepted.
     """
 
     def __init__(self, serve=None, port=0):

@@ -1,7 +1,8 @@
-"""What is told of each kind of check that fails in each way, and of each answer of an agent, word by word.
+"""The messages of each kind of failed check, and of each answer of an agent, word by word.
 
-The words are those of HAProxy 3.2.26, as it printed them beside weir; those of a refused connection are from 3.5. Where weir says something else, OURS has it with the reason; where 2.6 does, OLDER
-has it. The table holds for the program given and, where it is installed, for the packaged HAProxy 2.6.
+The words are those of HAProxy 3.2.26, as it printed them beside weir; those of a refused connection are from 3.5. OURS
+has weir's deviations with their reasons, OLDER those of 2.6. The table holds for the program given and, where it is
+installed, for the packaged HAProxy 2.6.
 """
 import contextlib
 import csv
@@ -17,7 +18,7 @@ from health.support import *  # noqa: F403
 
 
 def says(text, first=True, stays=0.0):
-    """A server that says this after it heard something, or at once, and ends after a while."""
+    """A server that sends this after it received something, or at once, and ends after a while."""
     def serve(connection):
         if first:
             connection.recv(2000)
@@ -27,7 +28,7 @@ def says(text, first=True, stays=0.0):
 
 
 def resets(connection):
-    """A server that hears something and resets the connection."""
+    """A server that receives something and resets the connection."""
     connection.recv(2000)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -38,7 +39,7 @@ def http(status, reason=" Fine", body=b"hello"):
 
 
 def silent(connection):
-    """A server that says nothing."""
+    """A silent server."""
     time.sleep(20)
 
 
@@ -51,7 +52,7 @@ CHECK, EXPECT, TCP, SEND = "option httpchk", "option httpchk\n    http-check exp
 REFUSED, REFUSED_BY = "Connection refused", "ECONNREFUSED returned by OS (Connection refused)"
 RESET = "ECONNRESET returned by OS (Connection reset by peer)"
 AT_FIRST = " at initial connection step of tcp-check"
-# Lines of the backend; the server, and words of its line; what `show stat` says: check_status, check_code, last_chk.
+# Lines of the backend; the server, and words of its line; its row in `show stat`: check_status, check_code, last_chk.
 CHECKS = {
     "connects": ("", OK, "", ("L4OK", "", "")),
     "refused": ("", REFUSES, "", ("L4CON", "", REFUSED_BY)),
@@ -131,13 +132,13 @@ CHECKS = {
     "program-slow": ("option external-check\n    external-check command {sleep}", OK, "", ("PROCTOUT", "0", "")),
     "program-none": ("option external-check\n    external-check command /nonexistent", OK, "", ("PROCERR", "255", "")),
 }
-# What an agent says; `show stat`'s status, weight, slim, agent_status, agent_code, last_agt.
+# An agent's answer; `show stat`'s status, weight, slim, agent_status, agent_code, last_agt.
 NOTHING = ("no check", "100", "", "CHECKED", "", "")
 WELL, DOWN = ("no check", "100", "", "L7OK", "0"), ("DOWN (agent)", "100", "", "L7STS", "0")
 
 
 def told(text):
-    """What is told of an answer that changes nothing."""
+    """The row of an answer that changes nothing, with its message."""
     return (*NOTHING[:5], text)
 
 
@@ -192,19 +193,19 @@ AGENTS = {
     "up,10%,maxconn:9": ("no check", "10", "9", "L7OK", "0", "via agent : up"),
     "down 50% maxconn:3 # all": ("DOWN (agent)", "50", "3", "L7STS", "0", "via agent : down (all)"),
 }
-# What weir says instead.
+# Deviations of weir.
 OURS = {
-    # A response that is not the final one is none (RFC 9110, 15.2).
+    # An interim response does not count (RFC 9110, 15.2).
     "http-interim": ("L7OK", "200", ""),
-    # Nothing is no greeting.
+    # Silence is not a greeting.
     "mysql-nothing": ("L7RSP", "", "MySQL handshake packet not understood"),
-    # An operator is told why.
+    # The operator learns the reason.
     "program-killed": ("PROCERR", "4294967295", "Killed"),
     "program-none": ("PROCERR", "255", "cannot be executed: No such file or directory"),
-    # A limit that nobody meant.
+    # A limit set by mistake.
     "maxconn:-5": warns("Invalid maxconn value."),
 }
-# What HAProxy 2.6 says instead.
+# Deviations of HAProxy 2.6.
 PLAIN_RESET = "Connection reset by peer"
 OLDER = {
     "http-gone": ("SOCKERR", "", PLAIN_RESET),
@@ -235,7 +236,7 @@ def serving(serve):
 
 @contextlib.contextmanager
 def full_listener():
-    """The address of a socket whose queue is full: nobody is answered."""
+    """The address of a socket with a full queue: connections stay unanswered."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):
@@ -246,7 +247,7 @@ def full_listener():
         yield "127.0.0.1:%d" % listener.getsockname()[1]
 
 
-def each_check_is_told_of_in_the_words_of_haproxy(binary, folder):
+def checks_are_reported_in_the_words_of_haproxy(binary, folder):
     """`show stat`, and the line of `option log-health-checks`, which has the same words."""
     for program, others in programs(binary):
         checks = {name: row for name, row in CHECKS.items() if program == binary or name not in UNSTEADY}
@@ -267,7 +268,7 @@ def each_check_is_told_of_in_the_words_of_haproxy(binary, folder):
                 assert any(re.search(pattern, line) for line in lines), (program, name, pattern, [line for line in lines if f"server {name}/" in line])
 
 
-def each_answer_of_an_agent_is_told_of_in_the_words_of_haproxy(binary, folder):
+def agent_answers_are_reported_in_the_words_of_haproxy(binary, folder):
     """Single words, all that the manual has, combinations and garbage."""
     for program, others in programs(binary):
         sections = "backend b\n    timeout check 400ms\n" + "\n".join(
@@ -279,7 +280,7 @@ def each_answer_of_an_agent_is_told_of_in_the_words_of_haproxy(binary, folder):
 
 
 def programs(binary):
-    """The program to test, and the packaged HAProxy, each with what it says otherwise."""
+    """The program to test, and the packaged HAProxy, each with its deviations."""
     version = subprocess.run([installed("haproxy"), "-v"], capture_output=True, text=True, check=False).stdout
     yield binary, OURS
     if "version 2.6" in version:
@@ -308,8 +309,8 @@ backend {name}
 
 
 def hold(scene, columns, expected):
-    """Waits for what is expected of servers, by backend and name. HAProxy may end a text with a line end, and
-    says nothing of the last check while the next one runs."""
+    """Waits for the expected values of servers, by backend and name. HAProxy may end a text with a line end, and omits
+    the last check's message while the next one runs."""
     def others():
         rows = csv.DictReader(io.StringIO(scene.ask("show stat").removeprefix("# ")))
         found = {(row["pxname"], row["svname"]): tuple(row[column].removeprefix("* ").strip() for column in columns) for row in rows}

@@ -10,12 +10,12 @@ import subprocess
 from masters.support import ROOT, USR2, alive
 from program import TERM, answering, connects, free_port, installed, needs_root, request, run, wait_until
 
-# Debian's, and what others have of it.
+# Debian's settings, and their variants.
 STOCK = "stats socket {folder}/admin.sock mode 660 level admin\n    stats timeout 30s\n    {root}\n    {identity}\n    {daemon}"
 
 
 class Service:
-    """A process that was started as a service, whoever it has become: the number is in its pid file."""
+    """A process that was started as a service, under any process number: the current one is in its pid file."""
 
     def __init__(self, command, folder, **options):
         self.command, self.folder, self.options = command, folder, options
@@ -44,7 +44,7 @@ class Service:
         self.process.wait()
 
     def heard(self):
-        """What it tells the manager next."""
+        """Its next notification to the service manager."""
         return dict(line.split("=", 1) for line in self.manager.recv(4096).decode().splitlines())
 
     def pid(self):
@@ -76,7 +76,7 @@ def configurations(folder):
             yield root, daemon, STOCK.format(folder=folder.path, root=root, identity=identity, daemon=daemon)
 
 
-def a_service_that_says_it_is_ready_serves(binary, folder):
+def a_service_serves_once_it_reports_readiness(binary, folder):
     for root, daemon, stock in configurations(folder):
         port = free_port()
         config = answering(folder, port, extra=stock)
@@ -85,7 +85,7 @@ def a_service_that_says_it_is_ready_serves(binary, folder):
             told = service.heard()
             assert told == {"READY": "1", "MAINPID": str(service.process.pid), "STATUS": "Ready."}, (root, daemon, told)
             assert request(port).startswith(b"HTTP/1.1 200"), (root, daemon, service.said())
-            # It is still the process that the manager started, and the pid file says so.
+            # It is still the process that the manager started, with its number in the pid file.
             assert service.process.poll() is None and service.pid() == service.process.pid, (root, daemon)
             service.process.send_signal(USR2)
             assert service.heard()["RELOADING"] == "1" and service.heard()["STATUS"] == "Ready."
@@ -122,7 +122,7 @@ def in_the_foreground_the_streams_stay(binary, folder):
 
 
 def an_empty_root_is_nowhere(binary, folder):
-    """`chroot auto`: the directory has no name any more, so nobody puts anything there, and no start leaves one behind."""
+    """`chroot auto`: the directory is deleted at once, so nothing can be put there, and starts leave none behind."""
     needs_root()
     temporary = os.path.join(folder.path, "tmp")
     os.mkdir(temporary)
@@ -153,8 +153,8 @@ def whole(port):
 PACKAGING = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "packaging")
 
 
-def what_ships_can_be_installed(binary, folder):
-    """The configurations are valid, and the image copies what there is."""
+def packaged_configurations_are_valid(binary, folder):
+    """The configurations are valid, and the files that the image copies exist."""
     for name, port, users in (("systemd", 80, True), ("container", 8080, False)):
         with open(os.path.join(PACKAGING, name, "weir.cfg")) as file:
             text = file.read()
@@ -192,7 +192,7 @@ def systemd_accepts_the_units(binary, folder):
     assert not own, own
 
 
-def the_unit_starts_what_it_says(binary, folder):
+def the_unit_file_starts_weir(binary, folder):
     """The lines of the unit file as the service manager runs them, with the paths of this check."""
     with open(os.path.join(PACKAGING, "systemd/weir.service")) as file:
         unit = file.read()
@@ -204,7 +204,7 @@ def the_unit_starts_what_it_says(binary, folder):
     variables.update(CONFIG=answering(folder, port, extra="daemon"), PIDFILE=f"{folder.path}/pid")
 
     def command(line):
-        # A variable alone is as many words as it has, one in braces is one.
+        # `$NAME` alone is split into words, `${NAME}` is one word.
         words = []
         for word in line.split():
             bare = re.fullmatch(r"\$(\w+)", word)
@@ -220,7 +220,7 @@ def the_unit_starts_what_it_says(binary, folder):
         for line in reloads:
             assert subprocess.run(command(line.replace("$MAINPID", "${MAINPID}"))).returncode == 0, line
         assert service.heard()["RELOADING"] == "1" and service.heard()["READY"] == "1"
-        # The check before a reload finds the fault, so the running service is not even asked.
+        # The check before a reload finds the fault, so the running service never gets the signal.
         folder.file("a.cfg", "nonsense\n")
         assert subprocess.run(command(reloads[0]), stderr=subprocess.DEVNULL).returncode == 1
         service.process.send_signal(TERM)

@@ -1,4 +1,4 @@
-"""What goes wrong around a reload, and the service that goes on."""
+"""Failures around a reload, and the service that continues."""
 import contextlib
 import os
 import shutil
@@ -58,7 +58,7 @@ def a_port_that_is_taken_keeps_the_former_worker(binary, folder):
             assert request(port).startswith(b"HTTP/1.1 200") and len(master.workers()) == 1
 
 
-def a_pid_file_that_cannot_be_written_is_said(binary, folder):
+def an_unwritable_pid_file_is_reported(binary, folder):
     config = answering(folder, free_port())
     for path, why in (("/nonexistent/pid", "No such file or directory"), ("/dev/full", "No space left on device")):
         status, _, err = run(binary, "-W", "-p", path, "-f", config)
@@ -79,7 +79,7 @@ def a_full_process_table_keeps_the_former_worker(binary, folder):
     with open(master.log, "a"):
         os.chmod(master.log, 0o666)
     words = " ".join(f"'{word}'" for word in master.command)
-    # As somebody who has no other process, with room for one start and not one more.
+    # As a user without other processes, with room for exactly one start.
     for most in range(3, 12):
         master.command = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "bash", "-c",
                           f"ulimit -u {most}; exec {words}"]

@@ -14,7 +14,7 @@ def the_command_line_speaks_for_the_master_and_passes_on(binary, folder):
     with Master(binary, folder, answering(folder, free_port())) as master:
         worker = master.served().current()
         assert "reload" in master.ask("help") and "show stat" not in master.ask("help")
-        # What processes say to each other is not listed.
+        # Commands between the processes are not listed.
         assert "_loadstatus" not in master.ask("help") and "_send_status" not in master.ask("help")
         for prefix in ("", "@1 "):
             shown = master.ask(f"{prefix}show env").splitlines()
@@ -97,7 +97,7 @@ def payloads_reach_the_worker_whole(binary, folder):
 def no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
     own, by_port = os.path.join(folder.path, "cli"), free_port()
     config = answering(folder, free_port(), extra=f"stats socket {own} level admin\n    stats socket 127.0.0.1:{by_port} level admin")
-    # Each would be answered, whoever carried it out.
+    # Each command would print an answer if any process ran it.
     lines = "show version\n" * 30_000
     words = "w " * 65
     with Master(binary, folder, config) as master:
@@ -110,10 +110,10 @@ def no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
                 answer = refused(unix(path), f"prompt i\n{whom}{text}\nshow version\n")
                 # A worker answers `prompt i`, with nothing.
                 assert answer.removeprefix("\n" if path == own else "") == f"{refusal}\n\n", (path, whom, answer[:200])
-        # What was said of it arrives whatever the client still sends.
+        # The error arrives even if the client keeps sending.
         for text in (f"add map x <<\n{lines}", "x" * 400_000):
             assert "too long" in refused(tcp(by_port), text)
-        # One that is not too long is none either, whatever becomes of its command.
+        # A payload within the limit does not run as commands either, whatever becomes of its command.
         for whom, answer in (("@!1 ", "Can't find the target PID matching the prefix '@!1'\n\n"), ("@1 ", "Unknown command"),
                              ("", "Unknown command")):
             said = master.ask(f"prompt i\n{whom}nonsense <<\nreload\nshow version\n\necho end")
@@ -124,7 +124,7 @@ def no_line_of_a_payload_that_was_refused_is_a_command(binary, folder):
 
 
 def refused(connect, text):
-    """What somebody hears who sends all of a text whatever happens meanwhile."""
+    """The answer to a client that keeps sending its whole text."""
     with connect() as client:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(text.encode())
@@ -165,13 +165,13 @@ def in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
         info = dict(line.split(": ", 1) for line in ask("show info").splitlines() if ": " in line)
         expected = {"Pid": str(master.pid), "Nbthread": "1", "CurrConns": "0", "Listeners": "1", "Stopping": "0"}
         assert {name: info[name] for name in expected} == expected, info
-        # Those who came before anybody looked are counted too: at least one worker, and the four clients above and this one.
+        # Connections before any query are counted too: at least one worker, and the four clients above and this one.
         assert int(info["CumConns"]) == 6 and int(info["TotalBytesOut"]) > len(opened), info
         assert int(info["Uptime_sec"]) < 60 and int(info["Jobs"]) == 2 and int(info["Tasks"]) > 3, info
         assert ask("show threads").startswith("* Thread 1 : act=1"), ask("show threads")
         assert "curr_task=master cli session@" in ask("show threads")
         assert ask("show activity").startswith("thread_id: 1 (1..1)\n")
-        # Nothing of the worker is there, and nobody can change what is not.
+        # The worker's objects are absent, and commands cannot change them.
         assert len(ask("show stat").splitlines()) == 2 and ask("show backend") == "# name\n\n"
         assert ask("show sess") == "\n" and ask("disable frontend f") == "No such frontend.\n\n"
         assert ask("set server b/s state maint") == "No such backend.\n\n"
@@ -180,7 +180,8 @@ def in_debug_mode_the_commands_of_workers_are_about_the_master(binary, folder):
             assert "is for processes that serve: this one is the master.\n" in ask(command), command
         assert ask("debug dev panic") == "This command is restricted to expert mode only.\n\n"
         assert f"Pid: {worker}\n" in ask("@1 show info") and f"Pid: {master.pid}\n" in ask(f"@!{master.pid} show info")
-        # What a command changes of the session stays, payloads belong to their command, and letters say what is open.
+        # Session settings of a command persist, payloads belong to their command, and letters in the prompt show the
+        # modes.
         assert ask("set severity-output number; disable frontend f") == "[3]: No such frontend.\n\n"
         assert ask("prompt i; add map #0 <<\nquit\n\necho a").endswith("identifier. Please use #<id> or <file>.\n\na\n\n")
         assert master.ask("prompt p\nmcli-debug-mode on\nexpert-mode on\nshow backend\nuser\nquit") == \
@@ -194,7 +195,7 @@ def debug_mode_is_for_administrators(binary, folder):
         for level in ("user", "operator"):
             answer = master.ask(f"{level}; mcli-debug-mode on; show info")
             assert answer.startswith("Permission denied\n\nUnknown command"), answer
-            # Who gives the rights up that it took gives it up.
+            # A session that drops its own rights loses access.
             assert "Unknown command" in master.ask(f"mcli-debug-mode on; {level}; show info")
 
 
@@ -210,11 +211,11 @@ def watchers_in_debug_mode_end_with_their_clients(binary, folder):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(master.socket)
                 client.sendall(f"mcli-debug-mode on; {command}\n".encode())
-                # The master goes on meanwhile, for the one who asks too.
+                # The master keeps responding meanwhile, on the same session, too.
                 for _ in range(3):
                     assert wait_until(lambda: clients() == 2), command
             assert wait_until(lambda: clients() == 1), command
-        # What it told, it told of itself.
+        # It logs its own events.
         assert f"<CLI> on unix@{master.socket}" in master.ask("mcli-debug-mode on; show events buf0")
         # A profile of the memory needs names, which it finds without a second thread.
         assert "master cli session" in master.ask(
@@ -222,7 +223,7 @@ def watchers_in_debug_mode_end_with_their_clients(binary, folder):
         assert field(master.pid, "Threads") == ["1"]
 
 
-def a_master_that_ends_says_so_and_watchers_leave(binary, folder):
+def a_master_reports_its_end_and_watchers_leave(binary, folder):
     port = free_port()
     with Master(binary, folder, answering(folder, port)) as master, slow_client(master, port) as (slow, _):
         assert "\nStopping: 0\n" in master.ask("mcli-debug-mode on; show info")

@@ -23,6 +23,6 @@ def workers_leave_when_their_master_is_gone(binary, folder):
     with Master(binary, folder, config) as master, slow_client(master, port) as (slow, worker):
         master.process.kill()
         assert wait_until(lambda: not connects(port)), "it takes nothing new"
-        assert finished(slow).startswith(b"HTTP/1.1 200"), "it finishes what it has"
+        assert finished(slow).startswith(b"HTTP/1.1 200"), "it finishes its requests"
         assert wait_until(lambda: not alive(worker))
         assert "The master is gone" in master.said()

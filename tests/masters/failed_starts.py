@@ -1,4 +1,4 @@
-"""A start that fails changes nothing: not the running process's files and sockets, and not what its manager believes."""
+"""A failed start changes nothing: neither the running process's files and sockets nor its manager's view of it."""
 import contextlib
 import os
 import re
@@ -33,7 +33,7 @@ def running(folder, port, extra="", name="a.cfg", more=""):
 
 
 def state(folder):
-    """What files there are and what they hold, apart from what is written anew all the time."""
+    """The files and their contents, apart from those that are rewritten all the time."""
     found = {}
     for name in sorted(os.listdir(folder.path)):
         path = os.path.join(folder.path, name)
@@ -50,7 +50,7 @@ def changed(before, after):
 
 
 def failures(folder, taken):
-    """What the second process's configuration says beside, and what is said when it fails."""
+    """Additions to the second process's configuration, and the error message that each causes."""
     port = free_port()
     yield "a word", running(folder, port, "nonsense", "b.cfg"), "nonsense"
     yield "a port", running(folder, port, "", "b.cfg", f"\nfrontend g\n    bind 127.0.0.1:{taken}\n"), str(taken)
@@ -63,7 +63,7 @@ def failures(folder, taken):
             "requires full privileges"
 
 
-def a_start_that_fails_leaves_everything(binary, folder):
+def a_failed_start_changes_nothing_of_a_running_master(binary, folder):
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
         master.served()
@@ -101,7 +101,7 @@ def a_start_that_fails_leaves_everything(binary, folder):
             os.kill(pid, TERM)
 
 
-def a_reload_that_fails_leaves_everything(binary, folder):
+def a_failed_reload_changes_no_file(binary, folder):
     """The files and sockets of the worker that serves stay its own, whatever is wrong with the next one."""
     port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
@@ -123,7 +123,7 @@ def a_reload_that_fails_leaves_everything(binary, folder):
         assert f"Pid: {master.current()}\n" in ask(f"{folder.path}/admin.sock", "show info")
 
 
-def who_may_not_become_another_user_changes_nothing(binary, folder):
+def a_start_that_cannot_change_its_user_changes_nothing(binary, folder):
     """The numbers of users do not exist in this namespace, which only the kernel knows."""
     needs_root()
     port = free_port()
@@ -147,7 +147,7 @@ def a_first_start_that_fails_leaves_nothing(binary, folder):
         assert os.listdir(folder.path) == ["b.cfg"], (options, os.listdir(folder.path))
 
 
-def a_pid_file_that_has_no_room_ends_the_start(binary, folder):
+def a_pid_file_on_a_full_disk_ends_the_start(binary, folder):
     port = free_port()
     for options in (["-db"], ["-D"], ["-W"], ["-W", "-D"]):
         status, _, said = run(binary, *options, "-p", "/dev/full", "-f", answering(folder, port))
@@ -156,7 +156,8 @@ def a_pid_file_that_has_no_room_ends_the_start(binary, folder):
 
 
 def those_that_released_their_addresses_have_them_again(binary, folder):
-    """The port can be had once the former process releases it; the pid file has no room: it goes on."""
+    """The port is free once the former process releases it; the pid file cannot be written: the former process
+    continues."""
     port = free_port()
     config = answering(folder, port, extra="noreuseport")
     with Program(binary, "-db", "-f", config) as former:
@@ -167,7 +168,7 @@ def those_that_released_their_addresses_have_them_again(binary, folder):
         assert request(port).startswith(b"HTTP/1.1 200")
 
 
-def a_master_that_is_killed_in_any_phase_leaves_nobody_behind(binary, folder):
+def a_master_killed_in_any_phase_leaves_no_worker_behind(binary, folder):
     """`kill -9` while its worker reads, and while that one serves: no process stays, and the next start has the addresses."""
     port = free_port()
     waits = answering(folder, port, name="b.cfg", frontend=f"acl a path_reg -f {many_patterns(folder)}")

@@ -61,7 +61,7 @@ def answers(master):
 
 
 def a_running_haproxy_master_is_reloaded_into_weir(binary, folder):
-    """Somebody puts weir in the place of the program and reloads: the same process goes on, and nobody notices."""
+    """Replace the program file by weir and reload: the process number stays, and clients do not notice."""
     port, program = free_port(), os.path.join(folder.path, "lb")
     config = answering(folder, port, "one")
     shutil.copy(installed("haproxy"), program)
@@ -69,7 +69,7 @@ def a_running_haproxy_master_is_reloaded_into_weir(binary, folder):
         master.served()
         with Clients(tcp(port)) as clients:
             assert wait_until(lambda: clients.answers.get("one", 0) > 50)
-            # It executes itself once more after its start, and loses what is asked meanwhile: then it answers.
+            # It executes itself once more after its start, and loses queries meanwhile: then it answers.
             assert wait_until(lambda: answers(master))
             os.remove(program)
             shutil.copy(binary, program)

@@ -6,7 +6,8 @@ import resource
 from masters.support import ROOT
 from program import ANSWERING, Program, answering, ask, connects, free_port, request, run, wait_until
 
-# (soft, hard) limit, lines of `global`, listening sockets, whether it starts: 2.6 and 3.2 agree on every line that has no reason.
+# (soft, hard) limit, lines of `global`, listening sockets, whether it starts; 2.6 and 3.2 agree on every line without a
+# reason.
 TABLE = [
     ((200, 200), "maxconn 80", 1, True, ""),
     ((200, 200), "maxconn 80\n    nbthread 16", 1, False, ""),
@@ -52,13 +53,13 @@ def a_process_starts_with_the_descriptors_that_the_reference_starts_with(binary,
                 assert program.status() == 1 and "Cannot raise FD limit to " in program.process.stdout.read()
 
 
-# What is accepted and cannot be had is an error with its line, or one of the start: never a panic.
+# An accepted setting that cannot be satisfied is an error with its line, or an error of the start: never a panic.
 SIZES = ["ring r\n    size 9223372036854775807", "ring r\n    size 18446744073709551615", "ring r\n    size 1000000g",
          "global\n    tune.maxpollevents 1000001", "global\n    tune.maxpollevents 2147483647",
          "global\n    tune.bufsize 268435441",
          "global\n    maxconn 2147483647", "global\n    maxpipes 2147483647", "global\n    stats maxconn 2147483647",
          "global\n    ulimit-n 2147483647"]
-# What asks for the descriptors is named with its number.
+# The setting that requires the descriptors is named with its number.
 ASKS = re.compile(r"(?<!\.)\b((?:stats )?max\w+|ulimit-n) \d{10}")
 
 
@@ -73,7 +74,7 @@ def a_size_that_cannot_be_had_is_an_error(binary, folder):
         assert os.listdir(folder.path) == ["a.cfg"], (text, os.listdir(folder.path))
 
 
-def limits_that_are_not_strict_are_no_reason_not_to_serve(binary, folder):
+def limits_out_of_reach_do_not_prevent_serving_without_strict_limits(binary, folder):
     for words in ("maxconn 2147483647", "maxpipes 2147483647", "stats maxconn 2147483647", "ulimit-n 2147483647",
                   "maxconn 2147483647\n    maxpipes 2147483647\n    stats maxconn 2147483647", "tune.maxpollevents 1000000"):
         port = free_port()

@@ -1,4 +1,4 @@
-"""Which processes there are, who they are, what stays of those that are gone."""
+"""Processes of a service, their users, and the remains of processes that ended."""
 import contextlib
 import os
 import signal
@@ -24,7 +24,7 @@ def marked(mark):
 
 
 def r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
-    """Neither the master nor the worker nor what daemons leave on the way; and the status says so at once."""
+    """Neither the master nor the worker nor the intermediate processes of a daemon; and the exit status comes at once."""
     bad = folder.file("bad.cfg", "frontend f\n    nonsense\n")
     for words in (["-W"], ["-W", "-D"], ["-Ws"]):
         mark = f"WEIR_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
@@ -38,7 +38,7 @@ def r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
 
 
 def r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder):
-    """The master goes on, without a descriptor more and without being called for one that is gone."""
+    """The master continues, without a further descriptor and without wakeups for a closed one."""
     port = free_port()
     config = answering(folder, port, frontend="option http-keep-alive")
     with Master(binary, folder, config) as master:
@@ -63,7 +63,7 @@ def r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder):
 
 
 def r140_every_thread_of_a_worker_answers_its_master(binary, folder):
-    """One thread has the channel to the master; what is asked about the others, they answer through it."""
+    """One thread has the channel to the master; commands about other threads reach them through it."""
     port = free_port()
     with Master(binary, folder, answering(folder, port, extra="nbthread 3")) as master:
         master.served()
@@ -75,7 +75,7 @@ def r140_every_thread_of_a_worker_answers_its_master(binary, folder):
             return [int(count) for count in line.split("[", 1)[1].split()[:3]]
 
         before = spawned()
-        # `show sess` asks each thread for its own streams: clients are spread over all of them.
+        # `show sess` queries each thread for its own streams: clients are spread over all of them.
         with contextlib.ExitStack() as clients:
             begun = [clients.enter_context(tcp(port)()) for _ in range(30)]
             for client in begun:
@@ -129,7 +129,7 @@ def r156_the_background_begins_before_the_worker(binary, folder):
     assert wait_until(lambda: not alive(master) and not alive(worker))
 
 
-def r156_a_service_stays_unless_the_command_line_says_daemon(binary, folder):
+def r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder):
     """`-Ws` outweighs the word `daemon` of the configurations of distributions; `-D` outweighs `-Ws`."""
     port, pid_file = free_port(), os.path.join(folder.path, "pid")
     config = answering(folder, port, extra="daemon")
@@ -153,7 +153,7 @@ def r158_r160_alone_too_a_process_becomes_somebody_else(binary, folder):
     for words in (["-db"], ["-D"]):
         port, pid_file = free_port(), os.path.join(folder.path, "pid")
         config = answering(folder, port, extra="uid 65534\n    gid 65534\n    nbthread 2\n    setcap cap_net_admin,cap_net_bind_service")
-        # Started with groups of its own, which a process that becomes somebody else must not keep.
+        # Started with groups of its own, which a process has to drop when it changes its user.
         with Program(binary, *words, "-p", pid_file, "-f", config, extra_groups=[4, 24]) as program:
             assert wait_until(lambda: connects(port)), program.process.poll()
             # The file comes after the first listener.

@@ -1,4 +1,4 @@
-"""Reloads: who is told what and when, and whose connections live on."""
+"""Reloads: notifications and their order, and connections that survive."""
 import contextlib
 import os
 import re
@@ -78,7 +78,7 @@ def r122_r123_old_workers_are_listed_until_they_end(binary, folder):
         assert f"Former worker ({first}) exited with code 0 (Exit)" in master.said()
 
 
-def r120_r134_a_worker_that_starts_is_told_from_one_that_serves(binary, folder):
+def r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary, folder):
     port = free_port()
     config = answering(folder, port)
     with Master(binary, folder, config) as master:
@@ -90,7 +90,7 @@ def r120_r134_a_worker_that_starts_is_told_from_one_that_serves(binary, folder):
         os.kill(master.pid, USR2)
         assert wait_until(lambda: "# starting workers" in master.ask("show proc")), master.said()
         second = master.current()
-        # R119: the former one serves until the new one says that it does.
+        # R119: the former one serves until the new one reports readiness.
         assert f"Pid: {first}\n" in master.ask("@1 show info") and request(port).startswith(b"HTTP/1.1 200")
         assert "soft" not in master.said() and "stopped" not in master.said()
         os.kill(second, signal.SIGKILL)
@@ -149,7 +149,7 @@ def r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder):
         assert "Pid:" in master.ask("@1 show info")
 
 
-def r126_the_service_manager_hears_of_every_load(binary, folder):
+def r126_the_service_manager_is_notified_of_every_load(binary, folder):
     path = os.path.join(folder.path, "notify")
     port = free_port()
     config = answering(folder, port)
@@ -160,7 +160,7 @@ def r126_the_service_manager_hears_of_every_load(binary, folder):
         with Program(binary, "-Ws", "-f", config, env={**os.environ, "NOTIFY_SOCKET": path}) as program:
             ready = {"READY": "1", "MAINPID": str(program.pid), "STATUS": "Ready."}
             assert heard() == ready
-            assert connects(port), "it serves when it says so"
+            assert connects(port), "it serves when it reports it"
             program.send(USR2)
             before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
             reloading = heard()
@@ -218,7 +218,7 @@ def r137_without_exit_on_failure_the_old_one_finishes(binary, folder):
         assert finished(slow).startswith(b"HTTP/1.1 200")
 
 
-def r138_an_old_worker_that_crashes_harms_nobody(binary, folder):
+def r138_a_crash_of_an_old_worker_does_not_disturb_the_service(binary, folder):
     port = free_port()
     config = answering(folder, port)
     with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):

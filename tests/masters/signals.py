@@ -1,4 +1,4 @@
-"""Signals: what is inherited about them changes nothing, and who is told to end is who was named."""
+"""Signals: inherited dispositions do not matter, and only the named processes are signalled."""
 import os
 import signal
 import subprocess
@@ -37,7 +37,7 @@ def inherited_dispositions_and_masks_change_nothing(binary, folder):
             first = service.workers()[0]
             service.process.send_signal(USR2)
             assert wait_until(lambda: service.workers() not in ([], [first])), prepare
-            # It hears of the ends of its children.
+            # It notices the ends of its children.
             assert wait_until(lambda: not alive(first), 15), (prepare, service.said())
             assert wait_until(lambda: ignored(service.process.pid) == {signal.SIGPIPE}), (prepare, ignored(service.process.pid))
             os.kill(next(worker for worker in service.workers() if worker != first), signal.SIGKILL)
@@ -45,7 +45,7 @@ def inherited_dispositions_and_masks_change_nothing(binary, folder):
 
 
 def ignored(pid):
-    """The signals that a process ignores, but for two that are the C library's own: it lets nobody change them."""
+    """The signals that a process ignores, without the two reserved ones of the C library."""
     bits = int(field(pid, "SigIgn")[0], 16)
     return {number for number in range(1, 65) if bits >> (number - 1) & 1} - {32, 33}
 
@@ -67,7 +67,8 @@ def wrong_numbers_to_replace_do_no_harm(binary, folder):
     config = answering(folder, port)
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
-        # 2^22 and above is nobody; what is no number of a process is refused before anything happens. 0 would be this group.
+        # No process has a number of 2^22 or above; an invalid process number is refused before anything happens. 0
+        # would be this group.
         with Program(binary, "-db", "-f", config, "-sf", "4194305", "2147483647") as program:
             program.ready(port)
         for word in ("12x", "2147483648", "4294967296", "99999999999999999999", "0"):

@@ -1,4 +1,4 @@
-"""How masters start, and who becomes whom: threads, files, environment, identity."""
+"""The start of masters and the roles of their processes: threads, files, environment, identity."""
 import os
 import re
 import signal
@@ -20,7 +20,7 @@ def r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_configu
         with Master(binary, folder, config) as master:
             master.served()
             assert os.listdir(f"/proc/{master.pid}/task") == [str(master.pid)]
-            # What held the text goes back to the system soon after the start.
+            # The memory of the text goes back to the system soon after the start.
             bound = sizes[0][0] + 1500 if sizes else sys.maxsize
             wait_until(lambda: master.resident_kb() < bound, 3)
             wait_until(lambda: not sizes or master.descriptors() == sizes[0][1])
@@ -121,7 +121,7 @@ def r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder):
         assert connects(port)
 
 
-def r150_what_a_file_says_is_said_once(binary, folder):
+def r150_notices_of_a_file_are_printed_once(binary, folder):
     config = answering(folder, free_port(), extra='.notice "said by the file"')
     with Master(binary, folder, config) as master:
         logs = master.served().ask("show startup-logs")
@@ -139,7 +139,7 @@ def r151_r152_garbage_is_the_worker_s_to_refuse(binary, folder):
         assert err.count(place) == 1, err
 
 
-def r153_a_marked_word_given_twice_is_no_new_fault(binary, folder):
+def r153_a_marked_word_may_be_given_twice(binary, folder):
     pid_file = os.path.join(folder.path, "p")
     config = answering(folder, free_port(), extra=f"pidfile {pid_file}\n    pidfile /other")
     with Master(binary, folder, config) as master:
@@ -161,7 +161,7 @@ def r155_words_about_threads_belong_first(binary, folder):
     assert status == 1 and "'nbthread' not allowed if a non-global section was previously defined" in err, err
 
 
-def program_sections_say_what_to_use(binary, folder):
+def program_sections_point_to_the_service_manager(binary, folder):
     status, _, err = run(binary, "-W", "-f", folder.file("a.cfg", "program x\n    command sleep 1\n"))
     assert status == 1 and "'program' is not supported any more; let the service manager start other programs" in err, err
 
@@ -182,7 +182,7 @@ def r158_r161_only_the_worker_becomes_somebody_else(binary, folder):
             assert field(f"{worker}/task/{task}", "Groups") == []
             assert field(f"{worker}/task/{task}", "CapEff") == ["0" * 16]
         assert os.readlink(f"/proc/{worker}/root") == jail
-        # A reload does not lack what the worker gave up.
+        # A reload has everything that the worker gave up.
         master.reload()
         assert request(port).startswith(b"HTTP/1.1 200")
 
@@ -202,7 +202,7 @@ def r160_capabilities_are_kept_by_all_workers_and_only_there(binary, folder):
         assert int(field(master.pid, "CapEff")[0], 16) > 0x1400
 
 
-def r159_what_needs_rights_is_checked_after_the_identity_changed(binary, folder):
+def r159_privileged_settings_are_checked_after_the_change_of_identity(binary, folder):
     needs_root()
     text = "backend b\n    source 0.0.0.0 usesrc client\n    server s 127.0.0.1:9\n"
     for cap, serves in (("", False), ("setcap cap_net_raw", True)):
@@ -236,7 +236,7 @@ def a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder)
             assert niceness(master.pid) == 0, "it is about the worker"
 
 
-def a_priority_that_the_process_may_not_have_is_said(binary, folder):
+def a_forbidden_priority_is_reported(binary, folder):
     needs_root()
     port = free_port()
     config = answering(folder, port, extra="tune.renice.startup 5\n    tune.renice.runtime -5")
@@ -251,7 +251,7 @@ def a_priority_that_the_process_may_not_have_is_said(binary, folder):
 
 
 def ordinary_niceness():
-    """Before a program starts: it has no other priority than most, whatever this process has."""
+    """Before a program starts: resets its priority to the default, whatever this process has."""
     os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
@@ -261,7 +261,8 @@ def niceness(thread):
 
 
 def forbidden(pid):
-    """Whether a process may create no other, and whether none of its threads gains privileges from what it executes."""
+    """Whether a process is barred from creating others, and whether all its threads are barred from gaining privileges
+    by executing files."""
     with open(f"/proc/{pid}/limits") as limits:
         processes = next(line.split()[2:4] for line in limits if line.startswith("Max processes"))
     gains = {field(f"{pid}/task/{task}", "NoNewPrivs")[0] for task in os.listdir(f"/proc/{pid}/task")}
@@ -311,7 +312,7 @@ def alone_too_a_process_can_neither_create_processes_nor_gain_privileges(binary,
                 os.kill(daemon, TERM)
 
 
-def what_begins_late_needs_no_new_thread(binary, folder):
+def late_features_start_without_a_new_thread(binary, folder):
     needs_root()
     port, path = free_port(), os.path.join(folder.path, "cli")
     config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    stats socket {path} level admin")

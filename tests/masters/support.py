@@ -1,4 +1,4 @@
-"""What the checks of masters need: a master, its command line, clients that count what fails."""
+"""Shared parts of the master tests: a master, its command line, clients that count failures."""
 import contextlib
 import os
 import signal
@@ -37,7 +37,7 @@ class Master(Program):
         self.process.wait()
 
     def said(self):
-        """What all its processes printed."""
+        """The output of all its processes."""
         with open(self.log) as log:
             return log.read()
 
@@ -50,7 +50,7 @@ class Master(Program):
         return self
 
     def ask(self, text, end=True):
-        """What the command line answers."""
+        """The answer of the command line."""
         return talk(self.socket, text, end)
 
     def reload(self):
@@ -100,7 +100,7 @@ def link(path):
 
 
 def alive(pid):
-    """Whether a process runs: one that nobody reaped does not."""
+    """Whether a process runs; zombies do not count."""
     try:
         return field(pid, "State")[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -144,7 +144,7 @@ class Clients:
 
 @contextlib.contextmanager
 def slow_client(master, port):
-    """A client that has begun a request and will not end it before it is told to: (the client, the worker it waits for)."""
+    """A client with an unfinished request, finished only on demand: (the client, the worker that waits for it)."""
     worker = master.served().current()
     with tcp(port)() as client:
         client.sendall(b"GET / HTTP/1.1\r\n")

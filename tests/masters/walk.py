@@ -1,6 +1,6 @@
-"""The management guide walked: what it says of starting and stopping (3, 4), a line each, and what proves it.
+"""The management guide, chapters 3 and 4 on starting and stopping: its statements, one per line, with their proofs.
 
-`OPTIONS` has every option of chapter 3: how it is tried here, or the check that does. `STATEMENTS` has the rest.
+`OPTIONS` has every option of chapter 3 with its test, here or elsewhere. `STATEMENTS` has the rest.
 """
 import contextlib
 import os
@@ -13,9 +13,9 @@ from masters import as_installed, bad_cases, command_line, failed_starts, hand_o
 from masters.support import Master
 from program import TERM, USR1, Program, answering, ask, checks_of, connects, free_port, request, run, wait_until
 
-# Section, option, what is said of it, what proves it: a function below, or the name of a check elsewhere.
+# Section, option, statement, proof: a function below, or the name of a check elsewhere.
 OPTIONS = [
-    ("3", "--", "what follows are files and folders, in their order", "files_follow"),
+    ("3", "--", "files and folders follow, in their order", "files_follow"),
     ("3", "-f", "a file, or those of a folder that end in .cfg and are not hidden, in lexical order", "several_files_and_a_folder_are_read_in_order"),
     ("3", "-C", "changes the folder before anything is read", "a_working_folder_is_changed_to_first"),
     ("3", "-D", "detaches from the terminal, as 'daemon' does", "a_daemon_serves_when_its_command_returns"),
@@ -23,15 +23,15 @@ OPTIONS = [
     ("3", "-N", "the default maxconn of proxies", "limits_of_connections"),
     ("3", "-V", "says more, and undoes -q and 'quiet'", "verbose_undoes_quiet"),
     ("3", "-W", "a master that watches a worker, in foreground or background", "in_the_foreground_the_streams_stay"),
-    ("3", "-Ws", "tells the service manager", "a_service_that_says_it_is_ready_serves"),
+    ("3", "-Ws", "notifies the service manager", "a_service_serves_once_it_reports_readiness"),
     ("3", "-4", "names have IPv4 addresses only", "ipv4_only"),
     ("3", "-c", "checks, and says that all is right only with -V", "the_check"),
     ("3", "-cc", "0, 1 or 2 for true, false and nonsense", "conditions"),
     ("3", "-d", "the foreground, and more said", "debug_stays_in_the_foreground"),
-    ("3", "-dC", "prints the configuration as it is understood", "the_configuration_is_printed"),
-    ("3", "-dD", "says what is suspicious", "diagnostics"),
+    ("3", "-dC", "prints the parsed configuration", "the_configuration_is_printed"),
+    ("3", "-dD", "warns of suspicious settings", "diagnostics"),
     ("3", "-dF", "no forwarding past the stream, so no splicing", "no_splicing"),
-    ("3", "-dG", "no getaddrinfo(): there is no other way, and that is said", "without_effect"),
+    ("3", "-dG", "no getaddrinfo(): no effect, with a warning", "without_effect"),
     ("3", "-dI", "allows processes to be created", "accepted"),
     ("3", "-dK", "lists keywords by class", "keywords_are_listed"),
     ("3", "-dL", "lists loaded objects once the configuration was read, and nothing when it is wrong", "objects_are_listed"),
@@ -45,7 +45,7 @@ OPTIONS = [
     ("3", "-dZ", "no zero-copy forwarding, so no splicing", "no_splicing"),
     ("3", "-db", "no background, whatever else says", "in_the_foreground_the_streams_stay"),
     ("3", "-dc", "lists processors and threads", "processors_are_listed"),
-    ("3", "-de", "no epoll: there is no other poller, and that is said", "without_effect"),
+    ("3", "-de", "no epoll: no other poller exists, with a warning", "without_effect"),
     ("3", "-dk", "no kqueue", "accepted"),
     ("3", "-dp", "no poll()", "accepted"),
     ("3", "-dr", "servers without an address do not prevent the start", "unresolved_names"),
@@ -59,7 +59,7 @@ OPTIONS = [
     ("3", "-sf", "SIGUSR1 to former processes once it listens", "a_new_process_finishes_the_old_one"),
     ("3", "-st", "SIGTERM to former processes once it listens", "former_processes_end_at_once"),
     ("3", "-v", "the version", "versions"),
-    ("3", "-vv", "the version, and what was built in", "versions"),
+    ("3", "-vv", "the version, and the built-in features", "versions"),
     ("3", "-x", "takes listening sockets; /dev/null is for none", "sockets_are_handed_over_with_x"),
 ]
 
@@ -67,13 +67,13 @@ STATEMENTS = [
     ("3", "without any option it shows its help: weir serves its built-in configuration instead", "it_serves_without_any_option"),
     ("3", "the command line has precedence over the configuration", "limits_of_connections"),
     ("3", "each file begins outside of any section", "every_file_begins_a_section"),
-    ("3", "-S without a master is a mistake that is said", "a_command_line_needs_a_master"),
+    ("3", "-S without a master is reported as a mistake", "a_command_line_needs_a_master"),
     ("3", "the list of -sf ends at the next option and may be empty", "an_empty_list_of_former_processes"),
     ("4", "SIGTERM closes all connections at once", "sigterm_and_sigint_end_it_at_once"),
     ("4", "SIGUSR1 unbinds, and waits for the last connection", "sigusr1_lets_connections_end_and_accepts_no_more"),
     ("4", "SIGUSR2 to a master reloads", "r119_r133_a_signal_reloads_even_without_a_command_line"),
     ("4", "SIGTTOU has a former process release its addresses, SIGTTIN take them again", "those_that_released_their_addresses_have_them_again"),
-    ("4", "a start that fails ends with an error", "a_start_that_fails_leaves_everything"),
+    ("4", "a start that fails ends with an error", "a_failed_start_changes_nothing_of_a_running_master"),
 ]
 
 
@@ -205,7 +205,7 @@ def the_configuration_is_printed(binary, folder):
     status, out, _ = run(binary, "-c", "-dC", "-f", config)
     assert status == 0 and "\tmaxconn 7 \n" in out and "\tdescription 'a b' \n" in out and "not this" not in out, out
     assert out.startswith("global \n\thard-stop-after 20s \n"), out
-    # What is printed means the same.
+    # The printed configuration has the same meaning.
     again = folder.file("again.cfg", out)
     assert run(binary, "-c", "-dC", "-f", again)[1] == out
     numbered = run(binary, "-c", "-dC,line", "-f", config)[1].splitlines()
@@ -385,7 +385,7 @@ def answers(port):
         return False
 
 
-def a_socket_that_gives_nothing_is_no_reason_not_to_start(binary, folder):
+def a_failed_transfer_of_sockets_does_not_prevent_the_start(binary, folder):
     for path, said in (("/nonexistent/sock", True), ("/dev/null", False)):
         port = free_port()
         with Master(binary, folder, answering(folder, port), "-x", path) as master:

@@ -26,8 +26,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 CACHE = os.path.join(ROOT, ".cache", "parity")
 TREE = os.path.join(CACHE, "tree")
-# The version whose suite the lists were made with. A security update may take its place in the archive; every one of
-# them carries the same upstream suite.
+# The version with the suite that the lists were made with. A security update may take its place in the archive; every
+# one of them carries the same upstream suite.
 VERSION = "2.6.12-1+deb12u3"
 SERIES = "2.6.12-"
 SOURCES = """\
@@ -92,7 +92,7 @@ def write_list(name, scripts):
 
 
 def measure_reference(options, names):
-    """Writes `reference.txt` from what the packaged program passes; a script needs one success in two tries."""
+    """Writes `reference.txt` from the scripts that the packaged program passes, in at least one of two tries."""
     runner = regtests.Runner("haproxy", TREE, timeout=options.timeout)
     results = runner.run_all(names, options.j)
     passed = {n for n in names if results[n].outcome == "pass" or runner.run(n).outcome == "pass"}

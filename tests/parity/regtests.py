@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs VTC scripts with varnishtest against one load-balancer program and says what became of each.
+"""Runs VTC scripts with varnishtest against one load-balancer program and reports the results.
 
   regtests.py --bin PATH --tree DIR [-j 2] [--only REGEX] [--logs DIR] [--baseline FILE]
 
-A script counts as passed only if it ran and succeeded; a skip (its own `feature cmd` said no) is no pass. Scripts of type
-`broken` are left out, as in the suite's own runner. tests/vtc.py and parity.py use this module.
+A script counts as passed only if it ran and succeeded; a skip (its own `feature cmd` said no) does not count. Scripts
+of type `broken` are left out, as in the suite's own runner. tests/vtc.py and parity.py use this module.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +24,7 @@ from folders import fresh_folder  # noqa: E402
 
 @dataclasses.dataclass
 class Result:
-    """What became of one script: `pass`, `fail` or `skip`, why, and how long it took."""
+    """The result of one script: `pass`, `fail` or `skip`, the reason, and the time it took."""
     outcome: str
     why: str
     seconds: float
@@ -37,7 +37,7 @@ def record(name, result, program):
 
 
 def kind(path):
-    """The script's own idea of what it is (`default`, `slow`, `bug`, `broken`, `devel`)."""
+    """The script's declared type (`default`, `slow`, `bug`, `broken`, `devel`)."""
     match = re.search(r"^#REGTEST_TYPE=(\w+)", open(path, errors="replace").read(), re.M)
     return match.group(1) if match else "default"
 
@@ -50,7 +50,7 @@ def scripts(tree, under, only=""):
 
 
 def run_in_session(command, timeout, **options):
-    """`subprocess.run` with everything captured; what the command leaves behind ends with it.
+    """`subprocess.run` with everything captured; kills processes that the command leaves behind.
 
     varnishtest does not end the programs of a script that failed early: they are found by their session.
     """
@@ -82,7 +82,7 @@ class Runner:
     """How to run one script: the program, the tree that the script's paths are relative to, and the time it may take."""
 
     def __init__(self, program, tree, arguments="-dM", timeout=10, logs="", varnishtest="varnishtest", said=()):
-        # What a script leaves to a default that is another today: the script, the line, and what is said behind it.
+        # Scripts that rely on a default that has changed: the script, the line, and the addition to the line.
         self.said = {name: (line, more) for name, line, more in said}
         self.program = os.path.abspath(shutil.which(program) or program)
         self.tree, self.arguments, self.timeout, self.logs = tree, arguments, timeout, logs
@@ -117,7 +117,7 @@ class Runner:
         return Result("fail", reason(log, status), seconds)
 
     def completed(self, name, folder):
-        """The script with what it leaves unsaid, in a file of that folder."""
+        """The script with its defaults made explicit, in a file of that folder."""
         line, more = self.said[name]
         with open(os.path.join(self.tree, name)) as file:
             text = file.read()
@@ -135,7 +135,7 @@ class Runner:
 
 
 def reason(log, status):
-    """The line of a failed script's log that says most: a panic, an alert of the program, or varnishtest's own."""
+    """The most telling line of a failed script's log: a panic, an alert of the program, or varnishtest's own."""
     for pattern in (r"panicked at.*", r"\[ALERT\].*", r"^-{4}.*"):
         match = re.search(pattern, log, re.M)
         if match:

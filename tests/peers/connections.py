@@ -1,4 +1,4 @@
-"""Connections of peers: TLS, headers of the PROXY protocol, strangers, and who says nonsense."""
+"""Connections of peers: TLS, PROXY headers, unknown peers, and malformed messages."""
 import os
 import re
 import time
@@ -22,7 +22,7 @@ def peers_may_speak_tls(binary, folder):
                 assert here.program.status() == 0
                 assert_same(next_one, there)
                 assert len(next_one.entries("numbers")) == 100
-    # Somebody in clear is not understood.
+    # A client in clear is refused.
     with Instance(binary, ring, "a") as here:
         connection, status = greet(ring)
         assert not status.startswith(b"2"), status
@@ -31,7 +31,7 @@ def peers_may_speak_tls(binary, folder):
 
 
 def a_certificate_that_is_not_trusted_is_refused(binary, folder):
-    """`verify required`: an instance that shows another certificate is told nothing."""
+    """`verify required`: an instance with a certificate of another authority receives no entries."""
     mine, other = Authority(folder, "mine"), Authority(folder, "other")
     lines = "    default-bind ssl crt {}\n    default-server ssl verify required ca-file {} verifyhost peer.test"
     ring = Ring(folder, "a", "b", words=lines.format(mine.issue("peer.test", "mine-peer.pem"), mine.certificate))
@@ -45,12 +45,13 @@ def a_certificate_that_is_not_trusted_is_refused(binary, folder):
 
 
 def peers_may_expect_proxy_headers(binary, folder):
-    """`accept-proxy` at one end, `send-proxy` at the other: all have all, also after a reload, whose own connection needs a header."""
+    """`accept-proxy` at one end, `send-proxy` at the other: all entries are shared, also across a reload, as its local
+    connection needs a header, too."""
     ring = Ring(folder, "a", "b", words="default-bind accept-proxy\ndefault-server send-proxy\n")
     with Instance(binary, ring, "a") as here, Instance(binary, ring, "b") as there:
         fill(here, "first", 20)
         assert_same(here, there)
-    # This one's own line says nothing of a header.
+    # The local peer's own line does not mention a header.
     alone = Ring(folder, "a", words="default-bind accept-proxy\n")
     with Instance(binary, alone, "a") as here:
         fill(here, "second", 20)
@@ -109,7 +110,7 @@ def nonsense_ends_a_session_and_nothing_else(binary, folder):
         assert here.program.resident_kb() - before < 20000
 
 
-def who_connects_twice_has_one_session(binary, folder):
+def a_peer_that_connects_twice_has_one_session(binary, folder):
     """The connection that came last counts."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a"):
@@ -127,8 +128,9 @@ def who_connects_twice_has_one_session(binary, folder):
             connection.close()
 
 
-def who_claims_the_name_of_another_keeps_nobody_out(binary, folder):
-    """Somebody says that he is a peer, or the instance itself, and says nonsense, or nothing: the real ones come back, and all have the same."""
+def an_impostor_does_not_keep_the_real_peer_out(binary, folder):
+    """Impostors that claim to be a peer, or the instance itself, and send garbage, or nothing: the real peers
+    reconnect, and all have the same entries."""
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "a") as here, Instance(binary, ring, "c") as there:
         fill(here, "first", 20)
@@ -144,7 +146,7 @@ def who_claims_the_name_of_another_keeps_nobody_out(binary, folder):
                     pass
         fill(here, "second", 20)
         fill(there, "third", 20)
-        # Those who say nothing more are sent away after five seconds.
+        # Silent ones are disconnected after five seconds.
         assert_same(here, there, 25)
         for connection in liars:
             assert last_words(connection) is not None
@@ -167,8 +169,9 @@ def message(kind, body):
     return bytes([10, kind]) + number_of(len(body)) + body
 
 
-def what_is_told_again_counts_once(binary, folder):
-    """The same updates on the same connection and on another one: what is told is what there is, and what was counted here since then goes on."""
+def repeated_updates_count_once(binary, folder):
+    """The same updates again, on the same connection and on another one, leave the same values; local counts since then
+    are kept."""
     ring = Ring(folder, "a", "b")
     # `counts`, of addresses, with gpc0 and its rate.
     lesson = message(0x82, number_of(9) + b"\7/counts" + bytes([4, 4, 12]) + number_of(300_000) + number_of(3) + number_of(60_000))

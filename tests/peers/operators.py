@@ -1,4 +1,4 @@
-"""What operators see of peers: `show peers`, traces, log lines."""
+"""Peers from the view of operators: `show peers`, traces, log lines."""
 import re
 import socket
 import threading
@@ -7,13 +7,13 @@ from peers.support import *  # noqa: F403
 
 
 def words_of(text):
-    """What each line of a listing tells, without the values and the numbers of objects."""
+    """The field names in each line of a listing, without the values and the numbers of objects."""
     lines = [re.sub(r"^\s*0x[0-9a-f]+:? ?|\[.*?\] ", "", line) for line in text.splitlines()]
     return [re.findall(r"([a-z_]+)[=:]", line) for line in lines if line.strip() and "->" not in line]
 
 
-def operators_see_what_the_reference_shows(binary, folder):
-    """`show peers` has the lines and the words of HAProxy 3.2's, about the same: who is there, what was exchanged."""
+def show_peers_matches_the_reference(binary, folder):
+    """`show peers` has the lines and the words of HAProxy 3.2: connected peers, exchanged messages."""
     ring, shown = Ring(folder, "a", "b", "c"), {}
     with Instance(binary, ring, "a") as here, Instance(other_implementation("3.2"), ring, "b") as there:
         for instance, table, key in ((here, "texts", "k"), (there, "texts", "l")):
@@ -34,7 +34,7 @@ def operators_see_what_the_reference_shows(binary, folder):
         assert "last_status=CONN" in shown["b"][1] and "(local,inactive)" in shown["b"][2], shown
         told = r"last_acked=[1-9]\d* last_pushed=[1-9]\d* last_get=[1-9]\d* [^\n]*\n *table:0x\w+ id=texts"
         assert wait_until(lambda: re.search(told, block(here.ask("show peers"), "b")), 10), here.ask("show peers")
-        # weir defines a table once it has something to tell of it; the reference defines all.
+        # weir defines a table when it sends its first update; the reference defines all tables at once.
         assert set(remote_data(shown["b"][0])) >= set(remote_data(shown["a"][0])) != set(), shown
         for words, answer in (("show peers none", "No such peers"), ("show peers dict none", "No such peers"),
                               ("show peers - none", "No such peers"), ("show peers", "id=p ")):
@@ -50,8 +50,8 @@ def remote_data(text):
     return re.findall(r"remote_data=(0x[0-9a-f]*[1-9a-f][0-9a-f]*)", text)
 
 
-def what_peers_say_is_traced(binary, folder):
-    """`trace peers` tells of messages, sessions and what is no message."""
+def messages_of_peers_are_traced(binary, folder):
+    """`trace peers` shows messages, sessions and malformed messages."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a") as here:
         for words in ("sink buf0", "level proto", "start now"):
@@ -90,7 +90,7 @@ class Heard:
 
 
 def the_listener_logs_who_connects(binary, folder):
-    """`log`: who had a session and who was refused, with addresses of PROXY headers; nothing else is logged there."""
+    """`log`: accepted and refused sessions, with addresses of PROXY headers; nothing else is logged there."""
     heard = Heard()
     ring = Ring(folder, "a", "b", words=f"log 127.0.0.1:{heard.port} local3\ndefault-bind accept-proxy\n")
     date = r"\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d\.\d{3}\]"

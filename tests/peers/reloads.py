@@ -1,12 +1,12 @@
-"""What a process that leaves teaches the one that follows it."""
+"""Tables that a leaving process teaches its successor."""
 import re
 import signal
 
 from peers.support import *  # noqa: F403
 
 
-def a_reload_keeps_what_was_counted(binary, folder):
-    """The process that leaves teaches the next one, alone in its section; what is not shared is lost."""
+def a_reload_keeps_the_counters(binary, folder):
+    """The leaving process teaches its successor, alone in its section; tables that are not shared are lost."""
     ring = Ring(folder, "a")
     with Instance(binary, ring, "a") as former:
         fill(former, "first", 2000)
@@ -20,7 +20,7 @@ def a_reload_keeps_what_was_counted(binary, folder):
 
 
 def a_reload_in_a_ring_keeps_the_ring(binary, folder):
-    """The next process is taught, and goes on with the other instances."""
+    """The next process is taught, and stays in sync with the other instances."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "b") as there, Instance(binary, ring, "a") as former:
         fill(former, "first")
@@ -48,7 +48,7 @@ def a_reload_with_other_tables_keeps_what_fits(binary, folder):
             assert known["texts"] == {key: {**entry, "glitch_cnt": "0"} for key, entry in held["texts"].items()}, known["texts"]
             assert known["p/counts"] == held["p/counts"] and known["wide"] == {}, known
             assert len(known["numbers"]) == 100 and known["numbers"].items() <= held["numbers"].items(), known["numbers"]
-            # What is kept goes on.
+            # Counters of kept entries continue.
             following.get("first-seen")
             assert following.entries("texts")["first-seen"]["gpc0"] == "4"
             following.set("wide", "a-key", gpc0=1)
@@ -60,7 +60,7 @@ def a_reload_with_other_tables_keeps_what_fits(binary, folder):
                 "has another table 'texts': it does not store what this instance does: 'glitch_cnt'; that is not shared."], warnings
 
 
-def the_reference_teaches_what_replaces_it(binary, folder):
+def the_reference_teaches_the_weir_that_replaces_it(binary, folder):
     """HAProxy 3.2 runs, weir takes its place: nothing that was counted is lost."""
     ring = Ring(folder, "a")
     with Instance(other_implementation("3.2"), ring, "a") as former:

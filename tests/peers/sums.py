@@ -1,4 +1,4 @@
-"""What several instances count of one key: the last word of each, or the sum of all (`aggregate`)."""
+"""Counters of one key on several instances: the last update wins, or all are summed (`aggregate`)."""
 import signal
 import threading
 import time
@@ -7,7 +7,7 @@ from peers.support import *  # noqa: F403
 
 
 def a_limit_counts_over_two(binary, folder):
-    """Ten requests of a client are served, whoever of both serves them."""
+    """Ten requests of a client are served, by either instance."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", limit=10) as a, Instance(binary, ring, "b", limit=10) as b:
         assert wait_until(lambda: b.get("warm") or "warm" in a.entries("texts")), "they do not talk"
@@ -21,7 +21,7 @@ def a_limit_counts_over_two(binary, folder):
 
 
 def news_does_not_wait_for_acknowledgements(binary, folder):
-    """What is told right after something was acknowledged, whichever of the two connected, does not wait for TCP's 40 ms."""
+    """An update right after an acknowledgement does not wait for TCP's 40 ms, whichever of the two instances connected."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a") as a, Instance(binary, ring, "b") as b:
         a.get("warm")
@@ -39,13 +39,14 @@ def news_does_not_wait_for_acknowledgements(binary, folder):
 
 
 def counted(instance, key):
-    """The requests of a key, as an instance knows: the count, what a rule counts, the rate, and the bytes."""
+    """The requests of a key, as an instance knows them: the count, a rule's count, the rate, and the bytes."""
     entry = instance.entries("texts").get(key, {})
     return tuple(int(entry.get(name, 0)) for name in ("http_req_cnt", "gpc0", "http_req_rate", "bytes_in_cnt"))
 
 
 def three_count_together(binary, folder):
-    """`aggregate`: what three serve at the same time is one sum, also after one of them was away, was started again or was reloaded."""
+    """`aggregate`: requests that three instances serve at the same time add up to one sum, also after one of them was
+    away, was restarted or was reloaded."""
     ring = Ring(folder, "a", "b", "c")
     here = lambda name, **more: Instance(binary, ring, name, together="aggregate", **more)
     with here("a") as a, here("b") as b:
@@ -58,7 +59,7 @@ def three_count_together(binary, folder):
             for one in (a, b, c) * 10:
                 one.get("k")
             all_have(30, a, b, c)
-            # Nobody hears of these at once.
+            # The stopped instance does not receive these at once.
             c.program.send(signal.SIGSTOP)
             for one in (a, b) * 5:
                 one.get("k")
@@ -66,7 +67,7 @@ def three_count_together(binary, folder):
             c.program.send(signal.SIGCONT)
             c.get("k")
             all_have(41, a, b, c)
-            # The end of the request is told, too, with the tag that its rule had set.
+            # The request's end is sent, too, with the tag that its rule had set.
             time.sleep(0.2)
             b.set("texts", "k", gpc0=7, gpt0=5)
             for what, value in (("gpc0", "7"), ("gpt0", "5")):
@@ -87,7 +88,7 @@ def three_count_together(binary, folder):
 
 
 def a_limit_over_two_that_count_together(binary, folder):
-    """Of what clients ask of both at once, as much is served as the limit says, and what was on its way."""
+    """When clients send to both at once, they are served up to the limit, plus the updates in flight."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", limit=60, together="aggregate") as a, Instance(binary, ring, "b", limit=60, together="aggregate") as b:
         a.get("warm")
@@ -107,12 +108,12 @@ def a_limit_over_two_that_count_together(binary, folder):
         assert len(served) == 200 and 60 <= served.count(b"200") <= 66, served.count(b"200")
 
 
-def who_counts_together_counts_with_the_reference_too(binary, folder):
+def aggregated_tables_keep_the_last_update_beside_the_reference(binary, folder):
     """Beside HAProxy 2.6 and 3.2 the last word counts, as it does among those."""
     old, new = other_implementation("2.6"), other_implementation("3.2")
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "a", together="aggregate") as a, Instance(old, ring, "b") as b, Instance(new, ring, "c") as c:
-        # Until all of them talk: what is counted before is told by whoever counted last.
+        # Until all three are connected: otherwise the last update would overwrite the counts before it.
         a.get("warm")
         assert wait_until(lambda: "warm" in b.entries("texts") and "warm" in c.entries("texts"), 15), "they do not talk"
         size = 0

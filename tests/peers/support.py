@@ -1,4 +1,4 @@
-"""What checks of peers share: a ring, its instances, who says something to one of them, and what tables come to hold."""
+"""Shared parts of the peer tests: a ring, its instances, handwritten clients, and the expected content of tables."""
 from archive import newer_haproxy
 from tls import *  # noqa: F403
 
@@ -39,7 +39,7 @@ TABLES = ("texts", "numbers", "wide", "p/counts")
 
 
 class Ring:
-    """Who shares tables: names and where each listens."""
+    """The instances that share tables: their names and addresses."""
 
     def __init__(self, folder, *names, words="", shards=None):
         self.folder = folder
@@ -82,7 +82,7 @@ class Instance:
         self.program.__exit__()
 
     def ask(self, command):
-        """What the program answers an operator."""
+        """The answer to a command of the runtime API."""
         return ask(self.cli, command)
 
     def set(self, table, key, **data):
@@ -97,7 +97,7 @@ class Instance:
         assert answer.split()[1] == expected, answer
 
     def entries(self, table):
-        """What a table holds: by key, by what is stored. Rates are named without their period."""
+        """A table's entries: by key, by data type. Rates are named without their period."""
         found = {}
         for line in self.ask(f"show table {table}").splitlines():
             if line.startswith("0x"):
@@ -107,7 +107,7 @@ class Instance:
         return found
 
     def everything(self):
-        """What all shared tables hold."""
+        """The entries of all shared tables."""
         return {table: self.entries(table) for table in TABLES}
 
     def settled(self):
@@ -123,7 +123,7 @@ class Instance:
 
 
 def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
-    """A connection to instance `a` of somebody who says that; the connection, and the status."""
+    """Connects to instance `a` with this greeting; returns the connection, and the status."""
     connection = socket.create_connection(("127.0.0.1", ring.ports["a"]), 5)
     connection.sendall(words.encode() if isinstance(words, str) else words)
     try:
@@ -133,7 +133,7 @@ def greet(ring, words="HAProxyS 2.1\na\nb 1 1\n"):
 
 
 def last_words(connection, seconds=8):
-    """All that somebody says until the connection is closed; None when it is not. Signs of life are left out."""
+    """All bytes received until the connection is closed, without heartbeats; None if it stays open."""
     connection.settimeout(seconds)
     end, said = time.monotonic() + seconds, b""
     try:
@@ -168,9 +168,10 @@ def request_of(key):
 
 
 def assert_counted(key, times, before, *instances):
-    """All of them come to know of so many requests, from their beginnings to their ends: more bytes than before; how many.
+    """All instances learn of so many requests, including their ends: more bytes than before. Returns the bytes.
 
-    An entry is told as a whole: who counts before the end of the last request was told would have its own count overwritten."""
+    An update contains the whole entry: a request that is counted before the last one's end was shared would lose its
+    own count."""
     found = []
 
     def agree():
@@ -198,5 +199,5 @@ def other_implementation(name):
 
 
 def block(text, peer):
-    """What `show peers` says of one of them."""
+    """The block of one of them in `show peers`."""
     return next(("id=" + part for part in re.split(r"\n  0x[0-9a-f]+: id=", text) if part.startswith(f"{peer}(")), "")

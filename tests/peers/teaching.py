@@ -1,4 +1,5 @@
-"""Instances of one age and another in a ring: who starts is taught, what changes is pushed, whatever is in the keys."""
+"""Full and incremental updates in rings of old and new implementations: a starting instance is taught, changes are
+pushed, with any bytes in keys."""
 import base64
 import signal
 import socket
@@ -9,7 +10,8 @@ from peers.support import *  # noqa: F403
 
 
 def teach_each_other(binary, other, folder):
-    """Who starts is taught what the other one has; what changes afterwards is pushed; who comes back is taught again."""
+    """A starting instance is taught the other's entries; later changes are pushed; a returning instance is taught
+    again."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a") as here:
         with Instance(other, ring, "b") as there:
@@ -55,7 +57,7 @@ def beside_a_new_release_of_the_reference(binary, folder):
 
 
 def three_implementations_in_one_ring(binary, folder):
-    """weir, HAProxy 2.6 and 3.2: each pushes to the two others, and who comes last is taught."""
+    """weir, HAProxy 2.6 and 3.2: each pushes to the two others, and the last to start is taught."""
     old, new = other_implementation("2.6"), other_implementation("3.2")
     ring = Ring(folder, "a", "b", "c")
     with Instance(old, ring, "b") as b, Instance(new, ring, "c") as c:
@@ -87,7 +89,7 @@ def keys_of_any_bytes_reach_everybody(binary, folder):
             Instance(other_implementation("2.6"), ring, "c", more=rules) as old, Instance(other_implementation("3.2"), ring, "d", more=rules) as new:
         fleet = (one, two, old, new)
         for position, instance in enumerate(fleet):
-            # Each key is counted once: what a peer still teaches of the beginning is not another value.
+            # Each key is counted once: an update from a peer's first lesson does not differ.
             for number, key in enumerate(raw):
                 code = base64.b64encode(bytes([position]) + key).decode()
                 answer = request(instance.port, request_of(f"k{position}{number}").replace(b"X-Key", f"X-Raw: {code}\r\nX-Key".encode()))
@@ -107,12 +109,12 @@ def keys_of_any_bytes_reach_everybody(binary, folder):
         assert all(len(known[f"p/t{number}"]) == 4 for number in range(48))
 
 
-def a_shard_is_told_of_its_part(binary, folder):
+def a_shard_receives_only_its_keys(binary, folder):
     """`shards` and `shard`: two instances have each key once, the third one has all of them."""
     ring = Ring(folder, "a", "b", "c", "d", words="    shards 2", shards={"b": 1, "c": 2, "d": 3})
     with Instance(binary, ring, "a") as here:
         fill(here, "early", 100)
-        # They know of nobody else: what they are told is not told to others.
+        # They know no other peers: they do not forward updates.
         ring.ports, everybody = dict(list(ring.ports.items())[:2]), ring.ports
         with Instance(binary, ring, "b") as first:
             ring.ports = {name: everybody[name] for name in "ac"}
@@ -124,11 +126,11 @@ def a_shard_is_told_of_its_part(binary, folder):
                     parts = lambda: [set(instance.entries("numbers")) for instance in (first, second)]
                     assert wait_until(lambda: set.union(*parts()) == set(whole), 15), [len(part) for part in parts()]
                     assert not set.intersection(*parts()) and min(map(len, parts())) > 50, [len(part) for part in parts()]
-                    assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high is none"
+                    assert wait_until(lambda: third.entries("numbers") == whole), "a shard that is too high does not limit the keys"
 
 
 def few_updates_at_once_are_as_good(binary, folder):
-    """`tune.peers.max-updates-at-once`: an instance that tells three entries in a turn tells all of them."""
+    """`tune.peers.max-updates-at-once`: an instance that sends three entries in a turn sends all of them in the end."""
     ring = Ring(folder, "a", "b")
     with Instance(binary, ring, "a", globals="tune.peers.max-updates-at-once 3") as here:
         fill(here, "first")
@@ -140,7 +142,7 @@ def few_updates_at_once_are_as_good(binary, folder):
 
 
 class SilentPeer:
-    """A peer that is asked for everything and only says that it is there."""
+    """A peer that only sends heartbeats when a full resync is requested."""
 
     def __init__(self, port):
         self.socket = socket.create_server(("127.0.0.1", port))
@@ -148,7 +150,7 @@ class SilentPeer:
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
-        """Greets whoever comes and beats until it is gone."""
+        """Greets one client and sends heartbeats until it is gone."""
         connection, greeting = self.socket.accept()[0], b""
         with connection:
             while greeting.count(b"\n") < 3:
@@ -173,22 +175,22 @@ class SilentPeer:
                     return
 
 
-def a_teacher_that_tells_nothing_is_not_awaited_for_ever(binary, folder):
-    """Who was asked for everything and sends signs of life alone has five seconds; another one is asked then."""
+def a_silent_teacher_is_replaced_after_five_seconds(binary, folder):
+    """A peer that only sends heartbeats has five seconds for a requested resync; then the next peer is tried."""
     ring = Ring(folder, "a", "b", "c")
     with Instance(binary, ring, "c") as knows:
         fill(knows, "first", 20)
         with Instance(binary, ring, "a") as here:
             assert_same(here, knows)
         silent = SilentPeer(ring.ports["b"])
-        # Nobody else answers until the silent one was asked.
+        # The other peer cannot answer until the silent one received the request.
         knows.program.send(signal.SIGSTOP)
         try:
             with Instance(binary, ring, "a") as here:
-                assert silent.asked.wait(5), "nobody was asked"
+                assert silent.asked.wait(5), "no peer got a resync request"
                 began = time.monotonic()
                 knows.program.send(signal.SIGCONT)
-                assert not wait_until(lambda: here.entries("numbers"), 3.5), "another one was asked, or the entries were pushed once more"
+                assert not wait_until(lambda: here.entries("numbers"), 3.5), "another peer got a resync request, or the entries were pushed once more"
                 assert_same(here, knows)
                 assert 4 < time.monotonic() - began < 11 and silent.beats > 5, silent.beats
         finally:
@@ -197,7 +199,7 @@ def a_teacher_that_tells_nothing_is_not_awaited_for_ever(binary, folder):
 
 
 def fifty_tables_are_shared(binary, folder):
-    """In one section, told in turn on one connection: before the other one starts, and while both run."""
+    """In one section, sent in turn on one connection: before the other one starts, and while both run."""
     ring = Ring(folder, "a", "b")
     lines = "\n".join(f"    table t{number} type string len 20 size 1k expire 5m store gpc0,gpt({number % 100 + 1})" for number in range(50))
     replaced = {"    table counts": f"{lines}\n    table counts"}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Case:
-    """One stream: how it is configured, what both ends do, what comes of it."""
+    """One stream: its configuration, the scripts of both ends, the results."""
     name: str
     lines: str
     server: list

@@ -1,4 +1,4 @@
-"""Servers of HTTP/2, right and wrong, in each phase: what the client of HTTP/1 sees, what the server sees, what is logged."""
+"""HTTP/2 servers, right and wrong, in each phase: the views of the HTTP/1 client and of the server, and the log."""
 from phases import case
 
 _H2 = "server s @server@ proto h2 pool-max-conn 0"
@@ -72,10 +72,10 @@ CASES = [
     _one("window_stays_closed", "h2=4:0 req frames", "504 FIN", "1 rst1:8 goaway:0 FIN", "504 sH-- 0 s 198", client="post ten answer rest", lines="timeout server 300ms"),
     _one("client_leaves", "h2 req tell frames", "", "1. rst1:8 goaway:0 FIN", "400 CH-- 0 s 206", client="get told close"),
     _one("client_leaves_in_body", "h2 req status=200 data=5 told frames", "200 10", "1. rst1:8 goaway:0 FIN", "200 CD-- 0 s 39", client="get head bytes=10 tell rst"),
-    # A connection without streams is asked for a sign of life, and closed without one.
+    # A connection without streams gets a ping, and is closed without an answer.
     case("h2_idle_ping", "option httpclose; server s @server@ proto h2 idle-ping 200ms", "h2 req okay frames", "get answer rest",
          "200 2 FIN", "1. ping FIN", "200 ---- 0 s 51"),
-    # Two clients, one connection; and what carried as many requests as it may is left.
+    # Two clients, one connection; a connection with as many requests as allowed is closed.
     case("h2_max_reuse", "http-reuse always; server s @server@ proto h2 max-reuse 1", "h2 req okay req okay frames | h2 req okay told",
          "get answer get answer get answer tell fin rest", "200 2 200 2 200 2 FIN", "1. 3. goaway:0 FIN | 1.", "200 ---- 0 s 51 / 200 ---- 0 s 51 / 200 ---- 0 s 51"),
     case("h2_reuse_never", "http-reuse never; server s @server@ proto h2", "h2 req okay req okay frames", "get answer get answer fin rest",

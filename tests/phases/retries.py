@@ -1,8 +1,9 @@
-"""A server's connection breaks before its answer: is the request sent once more, and what does the client see (manual, "retries", "retry-on", "http-reuse")?"""
+"""A server's connection breaks before its answer: whether the request is retried, and the client's view (manual,
+"retries", "retry-on", "http-reuse")."""
 from phases import case
 
 HINT = r":HTTP/1.1\x20103\x20Early\x20Hints\r\nLink:\x20a\r\n\r\n"
-# What a server does on a connection that carried a request before, and with which words that is tried again.
+# A server's behaviour on a reused connection, and the words of `retry-on` that allow a retry.
 _ENDS = {"closed": "close", "reset": "rst", "byte": "first close", "cut": "cut close", "junk": "junk close"}
 
 
@@ -49,7 +50,7 @@ CASES = [
     case("late_not_again", "retries 1; timeout server 200ms", "head rest | head ok fin rest", "get answer rest",
          "504 FIN", "GET FIN", "504 sH-- 0 s 198", 0.2),
 ] + [
-    # To its client, who was told of it, the response has begun; one of HTTP/1.0 hears nothing of it.
+    # A client that received the hint sees the beginning of the response; an HTTP/1.0 client does not receive hints.
     case(f"hinted_{method}_{name}_not_again", "retries 1; retry-on all-retryable-errors", f"head {HINT} {end} | head ok fin rest",
          f"{method} answer rest", f"103 {status} FIN", method.upper(), f"{status} {code}-- 0 s {size}")
     for method in ("get", "delete")

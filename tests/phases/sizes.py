@@ -1,4 +1,4 @@
-"""`%B` (manual, 8.2.6): what the log counts of a response, compared with the reference."""
+"""`%B` (manual, 8.2.6): the logged size of a response, compared with the reference."""
 from phases import case
 
 
@@ -11,7 +11,7 @@ def _response(*fields, body="ok", status="200 OK"):
 _LENGTH, _CODING = "Content-Length: 2", "Transfer-Encoding: chunked"
 _RESPONSES = {
     "plain": (_response(_LENGTH), 51), "until_close": (_response(), 36), "no_reason": (_response(_LENGTH, status="200"), 49),
-    # Of Connection only what does not concern this hop alone.
+    # Connection without the hop-by-hop tokens.
     "close": (_response(_LENGTH, "Connection: close"), 51), "keep_alive": (_response(_LENGTH, "Connection: Keep-Alive"), 51),
     "keep_alive_time": (_response(_LENGTH, "Connection: keep-alive", "Keep-Alive: timeout=5"), 70),
     "token": (_response(_LENGTH, "Connection: foo"), 64), "close_and_token": (_response(_LENGTH, "Connection: close, foo"), 64),

@@ -1,4 +1,4 @@
-"""Which timeout runs in which phase, and who is blamed (manual, "timeout client" and the others, 8.5)."""
+"""The timeout of each phase, and the side that is blamed (manual, "timeout client" and the others, 8.5)."""
 from phases import case
 
 # Both: the client's shorter, the server's shorter.
@@ -14,7 +14,7 @@ CASES = [
     case("keep_alive", "timeout http-keep-alive 200ms", "head ok fin rest", "get answer rest", "200 2 FIN", "GET FIN", "200 ---- 0 s 51", 0.2),
     case("keep_alive_then_half_a_head", "timeout http-request 300ms; timeout http-keep-alive 100ms", "head ok fin rest", "get answer :GET rest",
          "200 2 233 FIN", "GET FIN", "200 ---- 0 s 51 / 408 cR-- 0 <NOSRV> 0", 0.3),
-    # The request's body, before a server is asked.
+    # The request's body, before a server is chosen.
     case("buffered_body_stops", "timeout http-request 200ms; option http-buffer-request", "head", "post three answer rest", "408 FIN", "", "408 cR-- 0 <NOSRV> 232", 0.2),
     case("waited_body_stops", "http-request wait-for-body time 200ms", "head", "post three answer rest", "408 FIN", "", "408 cR-- 0 <NOSRV> 232", 0.2),
     case("tarpit", "timeout tarpit 200ms; http-request tarpit", "head", "get answer rest", "500 FIN", "", "500 PT-- 0 <NOSRV> 208", 0.2),
@@ -46,7 +46,7 @@ CASES = [
     case("response_stops_upload_goes_on", _SERVER, "head okten three rest", "post slow=9 answer rest", "200 3 FIN", "POST 9 FIN", "200 cD-- 0 s 53", 1.6),
     case("upload_stops_response_goes_on", _CLIENT, "head bytes=3 okten slow=10 rest", "post three answer rest", "200 10 FIN", "POST 3 FIN", "200 cL-- 0 s 60", 1.3),
     case("response_over_upload_stops", _SERVER, "head bytes=3 ok rest", "post three answer rest", "200 2 FIN", "POST 3 FIN", "200 cL-- 0 s 51", 0.7),
-    # Tunnels: one timeout for both, the client is blamed if nobody speaks; half-closed ones have their own.
+    # Tunnels: one timeout for both, the client is blamed if both are silent; half-closed ones have their own.
     case("tunnel_silent", "timeout tunnel 250ms", "head switch rest", "upgrade answer rest", "101 FIN", "GET FIN", "101 cD-- 0 s 76", 0.25),
     case("tunnel_silent_untold", _SERVER, "head switch rest", "upgrade answer rest", "101 FIN", "GET FIN", "101 sD-- 0 s 76", 0.3),
     case("tunnel_client_talks", "timeout tunnel 250ms", "head switch rest", "upgrade answer slow=6 rest", "101 FIN", "GET 6 FIN", "101 cD-- 0 s 76", 0.85),

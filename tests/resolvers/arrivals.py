@@ -196,7 +196,7 @@ def operators_change_ports_and_mappings(binary, folder):
             assert reaches(world, one) and wait_until(lambda: "UP" in world.status("t")), world.status("t")
 
 
-def name_servers_leave_ports_alone(binary, folder):
+def answers_keep_the_ports_set_by_operators(binary, folder):
     """A name's new address does not undo the port of an operator; a server of a service has the port of its record again."""
     with Origins(ONE, TWO, ONE) as origins:
         one, two, of_service = origins.places

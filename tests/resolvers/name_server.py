@@ -1,4 +1,4 @@
-"""A name server that answers as it is told: the truth, lies, late, too much, nothing."""
+"""A scripted name server: right, false, late, oversized or missing answers."""
 import socket
 import ssl
 import struct
@@ -15,7 +15,7 @@ def wire(name):
 
 
 def read_name(message, at):
-    """The name without pointers that begins at `at`, as it was written, and where it ends."""
+    """The uncompressed name that begins at `at`, with its letters' case, and its end."""
     labels = []
     while message[at]:
         length = message[at]
@@ -30,13 +30,13 @@ def address(text):
 
 
 def record(owner, kind, data, ttl=60):
-    """A record; an owner of None is the name that was asked for."""
+    """A record; an owner of None is the name of the query."""
     owner = b"\xc0\x0c" if owner is None else wire(owner)
     return owner + struct.pack(">HHIH", kind, 1, ttl, len(data)) + data
 
 
 def addresses(*texts):
-    """Records of the name that was asked for."""
+    """Address records for the name of the query."""
     return [record(None, AAAA if ":" in text else A, address(text)) for text in texts]
 
 
@@ -46,7 +46,7 @@ def service(target, port, weight=10, priority=1):
 
 
 class Query:
-    """A query as it came."""
+    """A parsed query."""
 
     def __init__(self, message, over, sender):
         self.identifier = message[:2]
@@ -64,9 +64,10 @@ class Query:
 
 
 class NameServer:
-    """Answers from `zone`: (name, kind) to a list of texts of addresses, a response code, or a function of the query that gives bytes, a list of
-    several answers, or None for silence. What is not there does not exist. With `certificate` (a file, with its key) its connections are of TLS: `names` has the
-    names that clients asked for, `refused` why a handshake failed."""
+    """Answers from `zone`: (name, kind) to a list of texts of addresses, a response code, or a function from the query
+    to bytes, a list of several answers, or None for silence. Names outside the zone do not exist. With `certificate` (a
+    file, with its key) it speaks TLS over TCP: `names` has the server names that clients sent, `refused` the errors of
+    failed handshakes."""
 
     def __init__(self, zone=None, port=0, host="127.0.0.1", certificate=None):
         self.tls, self.names, self.refused = None, [], []
@@ -155,7 +156,7 @@ class NameServer:
                             return
 
     def close(self):
-        """Nobody is there any more."""
+        """Closes its sockets: the name server is gone."""
         self.udp.close()
         self.tcp.shutdown(socket.SHUT_RDWR)
         self.tcp.close()

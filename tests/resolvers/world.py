@@ -34,7 +34,7 @@ listen l
 
 
 class World:
-    """A program that asks name servers."""
+    """A program that queries name servers."""
 
     def __init__(self, binary, folder, name_servers, lines, words="", threads=1, globals="", written=None):
         self.port = free_port()

@@ -1,1 +1,1 @@
-"""What `make test` is made of: the machine that tests see, Rust's tests, steps side by side, and the verdict."""
+"""The parts of `make test`: the machine that tests see, Rust's tests, steps side by side, and the verdict."""

@@ -61,7 +61,7 @@ def the_end_of_a_run_names_every_fault(folder):
     # Only 'make shipped' needs these.
     optional |= {"cargo-deny", "rustc 1.88", "rustup", "valgrind"}
     for _, _, why in allowed:
-        # What setup installs for tests may not be missing.
+        # Programs that setup installs for tests may not be missing.
         assert why in ("root", "kernel without MPTCP") or why.removeprefix("program ") in optional, why
     assert len(verdict.table(verdict.FLAKY, 3)) <= verdict.MOST_FLAKY
 

@@ -1,7 +1,7 @@
 """Steps side by side: those that keep processors busy yield to those that mostly wait.
 
-Each step is a process of its own, with its output in a file that is printed when the step ends. Builds run at a lower priority, so a
-test that waits gets a processor as soon as it is ready, and builds fill the time between.
+Each step is a separate process; its output goes to a file that is printed at the end. Builds run at a lower priority,
+so a test that waits gets a processor as soon as it is ready, and builds fill the time between.
 """
 import dataclasses
 import os
@@ -19,8 +19,8 @@ PORTS = (10000, 32000)
 
 @dataclasses.dataclass
 class Step:
-    """One step: its name, the steps that have to succeed before it, its kind, the profile that cargo builds in it (of two at once one
-    would wait for the other), its command, and what it adds to the environment."""
+    """One step: its name, its prerequisites, its kind, the cargo profile that it builds (two builds of one profile
+    would wait for each other), its command, and additions to the environment."""
     name: str
     needs: tuple
     kind: str

@@ -1,7 +1,7 @@
 """The machine that tests see: an empty home, and a PATH with the commands of the packages that packaging/setup names.
 
-What else lies on a developer's machine (caches, other versions, programs in /usr/local) is not seen, so a test that takes it
-for granted fails here and not on a fresh machine. On a system without dpkg the PATH stays.
+Everything else on a developer's machine (caches, other versions, programs in /usr/local) is hidden, so a test that
+takes it for granted fails here and not on a fresh machine. On a system without dpkg the PATH stays.
 """
 import functools
 import glob
@@ -17,7 +17,7 @@ FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin"
 ASSUMED = ("apt", "git", "make", "sudo")
 # The tools of a Rust toolchain, which lie in one folder.
 RUST = ("cargo", "rustc", "rustdoc", "rustup", "rustfmt", "cargo-fmt", "cargo-clippy", "clippy-driver")
-# What tests inherit of the environment: how this machine reaches the package registries, and nothing of somebody's home.
+# Variables that tests inherit: access to the package registries, and nothing of a home.
 INHERITED = re.compile(r"LANG|LC_\w+|TERM|TMPDIR|USER|LOGNAME|PIP_\w+|CARGO_\w+|RUST\w+|GOPROXY|GOFLAGS|GO(NO)?SUMDB|GOPRIVATE"
                        r"|SSL_CERT_\w+|\w+_CA_BUNDLE|(?i:https?|no|all)_proxy|SOURCE_DATE_EPOCH")
 

@@ -1,7 +1,7 @@
 """Rust's tests: builds the test programs by cargo, runs two of them at a time, and records the result of every test.
 
-cargo runs one program after the other, and says no more than how many passed. A program that runs no test proves nothing
-and says `ok`: here it is a failure.
+cargo runs one program after the other, and only reports how many passed. A program that runs no test proves nothing and
+prints `ok`: here it is a failure.
 """
 import concurrent.futures
 import dataclasses

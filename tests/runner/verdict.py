@@ -96,7 +96,7 @@ def too_much(left_out, allowed):
 
 
 def report(rows, final, flaky):
-    """Prints the end of a run; the names of what failed."""
+    """Prints the end of a run; returns the names of failures."""
     wrong = sorted({case.step for case in final if case.outcome == "failed"} | {row.name for row in rows if row.result.startswith("not run")})
     # A step that failed without a test that did is not explained by tests that passed the second time.
     explained = {case.step for case in final if case.outcome == "failed"} | {case.step for case in flaky}
@@ -126,7 +126,7 @@ def report(rows, final, flaky):
 
 
 def failures(final):
-    """Prints the tests that failed for good, a line each, for those who see no more than the end of a run."""
+    """Prints the tests that finally failed, a line each, for readers who only see the end of a run."""
     for case in final:
         if case.outcome == "failed":
             print(f"FAILED {case.step}: {case.name}: {' '.join(case.why.split())[-600:]}")

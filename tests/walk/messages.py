@@ -1,8 +1,8 @@
-"""The messages that cases are asked of, and what the configuration around each of them adds."""
+"""The messages that cases are evaluated on, with additions to the configuration for each of them."""
 import struct
 from dataclasses import dataclass, field
 
-# What every configuration begins with; `{log}` is the port of the log server.
+# The beginning of every configuration; `{log}` is the port of the log server.
 COMMON = """global
     log 127.0.0.1:{log} len 65000 local0
     nbthread 1
@@ -61,7 +61,7 @@ FILES = {}
 
 @dataclass
 class Message:
-    """Pieces that a client sends, and what the server answers; without an answer there is no server."""
+    """Pieces that a client sends, and the server's response; without a response there is no server."""
 
     pieces: list
     response: bytes | None = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -72,7 +72,7 @@ class Message:
 
 
 def request(text, **more):
-    """A message whose lines end as HTTP has it."""
+    """A message with CRLF line ends."""
     return Message([text.replace("\n", "\r\n").encode("latin-1")], **more)
 
 
