@@ -1,4 +1,4 @@
-//! A part of a task whose panic does not end the task.
+//! Runs a part of a task so that its panic does not end the task.
 
 use crate::worker::count_panic;
 use std::future::{Future, poll_fn};

@@ -1,4 +1,4 @@
-//! What a worker does now, readable from other threads.
+//! The task that a worker runs now, readable from other threads.
 
 use std::panic::Location;
 use std::sync::OnceLock;

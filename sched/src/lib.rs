@@ -13,7 +13,7 @@
 //! Begin with [`Runtime::start`] and [`spawn`]; `worker` holds the loop above, `policy` decides who runs how often.
 //! A test runs a whole worker on virtual time with [`simulate::run`].
 //!
-//! This crate refuses to know what a connection is, what the bytes mean, and what any task is for.
+//! This crate must not know about connections, the meaning of bytes, or the purpose of a task.
 
 mod caught;
 mod commons;

@@ -338,7 +338,8 @@ mod tests {
         assert!(!recorder.is_on());
     }
 
-    /// R78: a task woken before measuring began has no latency; one woken twice counts from the first wake.
+    /// R78: a task woken before profiling began is counted without a latency; the latency of a task woken twice counts
+    /// from the first wake.
     #[test]
     fn a_latency_without_a_date_is_not_accounted() {
         static KIND: Kind = Kind::new("work");

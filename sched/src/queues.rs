@@ -1,4 +1,4 @@
-//! The run queues of one worker: who is next in each class.
+//! The run queues of one worker: the order of execution in each class.
 //!
 //! Lists are threaded through the tasks themselves. Normal tasks run in order of an insertion index that counts this
 //! worker's wakes alone (R2), adjusted by their `nice`. Those with `nice` 0, nearly all, arrive in that order
@@ -14,7 +14,7 @@ use weir_containers::Arena;
 #[derive(Debug)]
 pub(crate) struct Queues {
     lists: [List; CLASSES],
-    /// Tasks that woke themselves during this turn: bulk work for the next one, after the poller was asked.
+    /// Tasks that woke themselves during this turn: bulk work for the next one, after a poll.
     deferred: List,
     ordered: RefCell<BinaryHeap<Reverse<Ordered>>>,
     /// How many normal tasks were queued so far.
@@ -320,7 +320,7 @@ mod tests {
 
     /// R188: one is taken out of the row; all others keep their order, and those with a `nice` their places.
     #[test]
-    fn what_may_run_next_is_first_in_its_class() {
+    fn push_first_puts_a_task_at_the_front_of_its_class() {
         let bench = Bench::new();
         let push_first = |slot: u32, class, nice| {
             let task = bench.tasks.get(slot).expect("64 slots");

@@ -115,7 +115,7 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
 /// The state of a worker between two looks.
 #[derive(Debug, Clone, Default)]
 struct Watch {
-    /// What the look before showed; none before the first. Its dates are no zeros: the clock began with the machine.
+    /// The previous sight; `None` before the first look. Its dates are never zero: the clock began with the machine.
     last: Option<Sight>,
     stuck_ns: u64,
     /// The part of that which it spent computing.
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_first_look_is_nobodys_fault() {
+    fn time_before_the_first_look_does_not_count_as_stuck() {
         let mut watch = Watch::default();
         let at = |at_ns| Sight { waiting: false, progress: 0, cpu_ns: 50 * MS, at_ns };
         // A worker that has not begun, on a machine that has run for an hour.

@@ -1,4 +1,4 @@
-//! Shared work: the global run queue, the global wait queue, and who may run what.
+//! Shared work: the global run queue, the global wait queue, and which worker may run which task.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -275,7 +275,7 @@ fn both_wait_queues_share_one_budget() {
 /// R60: debug builds catch a deadline that enters the wrong wait queue.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "shared work is always normal"))]
-fn shared_work_has_no_class() {
+fn set_class_panics_in_shared_work() {
     std::panic::set_hook(Box::new(|_| {}));
     let message = run(async {
         let main = current();
@@ -318,7 +318,7 @@ fn it_runs_on_its_workers_only() {
 
 /// Any free worker takes it: a worker that computes does not delay tasks that another may run.
 #[test]
-fn a_busy_worker_holds_nobody_up() {
+fn shared_work_does_not_wait_for_a_busy_worker() {
     let runtime = workers(2);
     let handle = runtime.handle();
     let (busy, is_busy) = mpsc::channel();
@@ -347,7 +347,7 @@ fn a_busy_worker_holds_nobody_up() {
 
 /// Tasks that are left when the workers end are dropped, and their keys find nothing.
 #[test]
-fn what_it_holds_is_dropped_with_the_runtime() {
+fn shared_futures_are_dropped_with_the_runtime() {
     let runtime = workers(2);
     let handle = runtime.handle();
     let held = Arc::new(());
@@ -411,7 +411,7 @@ fn nothing_is_lost_under_stress() {
 
 /// A wake from a thread that is not a worker, while all workers sleep.
 #[test]
-fn a_thread_that_is_no_worker_wakes_it() {
+fn a_thread_outside_the_runtime_wakes_shared_work() {
     let runtime = workers(2);
     let handle: Handle = runtime.handle();
     let (sender, receiver) = mpsc::channel();

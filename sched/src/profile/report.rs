@@ -1,4 +1,4 @@
-//! What was measured, as numbers; the runtime API formats them.
+//! The results of profiling, as numbers; the runtime API formats them.
 
 use super::{Cause, ProfileMode, ProfileSettings};
 use crate::shared::Shared;
@@ -38,10 +38,10 @@ pub struct ProfileLine {
     pub lock_held_ns: u64,
 }
 
-/// What the workers of a runtime measured.
+/// The results of profiling on all workers of a runtime.
 #[derive(Debug, Clone, Default)]
 pub struct ProfileReport {
-    /// What is measured.
+    /// The settings in effect.
     pub settings: ProfileSettings,
     /// When the measuring began, in nanoseconds of the workers' clock.
     pub since_ns: u64,
