@@ -1,10 +1,10 @@
 //! Buffers of one size, lent by a pool of the thread and given back when dropped.
 //!
-//! A [`Buffer`] is held only while it holds bytes. Bytes enter at its end, are parsed in place and leave
-//! at its front. The pool is last in, first out: what was read last is what the cache still holds.
+//! A [`Buffer`] is held only while it holds bytes. Bytes enter at its end, are parsed in place and leave at its front.
+//! The pool is last in, first out: the buffer released last is still in the cache.
 //!
-//! The memory is zeroed once, when it comes from the allocator, so the free space can be offered to the kernel
-//! as a plain slice; what a former user left in it stays until it is overwritten.
+//! The memory is zeroed once, when it comes from the allocator, so the free space can be passed to the kernel as a
+//! plain slice; bytes of a former user stay in it until they are overwritten.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::RefCell;
@@ -249,7 +249,7 @@ pub struct BufferPool {
     free_bulk: Vec<Box<[u8]>>,
     /// How many of these are lent.
     bulk_used: usize,
-    /// Bytes in blocks whose size is not one of the pool's.
+    /// Bytes in blocks that do not have one of the pool's sizes.
     fitting_bytes: u64,
     size: usize,
     /// The most buffers in use at once.
@@ -280,9 +280,9 @@ pub struct Allowance {
 }
 
 impl BufferPool {
-    /// Sets up the current thread's pool: `size` is the capacity of a buffer (`tune.bufsize`), `limit` the most
-    /// in use at once (`tune.buffers.limit`; `usize::MAX` when there is none), `reserve` how many free ones are
-    /// kept. Buffers of another size that are in use leave for the allocator when they come back.
+    /// Sets up the current thread's pool: `size` is the capacity of a buffer (`tune.bufsize`), `limit` the most in use
+    /// at once (`tune.buffers.limit`; `usize::MAX` for no limit), `reserve` how many free ones are kept. Buffers of
+    /// another size that are in use go to the allocator on release.
     pub fn configure(size: usize, limit: usize, reserve: usize) {
         POOL.with_borrow_mut(|pool| {
             let size = size.clamp(MIN_SIZE, MAX_SIZE);
@@ -298,7 +298,7 @@ impl BufferPool {
         });
     }
 
-    /// Makes the current thread lend only what it takes from `allowance`; it starts with none.
+    /// Limits the current thread to the buffers that it takes from `allowance`; it starts without any.
     pub fn share(allowance: Allowance) {
         POOL.with_borrow_mut(|pool| (pool.limit, pool.allowance) = (0, Some(allowance)));
     }
@@ -319,7 +319,7 @@ impl BufferPool {
         });
     }
 
-    /// Calls `tell` once, when a buffer comes back to the current thread's pool.
+    /// Calls the function once, on the next release of a buffer to the current thread's pool.
     pub fn tell_of_next(tell: fn()) {
         POOL.with_borrow_mut(|pool| pool.tell = Some(tell));
     }
@@ -505,16 +505,17 @@ pub struct BufferPoolStatistics {
     pub free: usize,
     /// The most that were ever lent at once.
     pub high_water: usize,
-    /// How often the allocator was asked.
+    /// The number of calls of the allocator.
     pub allocated: u64,
     /// How often the limit refused one.
     pub refused: u64,
 }
 
-/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. What was received is sent at once, and should
-/// leave as one packet: the kernel makes packets of up to 64 kB with their headers, and a send that is a little larger, as two of 32 kB
-/// together are, costs a second packet with its rest. 48 kB are three records of TLS. 63.5 kB are a few per cent cheaper, but what a
-/// reader that stops leaves here is up to a whole piece: 500 of them held 20.3 kB each, more than HAProxy's.
+/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. Received bytes are sent at once,
+/// and should leave as one packet: the kernel makes packets of up to 64 kB with their headers, and a send that is a
+/// little larger, as two of 32 kB together are, costs a second packet with its rest. 48 kB are three records of TLS.
+/// 63.5 kB are a few per cent cheaper, but a reader that stops can leave a whole piece here: 500 of them held 20.3 kB
+/// each, more than HAProxy's.
 pub const BULK_SIZE: usize = 48 * 1024;
 /// With a limit on buffers, waiting bytes may move only to a block smaller than a buffer by this factor: otherwise the limit
 /// would bound nothing.
@@ -623,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_may_use_is_taken_and_given_in_batches() {
+    fn takes_and_returns_the_shared_allowance_in_batches() {
         static LEFT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(5);
         fn take(count: usize) -> usize {
             let count = count.min(LEFT.load(Relaxed));
@@ -657,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_once() {
+    fn notifies_once_when_a_buffer_is_released() {
         thread_local!(static TOLD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
         let (one, other) = (Buffer::take().expect("one"), Buffer::take().expect("another"));
         BufferPool::tell_of_next(|| TOLD.set(TOLD.get() + 1));
@@ -692,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_long_moves_to_a_block_of_its_size() {
+    fn shrink_moves_held_bytes_to_a_block_of_their_size() {
         for length in [0, 1, 31, 100, 1000, 14_000] {
             let mut buffer = Buffer::take().expect("no limit is set");
             let used = BufferPool::statistics().used;

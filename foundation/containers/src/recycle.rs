@@ -1,4 +1,4 @@
-//! Boxes whose memory is recycled by size class instead of returned to the allocator.
+//! Boxes with memory recycled by size class instead of returned to the allocator.
 //!
 //! A connection spawns a task, a request boxes a future: on the steady path both sizes repeat for ever. Each
 //! thread keeps a short last-in, first-out list of free blocks for each class. The boxes never leave their thread.
@@ -116,12 +116,12 @@ impl<T: ?Sized> Drop for PoolBox<T> {
         let layout = Layout::for_value::<T>(self);
         // The block goes back even when the value's destructor unwinds.
         let _block = Block { address: self.value.cast(), layout };
-        // SAFETY: the value is initialised and nobody sees it afterwards.
+        // SAFETY: the value is initialised and not used afterwards.
         unsafe { self.value.drop_in_place() };
     }
 }
 
-/// Memory of a layout that [`take`] was asked for, on its way back.
+/// Memory from [`take`] with its layout, on its way back.
 struct Block {
     address: NonNull<u8>,
     layout: Layout,
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_a_future_drops_what_it_holds() {
+    fn dropping_a_future_drops_its_captured_values() {
         struct Flag(Rc<Cell<u32>>);
         impl Drop for Flag {
             fn drop(&mut self) {

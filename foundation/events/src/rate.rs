@@ -111,7 +111,7 @@ struct Window {
 }
 
 impl Window {
-    /// The same counters as they stand at `now_ms`, when full periods may have passed.
+    /// The same counters rolled forward to `now_ms`, when full periods may have passed.
     fn at(self, now_ms: u64) -> Window {
         let elapsed = now_ms.saturating_sub(self.began);
         let periods = elapsed / PERIOD_MS;

@@ -1,4 +1,4 @@
-//! What happened to one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
+//! The history of one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
 //!
 //! Each worker has a ring of them, which costs a stream that ends well two comparisons. An [`Entry`] becomes bytes in the
 //! ring and an entry again when it is read ([`Entry::encode`], [`Entry::decode`]); the reader decides how to show it.
@@ -89,7 +89,7 @@ impl Entry {
         &self.words[word as usize]
     }
 
-    /// Sets a word, cut to what an entry may hold.
+    /// Sets a word, cut to the limit of an entry.
     pub fn set_word(&mut self, word: Word, text: &str) {
         let mut end = text.len().min(LONGEST_WORD);
         while !text.is_char_boundary(end) {

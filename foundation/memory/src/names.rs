@@ -42,7 +42,7 @@ fn own_file(place: &str) -> Option<(&str, &str)> {
     Some((&file[start..], line))
 }
 
-/// The name of a function without its path and what it is generic over.
+/// The name of a function without its path and its generic arguments.
 fn short(function: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0_u32;

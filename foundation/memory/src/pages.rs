@@ -8,7 +8,7 @@ use crate::shortage;
 #[derive(Debug, Default)]
 pub struct Pages {
     words: weir_sys::memory::Pages,
-    /// Whether they counted when they came: who counts now may not have counted then.
+    /// Whether their bytes were charged on creation: the limit may have been set since.
     is_charged: bool,
 }
 
@@ -52,7 +52,7 @@ impl DerefMut for Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.is_charged {
-            // What was counted fits.
+            // The size fits: it was charged before.
             shortage::charge(-(self.words.bytes() as i64));
         }
     }

@@ -1,7 +1,7 @@
-//! What happens when memory runs short: running work can end, and no new work begins.
+//! Memory shortage: running work can end, and no new work begins.
 //!
 //! ```text
-//!   the allocator has none ──► the region serves small requests ─┐
+//!   the allocator is empty ───► the region serves small requests ─┐
 //!                                                                ├──► short ──► no new work is begun
 //!   `-m`: used > limit less a sixteenth ─────────────────────────┘
 //!
@@ -23,7 +23,7 @@ use weir_sys::time::monotonic_ns;
 
 use crate::{FAILED, LIMITED, change};
 
-/// Limits what the process may allocate, in bytes (`-m`). What was allocated before does not count.
+/// Limits the memory that the process may allocate, in bytes (`-m`). Earlier allocations do not count.
 pub fn limit(bytes: u64) {
     LIMIT.store(i64::try_from(bytes).unwrap_or(i64::MAX), Relaxed);
     change(LIMITED, true);
@@ -72,14 +72,14 @@ pub fn count_refusal() {
     FAILURES.fetch_add(1, Relaxed);
 }
 
-/// How much memory is used, as far as it is counted, and how often an allocation failed.
+/// The memory used, if it is counted, and the number of failed allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortages {
     /// Bytes in use; 0 without a limit.
     pub used: u64,
-    /// How often the allocator had none, or something was refused for that.
+    /// How often the allocator failed, or a request was refused for that.
     pub failures: u64,
-    /// Bytes lent from the region because the allocator had none.
+    /// Bytes lent from the region because the allocator failed.
     pub emergency: u64,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn charge(bytes: i64) {
     }
 }
 
-/// The allocator has no memory: a block of the region, or null when that is used up too.
+/// Serves a request that the allocator could not: a block of the region, or null when that is used up too.
 #[cold]
 pub(crate) fn relieve(layout: Layout) -> *mut u8 {
     FAILURES.fetch_add(1, Relaxed);
@@ -126,7 +126,7 @@ pub(crate) fn lent(block: *const u8) -> bool {
 /// Takes a block back that the region lent.
 ///
 /// # Safety
-/// The region lent it for this layout, and nobody uses it any more.
+/// The region lent it for this layout, and it is not used any more.
 pub(crate) unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller keeps the contract, which is the same.
     unsafe { REGION.give_back(block, layout) };
@@ -160,7 +160,7 @@ struct Region {
     locked: AtomicBool,
 }
 
-// SAFETY: blocks are disjoint parts of `bytes`, each used by whom it was lent to; `lists` is used under the lock only.
+// SAFETY: blocks are disjoint parts of `bytes`, each used only by its borrower; `lists` is used under the lock only.
 unsafe impl Sync for Region {}
 
 struct Lists {
@@ -197,7 +197,8 @@ impl Region {
         self.with_lists(|lists| lists.used)
     }
 
-    /// How many bytes are or were lent since the region was last empty: freed blocks among them may have sizes that nobody needs.
+    /// How many bytes are or were lent since the region was last empty: freed blocks among them may have sizes without
+    /// demand.
     fn reached(&self) -> usize {
         self.with_lists(|lists| lists.fresh)
     }
@@ -229,7 +230,7 @@ impl Region {
     }
 
     /// # Safety
-    /// [`Region::take`] gave it for this layout, and nobody uses it any more.
+    /// [`Region::take`] gave it for this layout, and it is not used any more.
     unsafe fn give_back(&self, block: NonNull<u8>, layout: Layout) {
         let Some(class) = class_of(layout) else { return };
         let offset = block.as_ptr() as usize - self.bytes.get() as usize;
@@ -257,7 +258,7 @@ impl Region {
         while self.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::hint::spin_loop();
         }
-        // SAFETY: the lock is held, so nobody else refers to the lists.
+        // SAFETY: the lock is held, so this is the only reference to the lists.
         let result = then(unsafe { &mut *self.lists.get() });
         self.locked.store(false, Release);
         result

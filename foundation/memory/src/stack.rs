@@ -52,13 +52,13 @@ impl Stack {
 extern "C" fn note(frame: *mut UnwindContext, argument: *mut c_void) -> c_int {
     // SAFETY: the frame is the unwinder's own, given for this call.
     let address = unsafe { _Unwind_GetIP(frame) };
-    // SAFETY: `here` passes its own stack and waits for the walk to end, so nobody else uses it meanwhile.
+    // SAFETY: `here` passes its own stack and waits for the walk to end, so it is not used elsewhere meanwhile.
     let stack = unsafe { &mut *argument.cast::<Stack>() };
     stack.push(address);
     if stack.depth < DEPTH { GO_ON } else { ENOUGH }
 }
 
-/// What the unwinder knows of a frame.
+/// The unwinder's state of a frame.
 #[repr(C)]
 struct UnwindContext {
     _private: [u8; 0],
