@@ -1,7 +1,7 @@
 //! Memory shortage: running work can end, and no new work begins.
 //!
 //! ```text
-//!   the allocator is empty ───► the region serves small requests ─┐
+//!   the allocator is empty ──► the region serves small requests ─┐
 //!                                                                ├──► short ──► no new work is begun
 //!   `-m`: used > limit less a sixteenth ─────────────────────────┘
 //!

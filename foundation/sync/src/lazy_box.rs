@@ -11,7 +11,7 @@ use crate::primitives::{AtomicPtr, Ordering};
 #[derive(Debug)]
 pub struct LazyBox<T> {
     place: AtomicPtr<T>,
-    /// It owns what the pointer leads to.
+    /// Marks ownership of the pointer's target.
     owned: PhantomData<T>,
 }
 
@@ -48,7 +48,7 @@ impl<T: Default + Send + Sync> LazyBox<T> {
             // SAFETY: it was made above, and only `drop` frees what `place` leads to.
             Ok(_) => unsafe { &*made },
             Err(faster) => {
-                // SAFETY: it was made above and nobody else has seen it.
+                // SAFETY: it was made above and never shared.
                 drop(unsafe { Box::from_raw(made) });
                 // SAFETY: it is not null, and so another `make`'s.
                 unsafe { &*faster }
@@ -61,7 +61,7 @@ impl<T> Drop for LazyBox<T> {
     fn drop(&mut self) {
         let value = self.place.load(Ordering::Relaxed);
         if !value.is_null() {
-            // SAFETY: it is a `make`'s, nobody else frees it, and who borrowed it borrowed this.
+            // SAFETY: it came from `make`, only this drop frees it, and all borrows of it borrow `self`.
             drop(unsafe { Box::from_raw(value) });
         }
     }

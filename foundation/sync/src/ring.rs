@@ -1,4 +1,4 @@
-//! A ring of messages with many writers and many readers, none of which waits for another.
+//! A ring of messages with many writers and many readers; none of them waits for another.
 //!
 //! A writer reserves its place while it holds the tail for some instructions, then copies its message while others
 //! reserve theirs. When the ring is full the oldest messages go; when a reader still needs those, the new one is dropped
@@ -213,7 +213,7 @@ impl Ring {
         self.storage.unlock(end);
         batch.each(|pending| {
             if let Ok(place) = pending.place.get() {
-                // SAFETY: the writer of the message waits, so what it points at is there.
+                // SAFETY: the writer of the message waits, so its text is still there.
                 self.copy(place, unsafe { pending.parts() });
             }
         });
@@ -233,7 +233,7 @@ impl Ring {
         self.make_room(needed, *tail)?;
         let at = self.before(*tail);
         let tag = self.storage.tag(at);
-        // Readers may be there already; without any, nobody else changes a tag.
+        // Readers may be attached already; without any, no other thread changes a tag.
         let readers = if watched {
             tag.swap(BUSY, Ordering::AcqRel)
         } else {

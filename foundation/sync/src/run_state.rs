@@ -8,8 +8,8 @@
 //!      └──────────────────────────────── nothing happened ─────┘
 //! ```
 //! Every change is one read-modify-write. Only the thread that sets QUEUED on a waiting task puts it into a queue: so
-//! it is never in two, and never in none while it should run (R62, R63). A wake that finds it queued or running
-//! still releases what the waker wrote to the run that follows. The generation makes a stale key find nothing.
+//! it is never in two, and always in one while it should run (R62, R63). A wake that finds it queued or running still
+//! releases the waker's writes to the run that follows. The generation makes a stale key find nothing.
 
 use crate::primitives::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ use crate::primitives::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct RunState(AtomicU64);
 
-/// What the thread that took a task out of its queue does with it.
+/// The next step of the thread that took a task out of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
     /// Runs it, then calls [`RunState::finish`].
@@ -31,7 +31,7 @@ pub enum Begin {
     End,
 }
 
-/// What the thread that ran a task does with it.
+/// The next step of the thread that ran a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// Nothing: it waits.
@@ -80,7 +80,7 @@ impl RunState {
                 RUNNING => (WOKEN, false),
                 _ => (0, false),
             };
-            // Written even when no bit changes: the run that follows must see what this thread wrote before.
+            // Written even when no bit changes: the run that follows must see the earlier writes of this thread.
             let new = state | bits | reason;
             match self.0.compare_exchange_weak(state, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return queues,
@@ -122,7 +122,7 @@ impl RunState {
         }
     }
 
-    /// The task ended (the caller ran it, or was told to end it): its slot is free, its key finds nothing any more.
+    /// The task ended (the caller ran it, or ends it after a kill): its slot is free, its key is stale.
     pub fn end(&self) {
         let before = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(before & (OCCUPIED | RUNNING), OCCUPIED | RUNNING, "only who runs it ends it");
@@ -255,7 +255,7 @@ mod tests {
     /// R60: debug builds notice a broken protocol.
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "only what is queued is begun"))]
-    fn what_is_not_queued_is_not_begun() {
+    fn begin_panics_for_a_task_that_is_not_queued() {
         let (state, _) = waiting();
         state.begin();
     }
@@ -305,11 +305,11 @@ mod loom_tests {
             self.queue.push(&ThreadSet::all(2), 0, 0);
         }
 
-        /// What a worker does in one round.
+        /// One round of a worker.
         fn work(&self, worker: usize) {
             self.queue.pick(worker, 4, |_| match self.state.begin() {
                 Begin::Run { .. } => {
-                    // SAFETY: loom checks that nobody else runs it.
+                    // SAFETY: loom checks that only one thread runs it.
                     self.memory.with_mut(|memory| unsafe { *memory += 1 });
                     self.seen.store(self.news.load(Ordering::Relaxed), Ordering::Relaxed);
                     match self.state.finish(false, false) {
@@ -330,7 +330,7 @@ mod loom_tests {
         }
     }
 
-    /// R62, R63: a wake that meets a run is followed by another run, which sees what the waker wrote; never two at once.
+    /// R62, R63: a wake that meets a run is followed by another run, which sees the waker's writes; never two at once.
     #[test]
     fn a_shared_task_misses_no_wake() {
         loom::model(|| {

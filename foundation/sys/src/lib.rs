@@ -5,8 +5,8 @@
 //! rustix does most of the work; libc serves what rustix lacks (process-wide identity, signals, exotic socket
 //! options).
 //!
-//! Begin with [`Address`] and [`socket`]; [`option`] sets what a listener or a server line asks for; [`poll`] is
-//! what the scheduler waits on; [`process`] is what happens once at the start.
+//! Begin with [`Address`] and [`socket`]; [`option`] sets the options of `bind` and `server` lines; the scheduler waits
+//! on [`poll`]; [`process`] holds the steps at the start.
 //!
 //! This crate refuses to know what weir is: no policy, no configuration, no retries.
 

@@ -1,4 +1,4 @@
-//! Socket options that `bind`, `server` and `global` lines ask for.
+//! Socket options of `bind`, `server` and `global` lines.
 
 use crate::{AddressFamily, Errno, Result};
 use rustix::net::sockopt;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_no_type_of_service() {
+    fn rejects_a_type_of_service_for_unix_sockets() {
         let (socket, _) = socket::stream_pair().expect("a pair");
         assert_eq!(set_tos(&socket, AddressFamily::Unix, 8), Err(Errno::OPNOTSUPP));
     }

@@ -1,4 +1,4 @@
-//! What a process sets for itself, mostly once at the start: identity, limits, root directory, processors.
+//! Settings of the own process, mostly made once at the start: identity, limits, root directory, processors.
 
 use crate::{Errno, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -95,7 +95,7 @@ pub fn rehearse_identity(
     Ok(())
 }
 
-/// What a process may not become ([`rehearse_identity`]).
+/// The refused part of a new identity ([`rehearse_identity`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// The root directory.
@@ -147,7 +147,7 @@ pub fn use_small_pages() -> Result<()> {
 /// The bounds of a resource; `None` means without bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// What is enforced now.
+    /// The limit enforced now.
     pub soft: Option<u64>,
     /// How far an unprivileged process may raise it.
     pub hard: Option<u64>,
@@ -195,7 +195,7 @@ pub fn processors() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
-/// The processors that are switched on, as far as the system tells.
+/// The processors that are switched on; empty if the system does not report them.
 pub fn online_processors() -> std::collections::BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let range = |text: &str| {
@@ -318,9 +318,9 @@ pub fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd> {
 /// Takes over a descriptor that this process inherited and that nothing in it owns yet (`fd@N`, sockets of
 /// systemd). Refused when it is not open. Callers take each number once, at the start.
 pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
-    // SAFETY: touches no memory; tells only whether the descriptor is open.
+    // SAFETY: touches no memory; only checks whether the descriptor is open.
     status(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
-    // SAFETY: the descriptor is open, and by this function's contract nobody else owns it.
+    // SAFETY: the descriptor is open, and by this function's contract it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -329,12 +329,12 @@ pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
 pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; makes a new descriptor or fails.
     let duplicate = status(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: the kernel made it just now, so nobody else owns it.
+    // SAFETY: the kernel made it just now, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
 }
 
 /// The sockets that the service manager opened for this process, or for its parent (systemd, sd_listen_fds): those from
-/// number 3 on, if the variables say so. They are duplicated: the originals stay where a configuration may name them.
+/// number 3 on, if the variables name it. They are duplicated: the originals stay where a configuration may name them.
 pub fn activated_sockets(variable: impl Fn(&str) -> Option<String>) -> Vec<OwnedFd> {
     let number = |name: &str| variable(name)?.parse::<u32>().ok();
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get() as u32);
@@ -371,7 +371,7 @@ pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
     rustix::io::fcntl_setfd(descriptor, flags)
 }
 
-/// How many threads the process has; 0 when `/proc` does not tell.
+/// The number of threads of the process; 0 if `/proc` cannot be read.
 fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

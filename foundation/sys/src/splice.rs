@@ -39,7 +39,7 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Moves what the pipe holds to `socket`, as much as it takes; `more` announces that more follows.
+    /// Moves the pipe's content to `socket`, as much as it takes; `more` announces that more follows.
     pub fn drain_to(&mut self, socket: impl AsFd, more: bool) -> Result<usize> {
         let flags = if more { FLAGS | SpliceFlags::MORE } else { FLAGS };
         let moved = rustix::pipe::splice(&self.read, None, socket, None, self.held, flags)?;

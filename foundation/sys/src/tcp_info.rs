@@ -1,10 +1,10 @@
-//! What the kernel knows about a TCP connection (`fc_rtt` and others).
+//! The kernel's figures of a TCP connection (`fc_rtt` and others).
 
 use crate::Result;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The parts of `struct tcp_info` that the language can ask for.
+/// The parts of `struct tcp_info` that sample fetches can read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The kernel's number of the connection's state (1: established).
