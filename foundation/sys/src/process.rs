@@ -320,7 +320,7 @@ pub fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd> {
 pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; only checks whether the descriptor is open.
     status(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
-    // SAFETY: the descriptor is open, and by this function's contract it has no other owner.
+    // SAFETY: the descriptor is open, and by this function's contract it is not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -329,7 +329,7 @@ pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
 pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; makes a new descriptor or fails.
     let duplicate = status(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: the kernel made it just now, so it has no other owner.
+    // SAFETY: the kernel made it just now, so it is not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
 }
 

@@ -90,7 +90,7 @@ impl Drop for Program {
     }
 }
 
-/// Why a program has no output.
+/// Why the output of a program is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputError {
     /// It could not be started, or not be read.

@@ -7,7 +7,7 @@ use crate::name::Name;
 use crate::question::{CLASS_IN, Kind, Question};
 use crate::reader::Reader;
 
-/// An answer to a question that was asked.
+/// An answer to our question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The response code.
@@ -18,7 +18,7 @@ pub struct Answer {
     pub has_aliases: bool,
     /// The aliases form a loop, or are more than [`MOST_ALIASES`].
     pub aliases_fail: bool,
-    /// The addresses of the name or of its last alias, of the kind that was asked for, in the order in which they came.
+    /// The addresses of the name or of its last alias, of the requested kind, in the order of the answer.
     pub addresses: Vec<IpAddr>,
     /// The SRV records, in the order in which they came.
     pub services: Vec<Service>,
@@ -196,7 +196,7 @@ fn same_question(reader: &mut Reader<'_>, question: &Question) -> Result<(), Ref
     Ok(())
 }
 
-/// The records of a message, as far as they are needed.
+/// The needed records of a message.
 #[derive(Default)]
 struct Records {
     aliases: Vec<(Name, Name)>,
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_name_that_was_asked_for() {
+    fn keeps_only_the_addresses_of_the_requested_name() {
         let asked = question(Kind::A);
         let message = Message::to(&asked, 0)
             .answer("www.example", 1, &[192, 0, 2, 1])
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_to_the_question() {
+    fn rejects_messages_that_do_not_answer_the_question() {
         let asked = question(Kind::A);
         let good = Message::to(&asked, 0).answer("www.example", 1, &[192, 0, 2, 1]);
         assert!(read(&good, &asked).is_ok());
@@ -494,7 +494,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sent_is_found_again(
+        fn reads_every_address_of_an_answer(
             addresses in proptest::collection::vec(any::<u32>(), 0..40),
             bits in any::<u64>(),
         ) {

@@ -23,7 +23,7 @@ impl Name {
     /// The longest label, in bytes without its length (RFC 1035, 2.3.4).
     pub const LONGEST_LABEL: usize = 63;
 
-    /// A name from labels with dots between them. A dot at the end is allowed and has no effect: no search list is used.
+    /// A name from labels separated by dots. A dot at the end is allowed and changes nothing: no search list is used.
     ///
     /// # Errors
     /// When the text is not a valid domain name.

@@ -2,7 +2,7 @@
 
 use crate::name::Name;
 
-/// The kinds of records that are asked for.
+/// The kinds of records to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// IPv4 addresses.
@@ -29,7 +29,7 @@ impl Kind {
 pub struct Question {
     /// The name, in the letter case that the answer must repeat.
     pub name: Name,
-    /// The kind of record to ask for.
+    /// The kind of record to query.
     pub kind: Kind,
 }
 

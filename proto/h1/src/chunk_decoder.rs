@@ -59,7 +59,7 @@ pub struct Advance {
     pub payload: usize,
     /// The range of trailers among them, line ends included, without the empty line that ends them; empty for most bodies.
     pub trailers: Range<usize>,
-    /// The body ended with them: what follows is the next message.
+    /// The body ended with them: the bytes behind begin the next message.
     pub done: bool,
 }
 
@@ -161,8 +161,8 @@ impl ChunkDecoder {
         ChunkDecoder::default()
     }
 
-    /// Takes as much of `bytes` as belongs to the body, and takes extensions out of it. Everything consumed may be
-    /// forwarded as it is. After an error, nothing of `bytes` may.
+    /// Takes as much of `bytes` as belongs to the body, and removes extensions from it. Everything consumed may be
+    /// forwarded verbatim. After an error, nothing of `bytes` may.
     ///
     /// # Errors
     /// Where the coding is invalid.
@@ -171,8 +171,8 @@ impl ChunkDecoder {
         self.pass::<true>(bytes, false)
     }
 
-    /// The same, but takes all framing out: what is consumed is payload, contiguous across chunks, and then trailers. The first
-    /// [`skipped`](Advance::skipped) bytes are framing; none of them if not `may_skip`.
+    /// The same, but removes all framing: the consumed bytes are payload, contiguous across chunks, and then trailers.
+    /// The first [`skipped`](Advance::skipped) bytes are framing; none of them if not `may_skip`.
     ///
     /// # Errors
     /// Where the coding is invalid.
@@ -181,7 +181,7 @@ impl ChunkDecoder {
         self.pass::<false>(bytes, may_skip)
     }
 
-    /// Whether a body may begin with these bytes, which stay as they are.
+    /// Whether a body may begin with these bytes, which are not changed.
     pub fn may_begin(bytes: &[u8]) -> bool {
         let (mut decoder, mut at, mut last) = (ChunkDecoder::new(), 0, SizeLine::default());
         loop {

@@ -24,7 +24,7 @@ use crate::error::{HeadError, HeadErrorKind};
 use meaning::Meaning;
 use scan::find_control;
 
-/// What the operator allows beyond the safe subset.
+/// Deviations from the safe subset that the operator allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
@@ -67,7 +67,7 @@ pub struct Parser {
     meaning: Meaning,
 }
 
-/// What the parser looks for.
+/// The next part of the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Awaiting {
     #[default]

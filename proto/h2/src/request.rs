@@ -35,7 +35,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// With `extended`, requests may ask for another protocol (RFC 8441).
+    /// With `extended`, requests may use extended CONNECT (RFC 8441).
     pub fn new(max_fields: u16, max_head: usize, extended: bool) -> Builder {
         Builder {
             request: ReceivedHead::with_max_fields(max_fields),
@@ -274,7 +274,7 @@ impl<'p> StartLine<'p> {
         let port = uri::default_port(scheme);
         let authority =
             authority.map(|authority| port.map_or(authority, |port| without_implied_port(authority, port)));
-        // A request for the server as a whole has no path (RFC 9110, 7.1).
+        // A request for the server as a whole comes without a path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
         Ok(StartLine { method, scheme: Some(scheme), authority, path })
     }

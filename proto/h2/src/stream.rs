@@ -10,8 +10,8 @@
 //!        (to HalfClosedRemote)
 //! ```
 //!
-//! RST_STREAM, of either end, leads from each of them to closed. Streams that are idle or closed have no record: their
-//! numbers say which of both they are.
+//! RST_STREAM, of either end, leads from each of them to closed. Idle and closed streams are not recorded: their
+//! numbers distinguish the two.
 
 use crate::answer::Asked;
 use crate::window::{Owed, Window};

@@ -157,7 +157,7 @@ pub(crate) struct Distance {
     way: Way,
 }
 
-/// What is known of the way to a peer.
+/// The known distance to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Way {
     #[default]

@@ -213,7 +213,7 @@ fn nothing_behind_the_end_is_looked_at() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(
+    fn decodes_any_encoded_body(
         chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6),
         pieces in proptest::collection::vec(0usize..300, 0..8),
         rest in proptest::collection::vec(any::<u8>(), 0..4),

@@ -40,7 +40,7 @@ pub(super) enum TransferEncoding {
 /// What to do with a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FieldAction {
-    /// It stays as it is.
+    /// It is forwarded unchanged.
     Keep,
     /// It is forwarded with this part of its value.
     Narrow(Span),

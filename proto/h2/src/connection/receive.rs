@@ -1,4 +1,4 @@
-//! Receiving: what each frame does, and what it is refused for.
+//! Receiving: the effect of each frame, and the errors that reject it.
 
 use super::{Block, Connection, DISTANCE, Event, FAREWELL, Leaving, Purpose, Reading};
 use crate::answer::Asked;
@@ -411,7 +411,7 @@ impl Connection {
 
     fn peer_resets(&mut self, stream: u32, number: u32) -> Outcome<Option<Event>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
-        // What was not answered yet is work for nothing.
+        // The request was not answered yet: work for nothing.
         if self.answers.is_none() && record.sends() && !self.resets.take(limits::RESETS, self.now_ms) {
             return failed(ErrorCode::EnhanceYourCalm);
         }
@@ -438,7 +438,7 @@ impl Connection {
             self.reading = Reading::Header;
             settings::write_acknowledgement(&mut self.output);
         }
-        // A smaller window has no use while responses are in transit.
+        // A smaller window is useless while responses are in transit.
         if after.initial_window < before.initial_window && self.opened > 0 {
             self.tolerate();
         }

@@ -76,8 +76,9 @@ impl Connection {
         payload.len()
     }
 
-    /// The same, but `send` is offered what leaves from where it lies: the output so far, then the payload in its frames. It
-    /// says how many bytes it took, and only the rest is appended. Not more than [`AT_ONCE`] bytes of payload are taken.
+    /// The same, but first offers the bytes to `send` in place, without a copy: the output so far, then the payload in
+    /// its frames. `send` returns the number of bytes taken; only the rest is appended. Takes at most [`AT_ONCE`] bytes
+    /// of payload.
     pub fn send_data_through(
         &mut self,
         stream: u32,
@@ -127,7 +128,7 @@ impl Connection {
             return None;
         }
         let record = self.streams.get_mut(stream)?;
-        // Neither is larger than what is open.
+        // Neither is larger than the open window.
         let _ = record.send.use_up(count as u32);
         let _ = self.send.use_up(count as u32);
         Some((&payload[..count], ends))
@@ -247,7 +248,7 @@ impl Connection {
         let increment = increment + if grows { self.grow(stream) } else { 0 };
         let Some(record) = self.streams.get_mut(stream) else { return };
         record.has_grown |= grows;
-        // A window is no wider than the connection's, so it cannot overflow.
+        // It cannot overflow: a stream's window is never wider than the connection's.
         if increment > 0 && record.receive.widen(increment).is_ok() {
             frame::write_window_update(&mut self.output, stream, increment);
         }
@@ -331,9 +332,10 @@ const SHARERS: u32 = 8;
 /// The connection's window is given back by this part of it. Bytes that are owed are missing in the peer's next flight, and one stream
 /// alone leaves an eighth of this window unused.
 const PARTS: u32 = 16;
-/// Frames that leave are no larger than what everybody accepts: a small one lets others have their turns.
+/// The payload of outgoing frames never exceeds the default maximum, which every peer accepts: small frames let other
+/// streams have their turns.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
-/// Frames that are offered from where their payload lies in one call: what a bulk buffer holds, and as much again.
+/// Frames offered in place in one call: the content of a bulk buffer, and as much again.
 const FRAMES_AT_ONCE: usize = 4;
 /// Payload of those.
 const AT_ONCE: usize = FRAMES_AT_ONCE * MAX_PAYLOAD;

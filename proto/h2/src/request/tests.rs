@@ -90,7 +90,7 @@ fn an_extended_connect_is_an_upgrade_rfc_8441() {
 }
 
 #[test]
-fn a_body_of_unknown_length_is_said_to_come_in_chunks() {
+fn a_body_of_unknown_length_is_announced_as_chunked() {
     let want = "POST http://h/ HTTP/2.0\nhost: h\ntransfer-encoding: chunked\n\n";
     check(":method: POST\n:path: /\n:scheme: http\n:authority: h", false, want);
     let builder = build(":method: POST\n:path: /\n:scheme: http\n:authority: h", false);
@@ -104,7 +104,7 @@ fn cookies_are_joined_8_2_3() {
 }
 
 #[test]
-fn an_authority_has_no_port_that_its_scheme_implies() {
+fn removes_the_default_port_of_the_scheme_from_an_authority() {
     for (scheme, authority, bare) in
         [("https", "h:443", "h"), ("http", "h:80", "h"), ("http", "h:443", "h:443"), ("https", "h:", "h")]
     {
@@ -160,7 +160,7 @@ fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
 
 #[test]
 fn values_that_would_be_another_request_for_a_server_of_http_1() {
-    // What is no method and no scheme is answered, as HAProxy does.
+    // Invalid methods and schemes are answered, as HAProxy does.
     for (name, fault, values) in [
         (":method", HeadFault::NoRequest, &["", "GET /", "G\u{e9}T", "GET\tx", "PRI"][..]),
         (":scheme", HeadFault::NoRequest, &["", "ht tp", "1http", "http://x"]),
@@ -234,7 +234,7 @@ fn white_space_around_a_value_is_left_out_8_2_1() {
 }
 
 #[test]
-fn lengths_that_are_none_differ_or_announce_what_cannot_come_8_1_1() {
+fn rejects_invalid_conflicting_and_impossible_lengths_8_1_1() {
     for lengths in [
         "content-length: x",
         "content-length:",

@@ -1,4 +1,4 @@
-//! What body follows: lengths, codings, and messages that have none.
+//! Which body follows a head: lengths, codings, and messages without a body.
 
 use weir_http::{Flags, Kind};
 
@@ -148,7 +148,7 @@ fn bodies_after_old_requests() {
 }
 
 #[test]
-fn a_connect_has_no_content() {
+fn rejects_a_connect_with_content() {
     let with = |field: &str| format!("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
     request(&with("Content-Length: 3"), Err(ConnectWithContent));
     request(&with("Transfer-Encoding: chunked"), Err(ConnectWithContent));

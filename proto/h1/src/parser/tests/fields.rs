@@ -1,4 +1,4 @@
-//! Fields: names, values, folds, how many, and what is noted of them.
+//! Fields: names, values, folds, their number, and the flags noted of them.
 
 use weir_http::{Flags, Kind};
 

@@ -19,7 +19,7 @@ fn hop_by_hop_fields() {
 }
 
 #[test]
-fn nobody_is_offered_h2c() {
+fn removes_h2c_from_upgrades() {
     let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
     let goes = |fields: &str, want: &str| request(&get(fields), Ok(&format!("GET / HTTP/1.1{want}")));
     goes(

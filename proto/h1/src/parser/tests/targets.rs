@@ -89,7 +89,7 @@ fn hosts() {
 }
 
 #[test]
-fn hosts_that_are_none() {
+fn rejects_invalid_hosts() {
     let origin = |host: &str| format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let absolute = |host: &str| format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
     for good in

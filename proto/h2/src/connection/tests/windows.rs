@@ -61,7 +61,7 @@ fn a_window_grows_when_half_of_it_came_unless_the_peer_is_near() {
         client.send(&frame(1, END_HEADERS, stream, &block));
         assert_eq!(upload(&mut client, stream, 50, 0), want, "{length}");
     }
-    // What was lent comes back with the end of its stream.
+    // A stream returns its lent window when it ends.
     for stream in [1, 3, 5, 7] {
         client.connection.reset(stream, ErrorCode::Cancel);
     }
