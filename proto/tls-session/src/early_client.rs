@@ -1,8 +1,8 @@
 //! A client session that sends early data (RFC 8446, 2.3): between its hello and the end of its handshake.
 //!
-//! What is written in this state leaves encrypted with keys of an earlier session, up to the server's limit; the rest is kept until the
-//! handshake is complete. A server that refuses early data did not read them: they are sent again, as the first data of the new
-//! session (RFC 8470, 3). rustls handles the records of this state.
+//! Data written in this state leave encrypted with keys of an earlier session, up to the server's limit; the rest is
+//! kept until the handshake is complete. A server that refuses early data did not read them: they are sent again, as
+//! the first data of the new session (RFC 8470, 3). rustls handles the records of this state.
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::ConnectionState;
@@ -18,9 +18,9 @@ pub(crate) struct EarlyClient {
     wire: Vec<u8>,
     /// Data that came with the end of the handshake.
     plain: Vec<u8>,
-    /// What was sent early.
+    /// The data sent early.
     sent: Vec<u8>,
-    /// What must wait for the end of the handshake.
+    /// Data that must wait for the end of the handshake.
     later: Vec<u8>,
     /// Whether no more early data can be sent.
     is_over: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Settled {
     pub has_ended: bool,
     /// Data of the server.
     pub plain: Vec<u8>,
-    /// What the server must still be sent.
+    /// Data to send to the server after the handshake.
     pub unsent: Vec<u8>,
     /// How many received bytes are left.
     pub unused: usize,
@@ -76,7 +76,8 @@ impl EarlyClient {
         }
     }
 
-    /// Encrypts as [`Session::seal`](crate::Session::seal) does. All of `bytes` is taken that fits: what may not be sent early is kept.
+    /// Encrypts as [`Session::seal`](crate::Session::seal) does. Takes all of `bytes` that fits: data that may not be
+    /// sent early are kept.
     pub fn seal(&mut self, bytes: &[u8], out: &mut [u8], largest: usize) -> Result<(usize, usize), Failure> {
         let (mut taken, mut written) = (0, 0);
         while !self.is_over && taken < bytes.len() && out.len() - written > MAX_OVERHEAD {

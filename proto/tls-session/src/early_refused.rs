@@ -1,9 +1,9 @@
 //! Early data that this side refuses: records with keys of an earlier session, which are skipped until one opens with the keys of
 //! this handshake, or the second hello comes (RFC 8446, 4.2.10).
 //!
-//! rustls skips them too, but reads and counts them again at each call, keeps them until then, and has no room for what encryption
-//! adds. So it does not see them: its log of keys tells the keys of the handshake, which its own answer and the client's records are
-//! tried with.
+//! rustls skips them too, but reads and counts them again at each call, keeps them until then, and leaves no room for
+//! the overhead of encryption. So it never sees them: its key log provides the keys of the handshake, which are then
+//! tried on its own answer and on the client's records.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -20,7 +20,7 @@ pub(crate) struct Refused {
     left: usize,
 }
 
-/// What ends the early data.
+/// The record that ends the early data.
 enum Awaited {
     /// The hello after a request for another key share.
     Hello,
@@ -94,7 +94,7 @@ fn opened(keys: &mut Direction, wire: &[u8]) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The same settings, whose handshakes tell their keys to [`Refused::of`].
+/// The same settings; their handshakes log their keys for [`Refused::of`].
 pub(crate) fn telling(config: &ServerConfig) -> Arc<ServerConfig> {
     let mut config = config.clone();
     config.key_log = Arc::new(Telling(config.key_log));
@@ -129,7 +129,7 @@ struct Keys {
 }
 
 thread_local! {
-    /// rustls tells them on the thread that answers the hello.
+    /// rustls logs the keys on the thread that answers the hello.
     static KEYS: RefCell<ManuallyDrop<Keys>> =
         const { RefCell::new(ManuallyDrop::new(Keys { client: None, server: None })) };
 }
@@ -137,8 +137,8 @@ thread_local! {
 const CLIENT: &str = "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
 const SERVER: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
 
-/// How many bytes are skipped. Who gave the ticket may have allowed more than this process does: it had other settings. No limit in
-/// use is larger than a buffer.
+/// Bytes that are skipped at most. The process that issued the ticket may have allowed more than this one, with other
+/// settings. No limit in use is larger than a buffer.
 const MOST: usize = 1 << 20;
 /// Types of records (RFC 8446, 5.1).
 const CHANGE_CIPHER_SPEC: u8 = 20;

@@ -40,7 +40,7 @@ pub trait ChooseServer: Send + Sync + fmt::Debug {
     /// The settings for this client, and which certificate they use.
     ///
     /// # Errors
-    /// When there is no certificate for its SNI.
+    /// When the client's SNI does not match any certificate.
     fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure>;
 }
 
@@ -171,9 +171,9 @@ pub struct Facts {
     pub certificate: Option<Arc<dyn OwnCertificate>>,
     /// The result of checking the peer's certificate, if it was checked.
     pub verified: Option<crate::verify::Verified>,
-    /// The authority at the top of the peer's chain, if the chain was found to have no fault.
+    /// The authority at the top of the peer's chain, if the chain passed the check.
     pub root: Option<Arc<CertificateDer<'static>>>,
-    /// Whether a valid OCSP response is stapled; none if the client did not ask for one or there is none.
+    /// Whether a valid OCSP response is stapled; `None` if the client did not request one or none is configured.
     pub stapled: Option<bool>,
     /// The capture of the client's hello.
     pub hello: Option<Box<Capture>>,
@@ -181,7 +181,7 @@ pub struct Facts {
     pub randoms: Randoms,
     /// The keys, where they are kept.
     pub secrets: Option<Box<Secrets>>,
-    /// What tells the session from others, where it is kept.
+    /// The identity of the session, if it is kept.
     pub(crate) identity: Option<Box<Identity>>,
     /// Why the session failed.
     pub failure: Option<Failure>,
@@ -212,7 +212,7 @@ pub enum Progress {
 }
 
 impl Session {
-    /// The server side, whose settings depend on the client's hello.
+    /// The server side; its settings depend on the client's hello.
     pub fn server(chooser: Arc<dyn ChooseServer>) -> Session {
         Session { state: SessionState::Hello(chooser), facts: Facts::begin(true), has_turn: false }
     }
@@ -494,8 +494,8 @@ impl Session {
         Opened { used: used + opened.used, ..opened }
     }
 
-    /// Continues the handshake: once it is over, what was not accepted early is sent, and the number of bytes at the end of `wire` is
-    /// returned that are left.
+    /// Continues the handshake. Once it is over, sends the data that were not accepted early, and returns the number of
+    /// unused bytes at the end of `wire`.
     fn settle_early_client(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<Option<usize>, Failure> {
         let SessionState::ClientEarly(early) = &mut self.state else { return Err(Failure::INTERNAL) };
         let taken = early.take(wire, answer);
@@ -552,8 +552,8 @@ impl Session {
         }
     }
 
-    /// Whether what the session says at the end of its handshake are tickets, for which nobody waits: in TLS 1.3 a server has nothing
-    /// else to say then. Before, the client waits for it.
+    /// Whether the session's output at the end of its handshake consists only of tickets, which the client does not
+    /// wait for: in TLS 1.3 a server sends nothing else then. Before TLS 1.3, the client waits for the output.
     pub fn says_tickets_only(&self) -> bool {
         matches!(&self.state, SessionState::Traffic(traffic) if traffic.is_server13())
     }
@@ -597,7 +597,7 @@ impl Facts {
         self.identified(|identity, is_tls13| identity.id(is_tls13, self.resumed))
     }
 
-    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, if there is one.
+    /// The main secret of TLS 1.2; in TLS 1.3 the resumption key of the newest ticket, if one was issued.
     pub fn session_key(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.key(is_tls13, self.resumed))
     }
@@ -636,7 +636,7 @@ impl Facts {
     }
 }
 
-/// What became of a client's hello.
+/// The state after a client's hello.
 enum Begun {
     /// It is not complete.
     TooShort,
@@ -725,7 +725,7 @@ fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     }
 }
 
-/// Where the records of a hello end whose body has this length.
+/// The end of the records of a hello with a body of this length.
 fn hello_end(wire: &[u8], body: usize) -> usize {
     let (mut end, mut left) = (0, body + MESSAGE_HEADER);
     while left > 0 {
@@ -736,7 +736,7 @@ fn hello_end(wire: &[u8], body: usize) -> usize {
     end.min(wire.len())
 }
 
-/// Whether the OCSP response of a certificate can be stapled; none if there is none.
+/// Whether the OCSP response of a certificate can be stapled; `None` without a response.
 fn is_stapled(chosen: &Chosen) -> Option<bool> {
     let good_until = chosen.certificate.as_ref()?.good_until()?;
     let now = chosen.config.time_provider.current_time()?;
@@ -767,7 +767,7 @@ fn other_protocol(wire: &[u8]) -> Failure {
 const MESSAGE_HEADER: usize = 4;
 /// The size limit of an unencrypted record (RFC 8446, 5.1).
 const MAX_FRAGMENT: u16 = 1 << 14;
-/// The extension that asks for an OCSP response (RFC 6066, 8).
+/// The extension that requests an OCSP response (RFC 6066, 8).
 const STATUS_REQUEST: u16 = 5;
 /// The extension that lists versions, since TLS 1.3.
 const SUPPORTED_VERSIONS: u16 = 43;

@@ -1,7 +1,7 @@
 //! Verification of a peer's certificate, with OpenSSL's error codes.
 //!
-//! Rules, logs and scripts use those codes (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`), step by
-//! step as OpenSSL does; this module decides what a fault means for the handshake.
+//! Rules, logs and scripts use those codes (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`),
+//! step by step as OpenSSL does; this module decides the effect of a fault on the handshake.
 
 mod chain;
 pub mod der;
@@ -148,7 +148,7 @@ impl Verifier {
         }
     }
 
-    /// Checks that a peer's key is on a curve that may be used (RFC 8422, 5.1; for clients OpenSSL asks for the same).
+    /// Checks that a peer's key is on an allowed curve (RFC 8422, 5.1; for clients OpenSSL requires the same).
     fn check_curve(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let Some(groups) = &self.groups else { return Ok(()) };
         match Parsed::of(certificate).and_then(|parsed| parsed.curve()) {
@@ -193,7 +193,7 @@ impl Verifier {
             return Ok(());
         }
         Err(Error::InvalidCertificate(match self.name {
-            // The two are told apart by whoever names the failure.
+            // The code that names the failure distinguishes the two variants.
             NameCheck::This(_) => {
                 CertificateError::NotValidForNameContext { expected: asked.to_owned(), presented: Vec::new() }
             }
