@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pseudo_fields_are_told_from_fields() {
+    fn distinguishes_pseudo_fields_from_fields() {
         for name in [&b":authority"[..], b":method", b":path", b":protocol", b":scheme", b":status"] {
             assert!(Token::of(name).is_pseudo() && Token::of(name) != Token::UnknownPseudo, "{name:?}");
             assert_eq!(Defect::of_name(name, Token::of(name)), None);

@@ -10,7 +10,7 @@ pub struct CaseMap {
 }
 
 impl CaseMap {
-    /// The longest name that can be adjusted; longer ones are written as they came.
+    /// The longest name that can be adjusted; longer ones are written unchanged.
     pub const MAX_NAME: usize = 128;
 
     /// Adds a name as it must be written. `false` when it was there already or is too long.

@@ -17,7 +17,7 @@ pub enum Normalizer {
     PathStripDot,
     /// Segments `..` are removed from the path, each with the one before it.
     PathStripDotdot {
-        /// Leading ones, which have none before them, are removed too.
+        /// Leading ones, without a segment before them, are removed too.
         full: bool,
     },
     /// Sequences that encode unreserved characters are decoded.

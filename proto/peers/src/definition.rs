@@ -18,7 +18,7 @@ pub struct Definition<'b> {
     pub expire_ms: u64,
     /// The data of each update, in order.
     pub fields: Fields,
-    /// Updates tell tags first, and counts and rates in shares behind them, each with the name of the instance whose it is.
+    /// Updates carry tags first, and counts and rates in shares behind them, each with the name of its instance.
     pub is_aggregate: bool,
 }
 
@@ -85,7 +85,7 @@ const KINDS: [DataKind; 27] = {
     kinds
 };
 
-/// Types that are neither counts nor rates: servers, tags, what is open now.
+/// Types that are neither counts nor rates: servers, tags, currently open connections.
 const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
 
 /// An array has at most so many elements.
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_is_passed_over() {
+    fn ignores_later_extensions_of_a_definition() {
         let mut longer = OF_HAPROXY.to_vec();
         longer.extend_from_slice(&[0x30, 0x09]);
         assert_eq!(Definition::read(Reader(&longer)), Ok(definition()));

@@ -71,11 +71,11 @@ impl<'b> Entry<'b> {
         self.read_fields(fields, then)
     }
 
-    /// Takes whose share comes next in an entry that several instances count; none at the end. Its data is to be
-    /// [read](Self::read_fields) then.
+    /// Takes the name of the instance with the next share in an entry that several instances count; `None` at the end.
+    /// Its data is to be [read](Self::read_fields) then.
     ///
     /// # Errors
-    /// It is no name.
+    /// It is not a valid name.
     pub fn take_owner(&mut self) -> Result<Option<Mention<'b>>, Fault> {
         if self.data.0.is_empty() {
             return Ok(None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_a_fault_and_what_is_longer_is_not() {
+    fn rejects_truncated_entries_and_accepts_longer_ones() {
         let fields = fields(&[(2, 1), (10, 1)]);
         let body = [127, 0, 0, 1, 1, 0, 1, 0];
         for cut in 0..body.len() {

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_hello_is_answered() {
+    fn answers_an_invalid_hello_with_its_status() {
         let answer = |text: &str| Hello::read(text.as_bytes()).err();
         assert_eq!(answer("GET / HTTP/1.1\r\n"), Some(Status::ProtocolError));
         assert_eq!(answer("HAProxyS 3.0\nB\nA 1 1\n"), Some(Status::BadVersion));

@@ -71,9 +71,9 @@ pub enum Control {
     ResyncConfirm = 3,
     /// A sign of life.
     Heartbeat = 4,
-    /// The sender has tables whose counts are sums. Nobody else says this, and whoever does not know it passes it over.
+    /// The sender has tables with counts that are sums. Only weir sends this; other peers ignore it.
     CountsTogether = 126,
-    /// The same, and the sender knows nothing of what the other side counted.
+    /// The same, and the sender does not know the counts of the other side.
     WantsShares = 127,
 }
 
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over() {
+    fn ignores_unknown_messages() {
         assert_eq!(next(&[0, 99]), Ok(Some((Message::Unknown, 2))));
         assert_eq!(next(&[77, 200, 2, 1, 2, 3]), Ok(Some((Message::Unknown, 5))));
         assert_eq!(next(&[10, 150, 0]), Ok(Some((Message::Unknown, 3))));
     }
 
     #[test]
-    fn every_kind_of_update_is_told_apart() {
+    fn distinguishes_every_kind_of_update() {
         let update = |kind: u8, body: &[u8]| {
             let message = [&[10, kind, body.len() as u8], body].concat();
             match next(&message).expect("a message") {

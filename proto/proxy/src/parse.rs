@@ -10,7 +10,7 @@ use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, Versi
 pub struct Header<'a> {
     /// Its form.
     pub version: Version,
-    /// On whose behalf the connection was made.
+    /// Whether the connection serves a client or the proxy itself.
     pub command: Command,
     /// The transport between client and proxy.
     pub transport: Transport,
@@ -123,7 +123,7 @@ fn port(digits: &[u8]) -> Result<u16, ProxyError> {
     u16::try_from(number).map_err(|_| ProxyError::InvalidPort)
 }
 
-/// Checks the beginning of a header whose fixed part is not complete.
+/// Checks the beginning of a header with an incomplete fixed part.
 fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let Some(byte) = bytes.get(12) else { return Ok(None) };
     if command(*byte)? == Command::Proxy

@@ -1,4 +1,4 @@
-//! Headers both ways: tables of what is accepted and refused, and every cut.
+//! Headers both ways: tables of accepted and rejected ones, and every cut.
 
 use std::net::SocketAddr;
 
@@ -194,7 +194,7 @@ fn values_both_ways() {
 }
 
 #[test]
-fn headers_are_written_as_they_are_read() {
+fn writes_headers_of_both_versions() {
     let mut out = Vec::new();
     write_v1(inet("1.2.3.4:80", "5.6.7.8:443"), &mut out);
     write_v1(inet("[::1]:80", "[::2]:443"), &mut out);

@@ -1,5 +1,5 @@
-//! Where a message of a stream ends (RFC 6587): octet counting and non-transparent framing, told apart for each message
-//! by its first byte.
+//! The end of a message in a stream (RFC 6587): octet counting and non-transparent framing, distinguished for each
+//! message by its first byte.
 //!
 //! ```text
 //!  digit 1 to 9   octet counting: "<count> " and that many bytes
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_waits() {
+    fn incomplete_messages_wait_for_more_bytes() {
         check("<1>unfinished", &[], "<1>unfinished");
         check("20 <1>short\n", &[], "20 <1>short\n");
         check("2", &[], "2");
