@@ -1,4 +1,4 @@
-//! What the classes promise: shares, light work beside heavy work, deep run queues, storms of deadlines.
+//! The guarantees of the classes: shares, light work beside heavy work, deep run queues, storms of deadlines.
 //!
 //! Waits are measured on the clock of the worker's processor time: how much of it the worker spent on others first. So what
 //! else the machine does is not in the figures. Work is a loop that was calibrated on the same clock.
