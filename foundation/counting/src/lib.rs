@@ -4,7 +4,7 @@
 //! other threads do not matter. Memory that one thread allocates and another frees stays live on the first for ever and counts
 //! negative on the second.
 //!
-//! This crate refuses to know the allocator of the program, and depends on nothing. Begin with [`allocations`] and [`live_bytes`]:
+//! This crate must not know the allocator of the program, and depends on nothing. Begin with [`allocations`] and [`live_bytes`]:
 //! a test reads them before and after the code that it measures.
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -8,7 +8,7 @@
 //! Begin with [`Address`] and [`socket`]; [`option`] sets the options of `bind` and `server` lines; the scheduler waits
 //! on [`poll`]; [`process`] holds the steps at the start.
 //!
-//! This crate refuses to know what weir is: no policy, no configuration, no retries.
+//! This crate must not know what weir is: no policy, no configuration, no retries.
 
 mod address;
 pub mod capability;

@@ -11,7 +11,7 @@
 //! The work for a message is bounded by its length, a 16-bit number: a pointer in a name leads backwards only, a name has 255
 //! bytes at most, and a chain of aliases has [`answer::MOST_ALIASES`] links at most.
 //!
-//! The crate refuses to know sockets, clocks, caches and retries. Begin with [`Question`], then [`Answer`].
+//! The crate must not know sockets, clocks, caches and retries. Begin with [`Question`], then [`Answer`].
 
 pub mod answer;
 pub mod name;

@@ -4,7 +4,7 @@
 //! text is kept to the last byte. Only a stream that cannot be cut into messages any more is refused, because its
 //! remaining bytes could be anything.
 //!
-//! The crate refuses to know sockets, clocks and targets: bytes come in, borrowed parts of them go out.
+//! The crate must not know sockets, clocks and targets: bytes come in, borrowed parts of them go out.
 //!
 //! Begin with [`Framer::next`] for streams and [`Message::parse`] for messages.
 

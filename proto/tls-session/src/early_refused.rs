@@ -47,7 +47,7 @@ impl Refused {
         Some(Refused { awaited, left: MOST })
     }
 
-    /// Skips early data at `used`; true once there are no more, or too many: then rustls ends the session.
+    /// Skips early data at `used`; true at their end, or if there are too many: then rustls ends the session.
     pub fn skip(&mut self, wire: &[u8], used: &mut usize) -> bool {
         loop {
             let rest = &wire[*used..];

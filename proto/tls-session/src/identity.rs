@@ -132,7 +132,7 @@ impl Identity {
         self.offered = [older, newer].map(|ticket| identifier(ticket.unwrap_or_default()));
     }
 
-    /// Reads the server's messages as far as they are cleartext.
+    /// Reads the server's cleartext messages.
     fn read_server(&mut self, bytes: &[u8]) {
         let Some(mut clear) = self.clear.take() else { return };
         clear.record.extend_from_slice(bytes);

@@ -124,7 +124,7 @@ pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) ->
 }
 
 /// Appends the alert of a failed handshake, and returns it if it is not encrypted. The engine also gets its unused
-/// input, and ignores it as long as it has data to send.
+/// input, and ignores it while data remain to be sent.
 fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
     let start = answer.len();
     while engine.has_to_say() {

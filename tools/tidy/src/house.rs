@@ -96,7 +96,8 @@ const HOUSE: &[Room] = &[
     room("weir-assemble", "data/assemble", ALL_DATA, DATA_BELOW),
     room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
     room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),
-    // The views say what they need as traits, and the live objects answer: so the observer stands on its views.
+    // The views declare their needs as traits, and the live objects implement them: so the observer stands on its
+    // views.
     room("weir-observe", "control/observe", &["weir-cli", "weir-stats"], CONTROL_BELOW),
     room("weir-process", "control/process", &["weir-cli", "weir-observe"], CONTROL_BELOW),
     room("weir-master", "control/master", &["weir-cli", "weir-observe", "weir-process"], CONTROL_BELOW),

@@ -38,7 +38,7 @@ pub use workspace::{Crate, Package, SourceFile, Workspace};
 pub struct Fault {
     /// A file (with a line, if a line is at fault) or a crate.
     pub place: String,
-    /// What is wrong, in a sentence.
+    /// The fault, in a sentence.
     pub why: String,
 }
 

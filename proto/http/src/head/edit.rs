@@ -390,9 +390,8 @@ impl Head {
     #[inline]
     fn reserve_length(&mut self, more: usize, freed: usize) -> Result<(), NoRoom> {
         let max_length = self.max_length as usize;
-        // Received bytes and all edits together are an upper bound of the length, so measuring is rarely needed. While
-        // a head is being parsed, its end is unknown, and the parser's edits are no longer than the text that they
-        // replace.
+        // Received bytes and all edits together are an upper bound of the length, so measuring is rarely needed. The
+        // end is unknown while a head is being parsed, but the parser's edits never exceed the replaced text.
         let received = self.end.saturating_sub(self.start) as usize;
         let most = received + self.edits.len() + FRAMING * self.fields.len() + more;
         if most <= max_length {
