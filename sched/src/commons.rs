@@ -110,7 +110,7 @@ impl Commons {
     }
 
     #[track_caller]
-    /// Takes in a task for `workers`; for all of them when none of those exists.
+    /// Accepts a task for `workers`; for all workers if none of those exists.
     pub(crate) fn spawn(&self, kind: &'static Kind, workers: &ThreadSet, future: SharedFuture) -> TaskKey {
         let Some(slot) = self.take_slot() else { return TaskKey::NONE };
         let task = self.task(slot);
@@ -391,7 +391,7 @@ mod tests {
         };
         let for_two: ThreadSet = [1, 2].into_iter().collect();
         let spawn = || commons.spawn(&KIND, &for_two, Box::pin(async {}));
-        // The first one is not asked, so it does not matter that it is awake.
+        // The first one is not checked, so it may be awake.
         for (asleep, expected) in [
             (vec![], [false; 3]),
             (vec![2], [false; 3]),

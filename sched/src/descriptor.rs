@@ -59,13 +59,13 @@ pub struct DescriptorView {
     pub number: i32,
     /// The task that its events wake.
     pub owner: TaskKey,
-    /// What kind of work that is; none if the task ended, or is another worker's.
+    /// The kind of that work; `None` if the task ended, or is another worker's.
     pub kind: Option<&'static str>,
     /// Whether a receive may succeed.
     pub is_readable: bool,
     /// Whether a send may succeed.
     pub is_writable: bool,
-    /// Whether the far end has closed its direction, as far as the poller said.
+    /// Whether the poller reported that the far end has closed its direction.
     pub peer_closed: bool,
     /// Whether both directions are closed.
     pub is_hung_up: bool,
@@ -331,7 +331,7 @@ impl Descriptor {
         }
     }
 
-    /// Sends what fits of `bytes`; `more` announces that more follows at once.
+    /// Sends as much of `bytes` as fits; `more` announces that more follows at once.
     #[inline]
     pub fn send(&self, bytes: &[u8], more: bool) -> Result<Sent> {
         if self.is_simulated() {
@@ -341,7 +341,7 @@ impl Descriptor {
         self.sent(socket::send(self, bytes, more), bytes.len())
     }
 
-    /// Sends what fits of several slices.
+    /// Sends as much of several slices as fits.
     #[inline]
     pub fn send_vectored(&self, slices: &[IoSlice<'_>], more: bool) -> Result<Sent> {
         let wanted = slices.iter().map(|slice| slice.len()).sum();
@@ -353,7 +353,7 @@ impl Descriptor {
         self.sent(socket::send_vectored(self, slices, more), wanted)
     }
 
-    /// Sends what fits of `buffer` and consumes it.
+    /// Sends as much of `buffer` as fits and consumes it.
     #[inline]
     pub fn send_buffer(&self, buffer: &mut Buffer, more: bool) -> Result<Sent> {
         let sent = self.send(buffer, more)?;
@@ -598,7 +598,7 @@ impl DescriptorTable {
         self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state))
     }
 
-    /// Notes an event; returns whom to wake, if it says something new.
+    /// Notes an event; returns the task to wake, if the event adds readiness.
     #[inline]
     pub(crate) fn note(&self, token: u64, readiness: Readiness) -> Option<TaskKey> {
         let states = self.states.borrow();

@@ -49,10 +49,10 @@ pub trait Network {
     /// Receives into `space`; 0 at the end.
     fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
-    /// What [`Network::receive`] would return, without removing it.
+    /// Copies the bytes that [`Network::receive`] would return, without removing them.
     fn peek(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
-    /// Sends what fits.
+    /// Sends as many bytes as fit.
     fn send(&self, token: u64, bytes: &[u8]) -> Result<usize>;
 
     /// How much sends take now, one after the other: at least one byte.

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_heavy_entry_and_everybody_else() {
+    fn one_heavy_entry_runs_beside_the_others() {
         // R31, R44.
         check(99, [0, 0, 0, 10], [16, 33, 50, 1]);
         check(99, [1000, 1000, 1000, 1000], [16, 33, 50, 1]);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_woke_itself_waits_for_the_next_turn() {
+    fn a_task_that_woke_itself_waits_for_the_next_turn() {
         let bench = Bench::new();
         bench.push(1, Class::Bulk, 0);
         for slot in [2, 3] {

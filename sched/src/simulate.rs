@@ -118,7 +118,7 @@ mod tests {
 
     impl Poller for SlowPoller {
         fn watch(&mut self, _: BorrowedFd<'_>, token: u64) -> Result<()> {
-            // Not the worker's own event counter, which comes first.
+            // Skips the worker's own event counter, which is registered first.
             self.token.set(Some(token).filter(|token| *token != u64::MAX));
             Ok(())
         }

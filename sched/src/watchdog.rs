@@ -6,11 +6,12 @@
 //!      ▲                                              │                          │
 //!      └──────────────────── progress, or asleep in the poller ─────────────────┘
 //! ```
-//! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor
-//! time that the worker used meanwhile: a worker that gets no processor is not stuck. A
-//! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
-//! warned about too; but it is never killed for it, since the kernel may let it go. `/proc` says whether a thread sleeps, so that warning
-//! is not written from another root directory (`chroot`): a directory of `/proc` that stayed open would be a way out of the jail.
+//! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor time
+//! that the worker used meanwhile: a worker without a processor is not stuck. A worker that sleeps in the kernel
+//! outside its poller (a slow disk, a lock) delays traffic as much, so the watchdog warns about it too; but it never
+//! kills the worker for it, since the kernel may let it go. `/proc` shows whether a thread sleeps, so that warning is
+//! not written from another root directory (`chroot`): a directory of `/proc` that stayed open would be a way out of
+//! the jail.
 
 use crate::current_work::CurrentWork;
 use crate::shared::Shared;
@@ -27,9 +28,9 @@ use weir_sys::{process, signal, time};
 pub struct Stall {
     /// Which worker of the runtime, from 0.
     pub worker: usize,
-    /// The kind of its running task; none outside a task.
+    /// The kind of its running task; `None` outside a task.
     pub kind: Option<&'static Kind>,
-    /// What woke that task, if it was measured.
+    /// The place that woke that task, if it was measured.
     pub woken_at: Option<&'static Location<'static>>,
     /// For how long it has made no progress, in nanoseconds.
     pub stuck_ns: u64,

@@ -39,7 +39,7 @@ use weir_sys::Result;
 /// may touch are in [`Shared`] and in [`Commons`], on other cache lines (R84).
 #[repr(C, align(128))]
 pub(crate) struct Worker {
-    // What every wake, run and wait touches.
+    // Fields that every wake, run and wait touches.
     queues: Queues,
     now: Cell<Tick>,
     now_ns: Cell<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct Worker {
     tuning: Tuning,
     pub(crate) shared: Arc<Shared>,
     commons: Arc<Commons>,
-    // What some of them touch.
+    // Fields that some of them touch.
     tasks: Arena<Task>,
     timers: RefCell<TimerQueue>,
     profiler: Profiler,

@@ -198,8 +198,8 @@ fn kill_ends_a_task_that_never_ran() {
     }
 }
 
-/// R35: with both depths at 10,000 urgent work that is there when a turn begins runs before 30,000 entries of bulk work; what
-/// comes during the turn waits for its end, and no longer.
+/// R35: with both depths at 10,000, urgent work queued when a turn begins runs before 30,000 entries of bulk work;
+/// urgent work queued during the turn waits for its end, and no longer.
 #[test]
 fn urgent_work_passes_ten_thousand_entries() {
     const BULK: u32 = 30_000;

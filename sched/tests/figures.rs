@@ -112,7 +112,7 @@ fn armed_deadlines_are_published_once_a_turn() {
 
 /// Shared work gets the room that the worker's own normal tasks leave of their part of a turn.
 #[test]
-fn shared_work_gets_what_own_work_leaves() {
+fn shared_work_gets_the_room_that_own_work_leaves() {
     for (own, expected) in [(10, 155), (0, 150), (300, 200)] {
         let mut world = world(1, 200, false);
         world.on(0, || {

@@ -18,7 +18,7 @@ fn of<'a>(report: &'a ProfileReport, kind: &'static Kind) -> Vec<&'a ProfileLine
 
 /// R73, R77: each place that wakes has a line of its own, with its calls.
 #[test]
-fn runs_are_counted_by_what_woke_them() {
+fn runs_are_counted_by_their_cause() {
     let report = simulate::run(1, async {
         turn_on();
         yield_now().await;
@@ -57,7 +57,7 @@ fn runs_are_counted_by_what_woke_them() {
 
 /// R73: nothing is measured while it is off, and turning it on resets the figures.
 #[test]
-fn what_ran_while_it_was_off_is_not_there() {
+fn runs_while_profiling_is_off_are_not_reported() {
     let reports = simulate::run(1, async {
         let off = profile();
         turn_on();
@@ -143,7 +143,7 @@ fn the_queues_are_counted_by_class() {
 
 /// R4: a task that yielded waits, too: as bulk, for the next turn.
 #[test]
-fn what_woke_itself_is_counted_while_it_waits() {
+fn a_task_that_woke_itself_is_counted_while_it_waits() {
     let counted = simulate::run(1, async {
         let main = weir_sched::current();
         spawn(&SLEEPER, Class::Normal, yield_now());

@@ -166,7 +166,8 @@ fn nice_moves_it_among_the_shared_ones() {
     assert_eq!(order, ["early", "plain", "plain too", "late"]);
 }
 
-/// R2: a `nice` of 1024 lets one depth of the run queue pass, half of it half a depth; what lies before, goes before.
+/// R2: a `nice` of 1024 lets one depth of the run queue pass, half of it half a depth; entries in front of that place
+/// run first.
 #[test]
 fn nice_moves_it_by_its_part_of_the_depth() {
     for (nice, expected) in [(512, 100), (1024, 200), (256, 50), (0, 0)] {

@@ -29,7 +29,7 @@ struct Observations {
 struct Entry {
     number: u64,
     key: AtomicU64,
-    /// The only worker that may run it; of shared work, none.
+    /// The only worker that may run it; `None` for shared work.
     worker: Option<usize>,
     workers: WorkerSet,
     /// How often it was sent news, and how much of it it has seen.

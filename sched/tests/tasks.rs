@@ -337,7 +337,7 @@ fn one_heavy_task_a_turn() {
 }
 
 #[test]
-fn what_tasks_hold_is_dropped_with_the_worker() {
+fn futures_are_dropped_with_the_worker() {
     let held = Rc::new(());
     let guard = held.clone();
     run(async move {

@@ -106,7 +106,7 @@ pub fn report(word: &str, only: Option<&str>) {
         };
         print(row.name, at(0, 0));
         if row.name.contains("across") {
-            // Who sleeps depends on the machine's other work, so the best round is luck.
+            // Which thread sleeps depends on the machine's other work, so the best round is luck.
             print("  the median round", at(0, ROUNDS / 2));
             print("  the median round on the wall's clock", at(1, ROUNDS / 2));
         }

@@ -53,8 +53,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Takes an empty buffer of the usual size that the pool's limit does not count: for the few conversations that go on when all
-    /// others are in use. None if memory is short.
+    /// Takes an empty buffer of the usual size, beyond the pool's limit: for the few conversations that go on when all
+    /// others are in use. `None` if memory is short.
     #[cold]
     pub fn take_apart() -> Option<Self> {
         let block = POOL.with_borrow_mut(|pool| {
@@ -129,7 +129,7 @@ impl Buffer {
         }
     }
 
-    /// How many consumed bytes lie in front of the held ones: what [`Buffer::compact`] would free.
+    /// The number of consumed bytes in front of the held ones, which [`Buffer::compact`] would free.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.range().start
@@ -261,7 +261,7 @@ pub struct BufferPool {
     /// Buffers for [`Buffer::take_aside`], and how many to keep.
     aside: Vec<Box<[u8]>>,
     aside_count: usize,
-    /// Whether memory is short: the allocator is not asked then.
+    /// Whether memory is short: then the pool does not allocate.
     is_short: fn() -> bool,
     /// Called once when a buffer comes back.
     tell: Option<fn()>,
@@ -303,7 +303,7 @@ impl BufferPool {
         POOL.with_borrow_mut(|pool| (pool.limit, pool.allowance) = (0, Some(allowance)));
     }
 
-    /// Makes the current thread's pool ask the allocator for nothing while `is_short` returns true.
+    /// Keeps the current thread's pool from allocating while `is_short` returns true.
     pub fn grow_unless(is_short: fn() -> bool) {
         POOL.with_borrow_mut(|pool| pool.is_short = is_short);
     }
@@ -415,7 +415,7 @@ impl BufferPool {
         Some(block)
     }
 
-    /// Allocates a block and counts it as used; none if memory is short.
+    /// Allocates a block and counts it as used; `None` if memory is short.
     #[cold]
     fn allocate(&mut self, size: usize) -> Option<Box<[u8]>> {
         let block = if (self.is_short)() { None } else { zeroed(HEADER + size) };
@@ -522,7 +522,7 @@ pub const BULK_SIZE: usize = 48 * 1024;
 const UNCOUNTED_PART: usize = 4;
 /// At most 1.5 MB of bulk buffers: more are in use only while many receivers block, and those gain nothing from them.
 const MOST_BULK: usize = 32;
-/// A zeroed block, which the kernel may supply without touching it; none if memory is short.
+/// A zeroed block, which the kernel may supply without touching it; `None` if memory is short.
 fn zeroed(size: usize) -> Option<Box<[u8]>> {
     let layout = Layout::array::<u8>(size).ok().filter(|layout| layout.size() > 0)?;
     // SAFETY: the layout's size is not zero.

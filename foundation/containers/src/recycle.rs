@@ -137,7 +137,7 @@ impl Drop for Block {
 /// Figures of the current thread's free lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecycleStatistics {
-    /// Blocks that were asked of the allocator.
+    /// Blocks requested from the allocator.
     pub allocated: u64,
     /// Blocks that were given back to the allocator.
     pub released: u64,
@@ -318,7 +318,7 @@ const NAMES: [&str; CLASS_COUNT] = [
 ];
 /// How many sizes of blocks there are.
 pub(crate) const CLASS_COUNT: usize = CLASSES.len();
-/// What every block is aligned to, and allocators do without being asked.
+/// The alignment of every block: the default of allocators.
 const ALIGNMENT: usize = 16;
 /// A future that starts on a cache line needs fewest of them. Only for a power of two that costs nothing: for another size an
 /// allocator sets the difference aside, and the block is one of its next class (1,536 bytes for 1,280).

@@ -19,7 +19,7 @@ thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-/// How often the current thread asked for memory, or for more of it.
+/// How often the current thread allocated or grew memory.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }

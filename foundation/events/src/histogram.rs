@@ -2,7 +2,7 @@
 //!
 //! Buckets are log-linear, as in HdrHistogram: 16 equal steps in every power of two, so a reported value is at most
 //! 1/16 (about 6 per cent) above the true one, from one unit up to 2^36 units (19 hours in microseconds). One worker
-//! writes, with relaxed loads and stores and no read-modify-write; anybody may read at any time. Readings of several
+//! writes, with relaxed loads and stores and no read-modify-write; any thread may read at any time. Readings of several
 //! workers are merged by adding them.
 //!
 //! Memory follows the recorded values: a histogram that saw only zeros (an idle queue) is two words, and one that saw
@@ -35,7 +35,7 @@ pub struct Histogram {
     cells: LazyBox<Cells>,
 }
 
-/// What values above zero are counted in.
+/// The counters of values above zero.
 #[derive(Debug)]
 struct Cells {
     sum: AtomicU64,
@@ -125,7 +125,7 @@ impl Place {
 /// A reading of one or several [`Histogram`]s. It allocates with the first value: statistics read thousands of idle servers.
 #[derive(Clone, Debug, Default)]
 pub struct HistogramReading {
-    /// All buckets, or none before the first value.
+    /// All buckets; empty before the first value.
     counts: Vec<u64>,
     sum: u64,
     largest: u64,

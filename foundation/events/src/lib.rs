@@ -1,4 +1,4 @@
-//! What weir is observed by: latency histograms, event rates, log lines, traces.
+//! Observability: latency histograms, event rates, log lines, traces.
 //!
 //! Everything here is fed from the hot path and must cost next to nothing there: a [`Histogram`] and a [`Rate`] have
 //! one writer and use plain relaxed loads and stores; a [`Logger`] belongs to one worker, formats into one reusable

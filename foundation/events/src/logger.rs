@@ -2,8 +2,8 @@
 //!
 //! A [`LogTarget`] is a `log` line of the configuration, ready to use; a [`LogSink`] is that target opened, shared by
 //! the whole process. Each worker has one [`Logger`]: it formats a line into one buffer that it keeps, and sends it
-//! with one system call that never waits (or hands it to the [writer thread](crate::writer) of a stream). What cannot
-//! leave at once is dropped and counted.
+//! with one system call that never waits (or hands it to the [writer thread](crate::writer) of a stream). A line that
+//! cannot leave at once is dropped and counted.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -109,7 +109,7 @@ pub struct LogSink {
     outlet: Outlet,
     /// The running number of messages, for sampling over all workers.
     offered: AtomicU64,
-    /// Lines that could not leave. Several workers add to it; none does so while all is well.
+    /// Lines that could not leave. Several workers add to it, but only while sending fails.
     dropped: AtomicU64,
     outage: Outage,
 }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_say_how_many_and_how_long() {
+    fn limits_determine_the_remaining_events_and_the_delay() {
         let rate = Rate::new();
         rate.add(1_000, 10);
         assert_eq!(rate.remaining(1_000, 12, 1), 1);

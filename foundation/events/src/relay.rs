@@ -59,7 +59,7 @@ pub struct NewHost<'a> {
     pub at: usize,
     /// How many bytes it has there.
     pub length: usize,
-    /// What to write instead.
+    /// The host to write instead.
     pub name: &'a [u8],
 }
 

@@ -72,7 +72,7 @@ impl Sink {
         }
     }
 
-    /// `buffer` or `fd`, as `show events` says.
+    /// `buffer` or `fd`, as shown by `show events`.
     pub fn kind(&self) -> &'static str {
         match self.outlet {
             Outlet::Ring(_) => "buffer",

@@ -18,7 +18,7 @@ pub enum Level {
     Warning,
     /// Normal but significant.
     Notice,
-    /// Informational: what traffic logs use.
+    /// Informational: the level of traffic logs.
     Info,
     /// Debugging.
     Debug,

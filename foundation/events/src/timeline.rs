@@ -69,7 +69,7 @@ pub enum Word {
     Request,
     /// The location of the rule that decided.
     Rule,
-    /// Who ended it, and in which phase.
+    /// The party that ended it, and the phase.
     Ending,
 }
 
@@ -124,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// Decodes an entry; none if the bytes are not one.
+    /// Decodes an entry; `None` if the bytes are not valid.
     pub fn decode(bytes: &[u8]) -> Option<Entry> {
         let mut bytes = Bytes(bytes);
         let [began_us, number, received, sent] = bytes.numbers::<8, 4>()?.map(u64::from_le_bytes);

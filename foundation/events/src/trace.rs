@@ -12,7 +12,7 @@
 //!      └─────────► waiting ──────┘◄────┘
 //!                           an event of `start`: the lock is taken
 //! ```
-//! A source may also follow another one: whatever its own state, it reports what concerns the object that the other one is
+//! A source may also follow another one: in any state of its own, it reports events of the object that the other one is
 //! locked on, as long as that one runs.
 //!
 //! [`commands`] is the command language of operators and configurations for them.
@@ -173,7 +173,7 @@ pub struct Source {
     followed: OnceLock<Published<Option<&'static Source>>>,
 }
 
-/// The bit of a source's state that says that it follows another one.
+/// The bit of a source's state for following another one.
 const FOLLOWS: u8 = 1 << 7;
 
 /// Whether a source reports.
@@ -231,11 +231,11 @@ impl Source {
     }
 
     fn enter(&self, state: TraceState) {
-        // A concurrent change is allowed: the result is as if it came later.
+        // A concurrent change is allowed: the result is as if it happened later.
         let _ = self.state.fetch_update(Relaxed, Relaxed, |now| Some((now & FOLLOWS) | state as u8));
     }
 
-    /// From now on it also reports what concerns the object that `followed` is locked on.
+    /// From now on it also reports events of the object that `followed` is locked on.
     fn follow(&self, followed: Option<&'static Source>) {
         self.followed.get_or_init(|| Published::new(None)).publish(followed);
         if followed.is_some() {

@@ -38,7 +38,7 @@ use crate::outage::Outage;
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
 pub const QUEUE_LINES: usize = 4096;
 
-/// What POSIX calls `PIPE_BUF` on Linux: a write up to this size reaches a pipe in one piece.
+/// `PIPE_BUF` of POSIX on Linux: a write up to this size reaches a pipe in one piece.
 const ATOMIC_WRITE: usize = 4096;
 
 /// Bounds every wait: an idle writer checks its queue this often even without a wake.
@@ -197,7 +197,7 @@ struct WritePace {
 }
 
 impl WritePace {
-    /// Notes a write; whether it came soon after another one.
+    /// Notes a write; returns whether it followed soon after another one.
     fn is_busy(&mut self, now: Instant) -> bool {
         let last = self.last_write.replace(now);
         last.is_some_and(|last| now.duration_since(last) <= 2 * REST)
@@ -211,8 +211,8 @@ struct RefusedWrite {
     error: Errno,
 }
 
-/// Moves whole lines from the queue into the batch, as many as one atomic write takes, and says how many. A line that
-/// does not fit any more stays in `next`.
+/// Moves whole lines from the queue into the batch, as many as one atomic write takes, and returns their number. A line
+/// that does not fit any more stays in `next`.
 fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64 {
     let mut lines = 0;
     while let Some(line) = next.take().or_else(|| shared.full.pop()) {

@@ -99,7 +99,7 @@ pub fn spent_ns() -> u64 {
     SPENT_NS.get()
 }
 
-/// Makes `name` report what kind of work the current thread does, for the counting. Only the first call counts.
+/// Sets `name` as the source of the current thread's kind of work, for the counting. Only the first call counts.
 pub fn name_work_with(name: fn() -> Option<&'static str>) {
     let _ = WORK.set(name);
 }
@@ -223,7 +223,7 @@ impl<A: GlobalAlloc> Measured<A> {
     #[cold]
     unsafe fn move_block(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Ok(larger) = Layout::from_size_align(size, layout.align()) else { return std::ptr::null_mut() };
-        // SAFETY: the caller says that the size is not zero.
+        // SAFETY: by the caller's contract, the size is not zero.
         let moved = unsafe { self.alloc(larger) };
         if !moved.is_null() {
             // SAFETY: both blocks hold as many bytes, and the new one is referenced only here.

@@ -55,7 +55,8 @@ unsafe impl GlobalAlloc for Mimalloc {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        // SAFETY: the caller says that it came from here and is not used any more. One function frees blocks of any alignment.
+        // SAFETY: by the caller's contract, it was allocated here and is not used any more. One function frees blocks
+        // of any alignment.
         unsafe { mi_free(block.cast::<c_void>()) };
     }
 
@@ -63,7 +64,7 @@ unsafe impl GlobalAlloc for Mimalloc {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (block, alignment) = (block.cast::<c_void>(), layout.align());
         let moved = match is_usual(alignment, size) {
-            // SAFETY: the caller says that it came from here, and the size is not zero.
+            // SAFETY: by the caller's contract, it was allocated here, and the size is not zero.
             true => unsafe { mi_realloc(block, size) },
             // SAFETY: the same, and the alignment of a layout is a power of two.
             false => unsafe { mi_realloc_aligned(block, size, alignment) },
@@ -93,16 +94,16 @@ mod tests {
                 assert!(bytes.iter().all(|byte| *byte == 0));
                 // SAFETY: the block has that many bytes, and is referenced only here.
                 unsafe { first.write_bytes(7, size) };
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 let grown = unsafe { Mimalloc.realloc(first, layout, size * 3) };
                 assert!(!grown.is_null() && grown.addr() % alignment == 0);
                 // SAFETY: as many bytes were moved.
                 let bytes = unsafe { std::slice::from_raw_parts(grown, size) };
                 assert!(bytes.iter().all(|byte| *byte == 7));
                 let layout_grown = Layout::from_size_align(size * 3, alignment).expect("a valid layout");
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 unsafe { Mimalloc.dealloc(grown, layout_grown) };
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 unsafe { Mimalloc.dealloc(zeroed, layout) };
             }
         }
@@ -120,7 +121,7 @@ mod tests {
                 .collect();
             for block in blocks {
                 assert_eq!(usable(block), size);
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 unsafe { Mimalloc.dealloc(block, layout) };
             }
         }

@@ -13,8 +13,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// So many words; none while memory is short, when three quarters of the limit are used (`-m`), or when the kernel maps no more. That
-    /// counts as a failure.
+    /// Allocates this many words. `None`, counted as a failure, while memory is short, when three quarters of the limit
+    /// are used (`-m`), or when the kernel refuses to map more.
     pub fn new(words: usize) -> Option<Self> {
         let bytes = i64::try_from(size_of::<u32>().checked_mul(words)?).ok()?;
         let pages = match shortage::leaves_room(bytes) {

@@ -9,9 +9,9 @@
 //!
 //!   the allocator has some again / used < limit less an eighth ──► no longer short
 //! ```
-//! Most requests for memory in Rust cannot fail: the process would abort. So they do not: a region that is part of the program
-//! serves them when the allocator cannot. It is bounded, so whatever a client can make grow (connections, buffers, heads) asks
-//! [`is_short`] before it grows.
+//! Most requests for memory in Rust cannot fail: the process would abort. So they do not: a region that is part of the
+//! program serves them when the allocator cannot. It is bounded, so everything that a client can make grow
+//! (connections, buffers, heads) checks [`is_short`] before it grows.
 
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -55,7 +55,7 @@ fn is_nearly_used_up() -> bool {
     REGION.reached() > REGION_BYTES / 2 || USED.load(Relaxed) > LIMIT.load(Relaxed)
 }
 
-/// Whether so many more bytes, for something that can be refused, leave a quarter of the limit to what cannot.
+/// Whether an optional allocation of so many bytes leaves a quarter of the limit to the others.
 pub(crate) fn leaves_room(bytes: i64) -> bool {
     let limit = LIMIT.load(Relaxed);
     !is_short_still() && USED.load(Relaxed).saturating_add(bytes) <= limit - limit / 4
@@ -249,7 +249,7 @@ impl Region {
     /// # Safety
     /// The offset is within the region.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: the caller says that this stays inside.
+        // SAFETY: by the caller's contract, this stays inside.
         unsafe { self.bytes.get().cast::<u8>().add(offset) }
     }
 
@@ -265,7 +265,7 @@ impl Region {
     }
 }
 
-/// Which power of two holds a layout; none for one that is too large.
+/// The power of two that holds a layout; `None` if the layout is too large.
 fn class_of(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(LEAST).checked_next_power_of_two()?;
     let class = (size / LEAST).trailing_zeros() as usize;
@@ -281,7 +281,7 @@ static SHORT: AtomicU8 = AtomicU8::new(0);
 const OVER_LIMIT: u8 = 1;
 const NO_MEMORY: u8 = 2;
 
-/// What running work can still allocate until the shortage ends: 800 bytes for each of 20,000 connections. It costs address
+/// The memory left for running work until the shortage ends: 800 bytes for each of 20,000 connections. It costs address
 /// space, no memory.
 const REGION_BYTES: usize = 16 << 20;
 const PAGE: usize = 4096;

@@ -32,7 +32,7 @@ impl Method {
     }
 }
 
-/// Who allocated or freed.
+/// The code that allocated or freed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallSite {
     /// `function@file:line`.
@@ -221,7 +221,7 @@ impl Entry {
         }
     }
 
-    /// None when it did nothing since the figures were forgotten.
+    /// `None` if it was idle since the last reset.
     fn figures(&self, place: CallSite, work: Option<&'static str>, method: Method) -> Option<Figures> {
         let figures = Figures {
             place,
@@ -270,8 +270,8 @@ impl Drop for Naming<'_> {
 struct Noting<'t>(&'t AtomicU32);
 
 impl<'t> Noting<'t> {
-    /// None if it would have to wait for naming, or for a panic that is being printed. Each of this and [`Naming::begin`] writes
-    /// its own number before it reads the other's, so the later one sees the other.
+    /// `None` if it would have to wait for naming, or for a panic that is being printed. Each of this and
+    /// [`Naming::begin`] writes its own number before it reads the other's, so the later one sees the other.
     fn begin(table: &'t Table) -> Option<Self> {
         table.noting.fetch_add(1, SeqCst);
         let noting = Self(&table.noting);

@@ -75,7 +75,7 @@ struct Locked(Arc<(Mutex<Buffer>, Condvar)>);
 #[derive(Default)]
 struct Buffer {
     bytes: VecDeque<u8>,
-    /// Where the reader is, counted from the first byte ever; none without a reader.
+    /// The reader's position, counted from the first byte ever; `None` without a reader.
     reader: Option<u64>,
     /// Whether it sleeps.
     sleeps: bool,

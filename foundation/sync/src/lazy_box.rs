@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::primitives::{AtomicPtr, Ordering};
 
-/// A value that costs one pointer until somebody uses it.
+/// A value that costs one pointer until its first use.
 ///
 /// Making a value and looking for it are sequentially consistent: a thread that changes something else and then looks sees
 /// the value of every maker that did not see that change.
@@ -45,7 +45,7 @@ impl<T: Default + Send + Sync> LazyBox<T> {
     fn make(&self) -> &T {
         let made = Box::into_raw(Box::default());
         match self.place.compare_exchange(std::ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
-            // SAFETY: it was made above, and only `drop` frees what `place` leads to.
+            // SAFETY: it was made above, and only `drop` frees the target of `place`.
             Ok(_) => unsafe { &*made },
             Err(faster) => {
                 // SAFETY: it was made above and never shared.

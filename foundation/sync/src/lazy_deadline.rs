@@ -17,7 +17,7 @@ pub struct LazyDeadline {
     entry: AtomicU64,
 }
 
-/// What to do with an expired entry.
+/// The action for an expired entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
     /// The deadline passed: the entry goes, its owner is woken.

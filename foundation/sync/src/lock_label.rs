@@ -1,4 +1,4 @@
-//! What locks cost: by label with the feature `lock-statistics`, and by thread while a profile is taken.
+//! The cost of locks: by label with the feature `lock-statistics`, and by thread while a profile is taken.
 //!
 //! Every lock of this crate carries a label. In builds with the feature `lock-statistics` each label counts its locks
 //! and unlocks by mode, and the time spent waiting (R82). In all builds a thread can measure its own

@@ -1,4 +1,4 @@
-//! The state of a task that several threads may run, in one word that decides who must do what next.
+//! The state of a task that several threads may run, in one word that decides the next step of each thread.
 //!
 //! ```text
 //!             wake, kill: QUEUED            begin: RUNNING                 finish, end
@@ -56,7 +56,7 @@ impl RunState {
         generation(before)
     }
 
-    /// Wakes the task of `generation`; `event` says whether by something else than its deadline. True: the caller queues it.
+    /// Wakes the task of `generation`; `event`: by something other than its deadline. True: the caller queues it.
     #[must_use = "when it is true the caller has to queue the task"]
     pub fn wake(&self, generation: u32, event: bool) -> bool {
         self.call(generation, if event { EVENT } else { 0 })
@@ -101,7 +101,7 @@ impl RunState {
         Begin::Run { event: before & EVENT != 0, flag: before & FLAG != 0 }
     }
 
-    /// The run is over and the task wants to go on later; `woken`: it woke itself. `flag` is kept for its next run (R19).
+    /// The run is over and the task will go on later; `woken`: it woke itself. `flag` is kept for its next run (R19).
     #[must_use]
     pub fn finish(&self, woken: bool, flag: bool) -> Finish {
         let mut state = self.0.load(Ordering::Relaxed);

@@ -175,7 +175,7 @@ impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: while this guard counts among the readers, `upgrade` gives no unique access to anybody.
+        // SAFETY: while this guard counts among the readers, `upgrade` never gives unique access.
         unsafe { &*self.lock.value.get() }
     }
 }

@@ -45,7 +45,7 @@ pub struct Listed {
     pub number: u32,
     /// The generation of the item that must end, if one must.
     pub doomed: Option<u32>,
-    /// When and where it was woken first, if the waker said so.
+    /// Time and place of the first wake, if its waker recorded them.
     pub stamp: Option<Stamp>,
 }
 
@@ -103,7 +103,7 @@ impl WakeList {
         }
     }
 
-    /// Lists `number` with the order that its owner of `generation` ends. Returns what [`WakeList::wake`] does.
+    /// Lists `number` with the order to end its owner of `generation`. Returns the same as [`WakeList::wake`].
     ///
     /// Of two orders the one for the younger generation stays: there are younger ones only where the older has ended.
     pub fn doom(&self, number: u32, generation: u32) -> bool {

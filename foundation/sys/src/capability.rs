@@ -12,7 +12,7 @@ use crate::process::status;
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// Bind ports below 1024.
     pub const NET_BIND_SERVICE: Self = Self(1 << 10);

@@ -71,7 +71,7 @@ pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Er
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The texts as C strings; none if one contains a zero byte.
+/// The texts as C strings; `None` if one contains a zero byte.
 pub(crate) fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
 }

@@ -83,7 +83,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// So many words; none when the kernel maps no more: a limit of the process, or of the machine.
+    /// Maps this many words; `None` at a limit of the process or of the machine.
     pub fn new(words: usize) -> Option<Self> {
         if words == 0 {
             return Some(Self::default());

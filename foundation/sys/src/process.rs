@@ -49,7 +49,7 @@ pub fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// Whether a thread of this process sleeps in the kernel, for any reason; none when `/proc` does not say.
+/// Whether a thread of this process sleeps in the kernel, for any reason; `None` if `/proc` cannot be read.
 pub fn thread_sleeps(thread: u32) -> Option<bool> {
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The state follows the name, which is in parentheses and may contain parentheses.
@@ -57,8 +57,8 @@ pub fn thread_sleeps(thread: u32) -> Option<bool> {
     Some(state.starts_with(['S', 'D']))
 }
 
-/// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back, except
-/// that the root is only entered. The error says which one was refused, and why.
+/// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back,
+/// except that the root is only entered. The error names the refused one, and the reason.
 ///
 /// Another thread could see a wrong identity or current directory meanwhile: call it while there is only one thread.
 pub fn rehearse_identity(
@@ -233,8 +233,8 @@ pub fn set_niceness(niceness: i32) -> Result<()> {
     rustix::process::setpriority_process(None, niceness)
 }
 
-/// A quarter of a processor that another thread also wants. At 19 it was a hundredth, and waiters for the thread's result
-/// timed out.
+/// A quarter of a processor in competition with another thread. At 19 it was a hundredth, and waiters for the thread's
+/// result timed out.
 const NICENESS: i32 = 5;
 
 /// Makes the calling thread, and those that it starts, gain no privileges from a program that it executes: neither the

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
+/// A program to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The path of the file; no search path is used.
@@ -69,7 +69,7 @@ impl Program {
         }
     }
 
-    /// How it ended; none while it runs.
+    /// How it ended; `None` while it runs.
     pub fn exit(&mut self) -> Result<Option<Exit>> {
         let exit = take_note(self.process)?;
         self.buried |= exit.is_some();
@@ -252,7 +252,7 @@ impl Drop for Actions {
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
-    /// A process group of its own, every signal as the kernel has it, none blocked.
+    /// A process group of its own, with every signal at the kernel's default and unblocked.
     fn clean() -> Result<Self> {
         let mut attributes = MaybeUninit::uninit();
         // SAFETY: initialises the value behind the pointer.
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_in_the_background_is_not_waited_for() {
+    fn output_does_not_wait_for_background_processes() {
         let begin = Instant::now();
         assert_eq!(printed("/bin/sleep 5 & printf abc", Duration::from_secs(60)), Ok(b"abc".to_vec()));
         assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());

@@ -143,7 +143,7 @@ fn change_mask(how: libc::c_int, signals: &[Signal]) -> Result<libc::sigset_t> {
         // SAFETY: the set is initialised; an unknown number is refused.
         crate::process::status(unsafe { libc::sigaddset(&mut set, signal) })?;
     }
-    // SAFETY: the set is initialised, and the former mask is not asked for.
+    // SAFETY: the set is initialised, and the former mask is not requested.
     let error = unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) };
     if error == 0 { Ok(set) } else { Err(Errno::from_raw_os_error(error)) }
 }

@@ -90,7 +90,7 @@ pub fn hear_nobody(socket: impl AsFd) -> Result<()> {
     rustix::net::connect(socket, &own)
 }
 
-/// Lets a datagram socket receive from everybody again.
+/// Lets a datagram socket receive from every sender again.
 pub fn hear_everybody(socket: impl AsFd) -> Result<()> {
     rustix::net::connect_unspec(socket)
 }
@@ -128,18 +128,18 @@ pub fn receive_from(socket: impl AsFd, space: &mut [u8]) -> Result<(usize, Addre
     Ok((stored, from.as_ref().map(Address::from_kernel).unwrap_or_default()))
 }
 
-/// Looks at what [`receive`] would return and leaves it there.
+/// Copies the bytes that [`receive`] would return and leaves them in the socket.
 pub fn peek(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT | RecvFlags::PEEK).map(|(stored, _)| stored)
 }
 
-/// Sends what fits of `bytes`; `more` announces that more follows at once, so a packet may wait for it.
+/// Sends as much of `bytes` as fits; `more` announces that more follows at once, so a packet may wait for it.
 #[inline]
 pub fn send(socket: impl AsFd, bytes: &[u8], more: bool) -> Result<usize> {
     rustix::net::send(socket, bytes, send_flags(more))
 }
 
-/// Sends what fits of several slices, in order.
+/// Sends as much of several slices as fits, in order.
 #[inline]
 pub fn send_vectored(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize> {
     rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), send_flags(more))

@@ -40,7 +40,7 @@ impl ThreadClock {
         (error == 0).then_some(Self(clock))
     }
 
-    /// Nanoseconds of processor time that the thread used; none once it has ended.
+    /// Nanoseconds of processor time that the thread used; `None` once it has ended.
     pub fn ns(self) -> Option<u64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the place for the result is ours; the kernel refuses the clock of a thread that ended.

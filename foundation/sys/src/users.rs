@@ -68,7 +68,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What `uname` says: system, release, version, machine.
+/// The output of `uname`: system, release, version, machine.
 pub fn system_name() -> [String; 4] {
     let name = rustix::system::uname();
     let text = |part: &CStr| part.to_string_lossy().into_owned();

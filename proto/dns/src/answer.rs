@@ -12,7 +12,7 @@ use crate::reader::Reader;
 pub struct Answer {
     /// The response code.
     pub code: ResponseCode,
-    /// The answer was truncated (TC): ask again over TCP. Nothing else of the message is read.
+    /// The answer was truncated (TC): retry over TCP. Nothing else of the message is read.
     pub is_truncated: bool,
     /// The answer contains aliases (CNAME).
     pub has_aliases: bool,
@@ -20,7 +20,7 @@ pub struct Answer {
     pub aliases_fail: bool,
     /// The addresses of the name or of its last alias, of the requested kind, in the order of the answer.
     pub addresses: Vec<IpAddr>,
-    /// The SRV records, in the order in which they came.
+    /// The SRV records, in the order of the answer.
     pub services: Vec<Service>,
 }
 
@@ -71,7 +71,7 @@ pub enum Refusal {
 pub const MOST_ALIASES: usize = 16;
 
 impl Answer {
-    /// Reads a message that may be the answer to `question`, asked with `identifier`.
+    /// Reads a message that may be the answer to `question`, sent with `identifier`.
     ///
     /// # Errors
     /// When it is not an answer; a later message still may be.
@@ -249,7 +249,7 @@ impl Records {
         Some(())
     }
 
-    /// The last alias of a name; none when the aliases form a loop or are too many.
+    /// The last alias of a name; `None` if the aliases form a loop or are too many.
     fn follow<'r>(&'r self, name: &'r Name) -> Option<Name> {
         let mut name = name;
         for _ in 0..=MOST_ALIASES {

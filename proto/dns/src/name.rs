@@ -98,7 +98,7 @@ impl Hash for Name {
     }
 }
 
-/// Labels with dots between them; what cannot be printed as `\` and three digits (RFC 1035, 5.1).
+/// Labels separated by dots; unprintable bytes as `\` and three digits (RFC 1035, 5.1).
 impl std::fmt::Display for Name {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, label) in self.labels().enumerate() {

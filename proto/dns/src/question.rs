@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_as_the_rfcs_say() {
+    fn encodes_a_query_as_in_the_rfcs() {
         let question = Question { name: Name::parse(b"a.bc").expect("a name"), kind: Kind::Aaaa };
         let mut out = Vec::new();
         question.write(0x1234, 8192, &mut out);

@@ -50,8 +50,8 @@ pub struct Advance {
     /// The number of bytes at the front that belong to the body: its wire form, or its payload and then its trailers. All that is left,
     /// unless the body ended.
     pub consumed: usize,
-    /// The number of framing bytes before those, which the caller has to drop: moving a long chunk over them would cost more. None where
-    /// the wire form is kept.
+    /// The number of framing bytes before those, which the caller has to drop: moving a long chunk over them would cost
+    /// more. 0 if the wire form is kept.
     pub skipped: usize,
     /// The number of bytes removed behind the skipped ones; the bytes behind have moved up.
     pub removed: usize,
@@ -141,7 +141,7 @@ enum Awaiting {
 }
 
 impl ChunkDecoder {
-    /// The most digits a chunk size may have, leading zeros included: what 64 bits need.
+    /// The most digits of a chunk size, leading zeros included: enough for 64 bits.
     pub const MAX_DIGITS: u16 = 16;
 
     /// The largest chunk: a recipient that counts in floating-point numbers still counts it exactly. HAProxy has the same limit.

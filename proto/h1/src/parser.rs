@@ -1,7 +1,7 @@
 //! Parses a message head at the front of a receive buffer.
 //!
-//! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an
-//! empty line. Where it stopped is remembered, so that a head which comes in many pieces is not scanned again:
+//! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an empty
+//! line. It remembers where it stopped, so that a head which arrives in many pieces is not scanned again:
 //!
 //! ```text
 //!   EmptyLines ──► StartLine ──► Fields ──(empty line)──► complete

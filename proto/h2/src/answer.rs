@@ -15,7 +15,7 @@ pub struct Asked {
     pub head_only: bool,
     /// The request's method was `CONNECT`.
     pub connect: bool,
-    /// The request asked for another protocol (RFC 8441).
+    /// The request was an extended CONNECT (RFC 8441).
     pub extended: bool,
     /// A body without an announced length is marked as chunked. Otherwise it lasts until the stream ends.
     pub chunks: bool,
@@ -101,7 +101,7 @@ impl Builder {
         head.note_status(status);
         head.note_version(Version::HTTP_20);
         if switches {
-            // Who asked for another protocol than this one puts its name here.
+            // A caller that requested another protocol writes its name over this one.
             self.received.push_upgrade(b"websocket");
         }
     }
@@ -124,7 +124,7 @@ impl Builder {
         self.received.push(known, name, value);
     }
 
-    /// Ends the block; `end` says that no body follows. Returns how much payload the stream may still carry; none if it is not
+    /// Ends the block; `end`: no body follows. Returns how much payload the stream may still carry; `None` if it is not
     /// known, as after an interim response.
     pub fn finish(&mut self, end: bool) -> Option<u64> {
         let asked = self.asked;

@@ -99,7 +99,7 @@ impl Bucket {
 
 /// RST_STREAM of streams that were not answered yet: a browser that leaves a page ends a hundred at once.
 pub(crate) const RESETS: Rate = Rate { burst: 1_000, per_second: 200 };
-/// PING, SETTINGS, PRIORITY, DATA without payload, unknown frames: what carries nothing.
+/// Frames that carry nothing: PING, SETTINGS, PRIORITY, DATA without payload, unknown ones.
 pub(crate) const EMPTY_FRAMES: Rate = Rate { burst: 10_000, per_second: 1_000 };
 
 #[cfg(test)]

@@ -178,8 +178,8 @@ impl Builder {
         self.request.push(known, name, value);
     }
 
-    /// `Host` is dropped where there is an authority, whatever it says: rules and servers see the authority alone, as with HAProxy. Of
-    /// several without an authority the servers could use any (RFC 9113, 8.3.1): they have to be equal.
+    /// `Host` is dropped beside an authority, whatever its value: rules and servers see the authority alone, as with
+    /// HAProxy. Of several without an authority the servers could use any (RFC 9113, 8.3.1): they have to be equal.
     fn host(&mut self, value: &[u8]) {
         if self.authority.is_some() {
             return;
@@ -197,7 +197,7 @@ impl Builder {
         self.host = Some(self.request.push(KnownName::Host, b"host", value));
     }
 
-    /// Ends the block; `end` says that no body follows.
+    /// Ends the block; `end`: no body follows.
     pub fn finish(&mut self, end: bool) {
         if !self.started && self.request.is_sound() {
             self.start();

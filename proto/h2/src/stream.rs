@@ -1,4 +1,4 @@
-//! The states of a stream, as a server sees them (RFC 9113, 5.1). A client's differ in who sends the first HEADERS.
+//! The states of a stream from the server's view (RFC 9113, 5.1). In a client, the other end sends the first HEADERS.
 //!
 //! ```text
 //!              HEADERS                    the peer's last frame

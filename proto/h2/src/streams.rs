@@ -60,7 +60,7 @@ impl Streams {
         self.records.iter().filter(|record| record.given_up).map(|record| record.id)
     }
 
-    /// Whether somebody still uses one of them.
+    /// Whether one of them is still in use.
     pub fn are_used(&self) -> bool {
         self.records.iter().any(|record| !record.given_up)
     }

@@ -169,7 +169,8 @@ enum Way {
 }
 
 impl Distance {
-    /// Whether to measure now: no answer is still to come, the last measurement is old, and none said that the peer is near.
+    /// Whether to measure now: all answers have arrived, the last measurement is old, and none showed that the peer is
+    /// near.
     pub fn ask(&mut self, now_ms: u64) -> bool {
         let now_ms = low_bits(now_ms);
         let is_recent = self.asked_ms > 0 && now_ms.wrapping_sub(self.asked_ms) < EVERY_MS;

@@ -212,13 +212,13 @@ impl Text {
     }
 }
 
-/// The range of a text; none while its length is not complete.
+/// The range of a text; `None` while its length is not complete.
 fn text(bytes: &[u8]) -> Result<Option<Text>, Error> {
     let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
     Ok(Some(Text { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
 }
 
-/// The number at the front, and how many bytes it takes; none while it is not complete.
+/// The number at the front, and how many bytes it takes; `None` while it is not complete.
 #[inline]
 fn number(bytes: &[u8], bits: u32) -> Result<Option<(u32, usize)>, Error> {
     match integer::read(bytes, bits) {

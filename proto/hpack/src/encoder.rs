@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_becomes_smaller_and_larger_says_both_rfc_7541_4_2() {
+    fn announces_both_sizes_of_a_table_that_shrinks_and_grows_rfc_7541_4_2() {
         let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
         round(&mut encoder, &mut decoder, 200);
         encoder.set_limit(0);

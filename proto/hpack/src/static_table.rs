@@ -21,7 +21,7 @@ pub(crate) fn row(index: usize) -> Option<&'static Row> {
     ROWS.get(index.checked_sub(1)?)
 }
 
-/// The index of the first row with this name; none without one.
+/// The index of the first row with this name; `None` without one.
 #[inline]
 pub(crate) fn index_of_name(token: Token, name: &[u8]) -> Option<usize> {
     let index = match token {

@@ -18,8 +18,8 @@ pub enum BodySize {
     Tunnel,
 }
 
-/// The value of a `Content-Length`: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); none for
-/// anything else.
+/// The value of a `Content-Length`: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); `None`
+/// for anything else.
 #[inline]
 pub fn length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -58,7 +58,7 @@ impl BodySize {
         head.content_length().map_or(BodySize::Unknown, BodySize::of_length)
     }
 
-    /// The size of a body with this length; none for 0.
+    /// The size of a body with this length; [`BodySize::None`] for 0.
     #[inline]
     pub fn of_length(length: u64) -> Self {
         if length == 0 { BodySize::None } else { BodySize::Known(length) }

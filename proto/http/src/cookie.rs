@@ -6,7 +6,7 @@
 
 use crate::values::{Values, trim};
 
-/// A cookie and where its value lies in the line it came from.
+/// A cookie and the place of its value in its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<'a> {
     /// Its name.

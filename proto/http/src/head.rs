@@ -56,7 +56,7 @@ pub enum Kind {
 /// One field line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// The name, in the case it came in.
+    /// The name, in its received case.
     pub name: Span,
     /// The value, without the white space around it.
     pub value: Span,

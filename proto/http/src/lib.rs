@@ -4,7 +4,7 @@
 //! the bytes: it goes to a side arena, and only an edited head is serialized again; the others are forwarded verbatim,
 //! with the case and the order that the peer chose.
 //!
-//! This crate knows what HTTP means, whatever its version. It does not know how an HTTP/1 message is parsed from
+//! This crate knows the semantics of HTTP, whatever its version. It does not know how an HTTP/1 message is parsed from
 //! a byte stream (`weir-h1` does), nor sockets, clocks or configuration. Begin with [`Head`], then [`uri`].
 
 pub mod auth;

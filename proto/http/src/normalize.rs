@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{percent, uri};
 
-/// One way to normalize a target. Each does one thing, so that operators can choose what suits their servers.
+/// One way to normalize a target. Each does one thing, so that operators can choose the ones that suit their servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Normalizer {
     /// `#` becomes `%23`.

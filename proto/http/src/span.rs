@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
     offset: u32,
-    /// The topmost bit says "in the edits"; the rest is the length.
+    /// The topmost bit marks a place in the edits; the rest is the length.
     length: u32,
 }
 

@@ -144,7 +144,7 @@ fn scheme_end(target: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A target, its form, and what scheme, authority, path and query it has.
+    /// Checks a target's form, scheme, authority, path and query.
     #[track_caller]
     fn check(target: &str, want: (Form, Option<&str>, Option<&str>, &str, Option<&str>)) {
         let bytes = target.as_bytes();

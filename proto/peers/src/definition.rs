@@ -92,7 +92,7 @@ const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
 const MAX_ELEMENTS: u64 = 100;
 
 impl Field {
-    /// Its encoding; none for an unknown type of a later version.
+    /// Its encoding; `None` for an unknown type of a later version.
     pub fn kind(self) -> Option<DataKind> {
         KINDS.get(usize::from(self.number)).copied()
     }
@@ -229,7 +229,7 @@ impl KeyKind {
 mod tests {
     use super::*;
 
-    /// What HAProxy 3.2 and 2.6 send for `type string len 20 expire 5m store
+    /// From HAProxy 3.2 and 2.6, for `type string len 20 expire 5m store
     /// gpc(3),gpc_rate(2,3s),gpt(2),server_key,http_fail_cnt,http_fail_rate(7s)`.
     const OF_HAPROXY: [u8; 27] = [
         0x02, 0x02, b't', b'2', 0x06, 0x15, 0xf0, 0xf1, 0xfe, 0x7c, 0xf0, 0xaf, 0x91, 0x00, 0x15, 0xf8, 0xa6,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_what_haproxy_sends() {
+    fn reads_and_writes_definitions_like_haproxy() {
         assert_eq!(Definition::read(Reader(&OF_HAPROXY)), Ok(definition()));
         let mut written = Vec::new();
         definition().write(&mut written);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_is_cut_is_a_fault_or_says_less() {
+    fn a_truncated_definition_is_a_fault_or_has_fewer_fields() {
         for cut in 0..OF_HAPROXY.len() {
             assert_eq!(Definition::read(Reader(&OF_HAPROXY[..cut])), Err(Fault::Malformed), "{cut}");
         }

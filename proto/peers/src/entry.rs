@@ -151,7 +151,7 @@ mod tests {
         Ok(values)
     }
 
-    /// What HAProxy sends for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
+    /// As sent by HAProxy for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
     #[test]
     fn an_address_with_counters() {
         let body = [127, 0, 0, 1, 1, 1, 0, 1, 0, 0x2b];
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(shown, [(2, "Count(1)"), (6, "Count(1)"), (10, rate), (13, "Count(43)")]);
     }
 
-    /// What HAProxy sends for a key of a string and a server.
+    /// As sent by HAProxy for a key of a string and a server.
     #[test]
     fn a_string_with_a_server() {
         let body = [6, b'/', b'f', b'i', b'r', b's', b't', 1, 4, 1, 2, b's', b'1'];

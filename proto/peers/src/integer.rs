@@ -20,7 +20,7 @@ pub fn write(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Reads an integer; returns it with its length in bytes. None if bytes are missing.
+/// Reads an integer; returns it with its length in bytes. `None` if bytes are missing.
 ///
 /// # Errors
 /// It does not fit into 64 bits.

@@ -80,15 +80,15 @@ pub enum Control {
 /// An update of an entry; a [`Definition`] describes its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Update<'b> {
-    /// Its number; none means the last number plus one.
+    /// Its number; `None` for the last number plus one.
     pub number: Option<u32>,
-    /// Milliseconds until the entry expires; none for the table's full lifetime.
+    /// Milliseconds until the entry expires; `None` for the table's full lifetime.
     pub expires_in_ms: Option<u32>,
     /// Key and data.
     pub body: &'b [u8],
 }
 
-/// The message at the beginning of these bytes, and its length in bytes. None if it is not complete.
+/// The message at the beginning of these bytes, and its length in bytes. `None` if it is not complete.
 ///
 /// # Errors
 /// A [`Fault`] ends the session.

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_what_haproxy_sends_and_comes_once() {
+    fn writes_a_name_once_and_like_haproxy() {
         let mut sent = SentNames::default();
         let mut out = Vec::new();
         sent.write(Some("s1"), &mut out);

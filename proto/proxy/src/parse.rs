@@ -16,7 +16,7 @@ pub struct Header<'a> {
     pub transport: Transport,
     /// The client's addresses.
     pub addresses: Addresses<'a>,
-    /// Its TLVs; none in version 1 or after [`Command::Local`].
+    /// Its TLVs; empty in version 1 or after [`Command::Local`].
     pub tlvs: Tlvs<'a>,
     /// Its length in bytes: the client's bytes follow.
     pub length: usize,
@@ -63,8 +63,8 @@ pub enum ProxyError {
 /// The longest header of version 1, its line end included.
 pub const MAX_V1: usize = 107;
 
-/// Reads the header at the start of `bytes`. `None` says that it is not complete: call again with more. A full buffer
-/// without a complete header is the caller's error.
+/// Reads the header at the start of `bytes`. `None` if it is not complete: call again with more. A full buffer without
+/// a complete header is the caller's error.
 pub fn parse(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let seen = bytes.len().min(SIGNATURE.len());
     if bytes[..seen] == SIGNATURE[..seen] {

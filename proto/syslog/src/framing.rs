@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_says_how_it_is_framed() {
+    fn recognises_the_framing_of_each_message() {
         check("<1>one\n<2>two\n", &["<1>one", "<2>two"], "");
         check("6 <1>one6 <2>two", &["<1>one", "<2>two"], "");
         check("6 <1>one<2>two\n6 <3>six", &["<1>one", "<2>two", "<3>six"], "");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_is_refused() {
+    fn rejects_streams_that_cannot_be_cut() {
         check("garbage\n<1>x\n", &[], "Beginning");
         check("<1>x\n garbage\n", &["<1>x"], "Beginning");
         check("0 <1>x\n", &[], "Beginning");

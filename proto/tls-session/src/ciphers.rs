@@ -26,8 +26,9 @@ struct Cipher {
     bits: u16,
     /// Its specific words, in addition to those of all ciphers.
     ///
-    /// `RSA` is not among them, which means the exchange of keys (it is `kRSA`), nor are `SHA256` and `SHA384`: they name what authenticates
-    /// records, which is the cipher itself here. Lists that forbid old ciphers by `!SHA256:!SHA384` forbid none of these.
+    /// `RSA` is not among them, which means the exchange of keys (it is `kRSA`), nor are `SHA256` and `SHA384`: they
+    /// name the authentication of records, which is the cipher itself here. Lists that forbid old ciphers by
+    /// `!SHA256:!SHA384` forbid none of these.
     words: &'static [&'static str],
 }
 
@@ -285,9 +286,9 @@ mod tests {
         check("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", &[all[5]], &[]);
     }
 
-    /// What `openssl ciphers WORD` of OpenSSL 3.0 selects of the ciphers that are here, by their places.
+    /// The selection of `openssl ciphers WORD` of OpenSSL 3.0 among the ciphers here, by their places.
     #[test]
-    fn words_select_what_openssl_selects() {
+    fn words_select_the_same_ciphers_as_openssl() {
         let selected = |list: &str| -> String {
             let place =
                 |suite: &SupportedCipherSuite| CIPHERS.iter().position(|cipher| cipher.suite == suite);

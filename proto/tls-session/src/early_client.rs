@@ -28,7 +28,7 @@ pub(crate) struct EarlyClient {
     has_ended: bool,
 }
 
-/// What there is when the handshake is over.
+/// The result when the handshake is over.
 pub(crate) struct Settled {
     pub connection: UnbufferedClientConnection,
     /// Whether the server closed the session.
@@ -145,9 +145,9 @@ impl EarlyClient {
     }
 }
 
-/// Whether these records of a client end its early data, which it only does if they were accepted. `EndOfEarlyData` (RFC 8446, 4.5) has
-/// no content and a key of its own, so it is alone in its record, and no other message of a client is as short. rustls says it nowhere
-/// else.
+/// Whether these records of a client end its early data, which it only does if they were accepted. `EndOfEarlyData`
+/// (RFC 8446, 4.5) is without content and has a key of its own, so it is alone in its record, and no other message of a
+/// client is as short. rustls does not report it anywhere else.
 fn ends_early_data(mut records: &[u8]) -> bool {
     while let Some(length) = announced(records)
         && let Some(rest) = records.get(length..)

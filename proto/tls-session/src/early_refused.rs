@@ -13,7 +13,7 @@ use rustls::{CommonState, KeyLog, ProtocolVersion, ServerConfig};
 
 use crate::record::{Direction, Layout, Record, announced};
 
-/// What skips refused early data.
+/// Skips refused early data.
 pub(crate) struct Refused {
     awaited: Awaited,
     /// How many bytes may still be skipped.
@@ -29,7 +29,7 @@ enum Awaited {
 }
 
 impl Refused {
-    /// After the answer to a hello that announced early data; none if they are accepted, or do not come.
+    /// After the answer to a hello that announced early data; `None` if they are accepted, or are not sent.
     pub fn of(common: &CommonState, answer: &[u8]) -> Option<Refused> {
         let keys = KEYS.with_borrow_mut(|keys| std::mem::take(&mut **keys));
         if common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {

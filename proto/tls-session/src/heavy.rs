@@ -81,7 +81,7 @@ fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
     }
 }
 
-/// Runs `work` without signatures; none if it wanted one.
+/// Runs `work` without signatures; `None` if it needed one.
 pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
     struct Restore;
     impl Drop for Restore {

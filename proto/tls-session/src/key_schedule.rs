@@ -165,7 +165,7 @@ fn label<'i>(info: &[&'i [u8]]) -> &'i [u8] {
     info.get(3).copied().unwrap_or_default()
 }
 
-/// What of the keys of traffic a label is for (RFC 8446, 7.3).
+/// The kind of traffic key that a label derives (RFC 8446, 7.3).
 fn purpose(info: &[&[u8]]) -> Option<Purpose> {
     match label(info) {
         b"key" => Some(Purpose::Key),

@@ -65,8 +65,8 @@ pub(crate) enum Pumped {
     Ended,
 }
 
-/// Lets rustls work until it needs more bytes or is done. Application data that arrived already is appended to `plain`, and `early`
-/// is set if some of it came early.
+/// Lets rustls work until it needs more bytes or is done. Application data received so far is appended to `plain`, and
+/// `early` is set if some of it is early data.
 pub(crate) fn pump<E: Engine>(
     engine: &mut E,
     wire: &mut [u8],

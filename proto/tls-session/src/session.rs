@@ -61,7 +61,7 @@ pub trait OwnCertificate: Send + Sync + fmt::Debug {
     fn own(&self) -> &CertificateDer<'static>;
     /// The path of its file.
     fn path(&self) -> &str;
-    /// Until when its OCSP response is valid, in seconds since 1970; none without a response.
+    /// The end of its OCSP response's validity, in seconds since 1970; `None` without a response.
     fn good_until(&self) -> Option<u64>;
 }
 
@@ -160,8 +160,8 @@ pub struct Facts {
     pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
-    /// Whether data of a client may be a replay: they came early, and its handshake is not complete. With a server: whether the
-    /// handshake is not complete, and data were sent early.
+    /// Whether data of a client may be a replay: they are early data, and its handshake is not complete. With a server:
+    /// whether the handshake is not complete, and data were sent early.
     pub early: bool,
     /// Whether early data were received.
     pub early_received: bool,
@@ -591,8 +591,8 @@ impl Facts {
         }
     }
 
-    /// The identifier of the session, if there is one; here and below none before it is established or early data are read, and none
-    /// unless sessions [keep](crate::keep_identities) it.
+    /// The identifier of the session, if it has one. Here and below, `None` before the session is established or early
+    /// data are read, and `None` unless sessions [keep](crate::keep_identities) it.
     pub fn session_id(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.id(is_tls13, self.resumed))
     }
@@ -602,7 +602,7 @@ impl Facts {
         self.identified(|identity, is_tls13| identity.key(is_tls13, self.resumed))
     }
 
-    /// What channels over the session are bound to (`tls-unique`, RFC 5929, 3).
+    /// The channel binding of the session (`tls-unique`, RFC 5929, 3).
     pub fn unique_id(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.unique_id(is_tls13, self.resumed))
     }
@@ -692,8 +692,9 @@ fn begin(
         Arc::make_mut(&mut config).alpn_protocols.clear();
     }
     if config.send_tls13_tickets > 1 && config.max_early_data_size == 0 && may_resume(&hello, &config) {
-        // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`). Who
-        // has a response to early data may leave before the tickets come, and has one less each time.
+        // A resumed session gets one ticket for the one that it used, as with OpenSSL (manual of
+        // `SSL_CTX_set_num_tickets`). A client with a response to early data may leave before the tickets arrive, and
+        // has one less each time.
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
@@ -743,8 +744,8 @@ fn is_stapled(chosen: &Chosen) -> Option<bool> {
     Some(now.as_secs() <= good_until)
 }
 
-/// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then, where RFC
-/// 7301 (3.2) would have the handshake fail.
+/// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then,
+/// although RFC 7301 (3.2) requires the handshake to fail.
 fn offers_others_only(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let mut offered = hello.application_protocols().peekable();
     let is_spoken = |name: &[u8]| config.alpn_protocols.iter().any(|own| own == name);

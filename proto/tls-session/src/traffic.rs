@@ -29,9 +29,9 @@ pub(crate) struct Traffic {
     ticket: Option<Box<[u8]>>,
     /// Consecutive records without content for the reader.
     idle_records: u32,
-    /// Whether the peer asked for a new key of this side, which the next data get.
+    /// Whether the peer requested a new key of this side, which the next data get.
     owes_update: bool,
-    /// How many handshakes of TLS 1.2 the peer asked for.
+    /// How many handshakes of TLS 1.2 the peer requested.
     refused_handshakes: u32,
     /// Whether the peer sent `close_notify`.
     ended: bool,
@@ -272,7 +272,8 @@ impl Traffic {
                 };
                 let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
                 self.read = Direction::new(&secrets, sequence, self.layout)?;
-                // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only asks gets none: it may not read them.
+                // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only sends requests gets
+                // none: it may not read them.
                 self.owes_update |= wanted;
                 Ok(())
             }

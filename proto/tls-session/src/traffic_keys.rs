@@ -87,7 +87,7 @@ pub(crate) fn keep(secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
 }
 
 thread_local! {
-    /// The keys of the session that makes a step, once it has some; none between steps.
+    /// The keys of the session that makes a step, once it has some; `None` between steps.
     static CURRENT: RefCell<ManuallyDrop<Option<Option<Box<TrafficKeys>>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }

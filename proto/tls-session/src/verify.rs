@@ -115,7 +115,7 @@ pub enum NameCheck {
 pub struct Verifier {
     /// Whether clients must send one.
     pub mode: VerifyMode,
-    /// The trusted authorities; none trusts every certificate.
+    /// The trusted authorities; `None` trusts every certificate.
     pub authorities: Option<Arc<Authorities>>,
     /// Ignored faults of the peer's own certificate.
     pub ignored: Ignored,
@@ -127,9 +127,9 @@ pub struct Verifier {
     pub name: NameCheck,
     /// The supported signature algorithms.
     pub algorithms: WebPkiSupportedAlgorithms,
-    /// The schemes that a peer may sign the handshake with, the preferred first; none for all.
+    /// The schemes that a peer may sign the handshake with, the preferred first; `None` for all.
     pub schemes: Option<Arc<[SignatureScheme]>>,
-    /// The curves that a peer's key may be on in TLS 1.2, where they limit keys, too (`curves`); none for all.
+    /// The curves that a peer's key may be on in TLS 1.2, where they limit keys, too (`curves`); `None` for all.
     pub groups: Option<Arc<[NamedGroup]>>,
 }
 
@@ -236,7 +236,7 @@ impl Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // A scheme of TLS 1.2 does not say which curve a key is on.
+        // A scheme of TLS 1.2 does not imply the curve of a key.
         self.check_signature(message, certificate, signed, usize::MAX)
     }
 

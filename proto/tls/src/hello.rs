@@ -136,7 +136,7 @@ impl<'a> ClientHello<'a> {
         listed(self.extensions)
     }
 
-    /// The name of the host that the client wants (RFC 6066, 3).
+    /// The requested host name (RFC 6066, 3).
     pub fn server_name(&self) -> Option<&'a [u8]> {
         let (mut names, _) = vector(self.extension(0)?, 2)?;
         loop {
@@ -194,7 +194,7 @@ impl<'a> ClientHello<'a> {
         self.versions().is_some_and(|listed| listed.chunks_exact(2).any(|one| one == version))
     }
 
-    /// The tickets of the sessions that the client wants to resume in TLS 1.3 (RFC 8446, 4.2.11).
+    /// The tickets of the sessions that the client offers to resume in TLS 1.3 (RFC 8446, 4.2.11).
     pub fn offered_sessions(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.extension(41).and_then(|keys| Some(vector(keys, 2)?.0)).unwrap_or_default();
         std::iter::from_fn(move || {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_socket_has_one_connection_after_another_and_hears_of_each() {
+    fn a_kept_socket_reports_the_events_of_each_connection() {
         let (listener, address) = listen();
         let server = serve(listener, 20);
         crate::run(async move {

@@ -145,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// The figures; none while the worker has not yet adopted the newest settings.
+    /// The figures; empty until the worker adopts the newest settings.
     pub(super) fn lines(&self) -> Vec<ProfileLine> {
         let wish = self.wish();
         let current = self.epoch.load(Relaxed) == u64::from(number_of(wish));

@@ -18,9 +18,9 @@ pub struct Origin {
 /// One kind of work, woken from one place.
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileLine {
-    /// What ran.
+    /// The kind of work that ran.
     pub kind: &'static Kind,
-    /// What woke it; none when that happened before anybody measured.
+    /// The place that woke it; `None` if that happened before profiling began.
     pub origin: Option<Origin>,
     /// How often it ran.
     pub calls: u64,
@@ -51,7 +51,7 @@ pub struct ProfileReport {
     pub lines: Vec<ProfileLine>,
 }
 
-/// Sums up what these workers measured.
+/// Sums up the figures of these workers.
 pub(crate) fn of_workers<'a>(workers: impl Iterator<Item = &'a Shared>, now_ns: u64) -> ProfileReport {
     let mut report = ProfileReport { until_ns: now_ns, since_ns: now_ns, ..ProfileReport::default() };
     for shared in workers {

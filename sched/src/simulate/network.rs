@@ -11,9 +11,9 @@
 //! connected, so that its number and its options work; its bytes go over the [`wire`]. Scripts hold the other ends: a
 //! [`Peer`] for a connection, a [`Service`] for a listening address.
 //!
-//! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size; events
-//! are edges, may come late or together, and describe the state at the time of the report; a close with unread bytes is a reset;
-//! what arrived before a reset can still be read.
+//! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size;
+//! events are edges, may come late or together, and describe the state at the time of the report; a close with unread
+//! bytes is a reset; bytes that arrived before a reset can still be read.
 //!
 //! Time moves when no task is runnable. If no event can ever happen again while the main task waits, the run ends with
 //! the outcome [`Unfinished::Stuck`].
@@ -242,7 +242,7 @@ impl Network for SimulatedNetwork {
         self.wire(|wire| {
             let Some(id) = wire.of_token(token) else { return };
             let resets = wire.descriptor_of(id).is_some_and(|number| {
-                // SAFETY: a registered descriptor says that it closes while it is still open.
+                // SAFETY: a registered descriptor reports its close while it is still open.
                 let socket = unsafe { BorrowedFd::borrow_raw(number) };
                 option::has_no_linger(socket).unwrap_or(false)
             });

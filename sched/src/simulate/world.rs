@@ -368,7 +368,7 @@ mod tests {
         assert_eq!((rung(&world), asleep(&world)), (vec![false, true, false], false));
     }
 
-    /// R15: what wakes a task chooses no queue: its class does.
+    /// R15: the task's class chooses its queue, not the cause of its wake.
     #[test]
     fn the_cause_of_a_wake_chooses_no_queue() {
         for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {

@@ -94,8 +94,7 @@ fn kill_elsewhere(key: TaskKey) {
     }
 }
 
-/// The deadline of a task of the current worker; none when it waits for ever, or is not a task of this
-/// worker.
+/// The deadline of a task of the current worker; `None` if it waits for ever, or is not a task of this worker.
 pub fn deadline(key: TaskKey) -> Option<Tick> {
     let worker = WORKER.get().filter(|worker| worker.id == key.worker())?;
     let task = worker.tasks.get(key.slot()).filter(|task| task.generation.get() == key.generation())?;
@@ -152,7 +151,7 @@ pub fn now_us() -> u64 {
     }
 }
 
-/// Nanoseconds of the monotonic clock, as of this call: for measuring what runs within one turn.
+/// Nanoseconds of the monotonic clock, as of this call: for measurements within one turn.
 pub fn precise_ns() -> u64 {
     match WORKER.get() {
         Some(worker) => worker.clock.monotonic_ns(),
@@ -331,7 +330,7 @@ pub fn stop() {
 pub struct QueueView {
     /// Tasks in the run queues, by [`Class`].
     pub queued: [u32; CLASSES],
-    /// What runs; none between two tasks.
+    /// The kind of the running task; `None` between two tasks.
     pub running: Option<&'static Kind>,
     /// Deadlines in the timer queue.
     pub timers: u64,

@@ -111,7 +111,7 @@ const HOUSE: &[Room] = &[
 const WIRE: &[&str] = &["weir-h1", "weir-h2", "weir-hpack"];
 const SPEAKS_WIRE: &str = "weir-mux";
 
-/// Crates that integration tests of `data` build live objects with, and what those are of.
+/// Crates that integration tests of `data` build live objects with, and the crates with those objects.
 const TESTED_WITH: &[&str] = &["weir-assemble", "weir-stream"];
 
 /// The development programs are outside the map: they may import everything, and nothing may import them.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_moves_may_not_reach_sockets_clocks_threads_or_logs() {
+    fn parsers_and_the_language_may_not_reach_sockets_clocks_threads_or_logs() {
         check(
             "weir-h1",
             &["weir-sys", "weir-sync", "weir-events", "weir-containers"],

@@ -33,7 +33,7 @@ mod workspace;
 
 pub use workspace::{Crate, Package, SourceFile, Workspace};
 
-/// A broken rule: its place, and what to do about it.
+/// A broken rule: its place, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// A file (with a line, if a line is at fault) or a crate.

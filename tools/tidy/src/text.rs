@@ -6,7 +6,7 @@ use crate::{Fault, SourceFile, Workspace};
 pub const MAX_FILE_LINES: usize = 1500;
 /// The least lines of a crate's opening page: its purpose, the things it must not know, where to begin.
 pub const MIN_PAGE_LINES: usize = 6;
-/// Names that say nothing about their contents.
+/// Names without information about their contents.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"];
 /// Names of the standard library that begin with `get_`.
 const STANDARD_GETTERS: &[&str] = &["get_mut", "get_or_insert_with", "get_or_init"];
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn finds_names_without_information() {
         let check = |path: &str, text: &str, expected: usize| {
             assert_eq!(empty_names(&workspace(path, text)).len(), expected, "{path} {text}");
         };
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_drop_is_found() {
+    fn finds_thread_local_values_with_destructors() {
         let check = |line: &str, expected: usize| {
             assert_eq!(dropped_by_threads(&workspace("data/a/src/b.rs", line)).len(), expected, "{line}");
         };

@@ -91,7 +91,7 @@ fn no_promise_is_loose() {
 }
 
 #[test]
-fn no_name_says_nothing() {
+fn names_carry_information() {
     check(text::empty_names);
 }
 

@@ -30,7 +30,7 @@ pub use part::{Found, Part, Walked};
 pub trait Source {
     /// How many there are.
     fn length(&self) -> io::Result<u64>;
-    /// Reads at offset `at`; fewer bytes than asked for only at the end of the file.
+    /// Reads at offset `at`; fewer bytes than requested only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -260,7 +260,7 @@ impl Header {
         })
     }
 
-    /// By how many bytes the file is shorter (less than 0) or longer than its header says.
+    /// The difference between the file's length and the length in its header; negative for a shorter file.
     pub fn excess(&self) -> i128 {
         i128::from(self.length) - i128::from(self.area.begin) - i128::from(self.area.size)
     }

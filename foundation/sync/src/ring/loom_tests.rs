@@ -1,4 +1,4 @@
-//! Every interleaving of small cases. The area is tiny, so that writers recycle what readers hold.
+//! Every interleaving of small cases. The area is tiny, so that writers recycle messages that readers hold.
 
 use super::*;
 use loom::sync::atomic::AtomicUsize as Count;
@@ -113,8 +113,8 @@ fn no_message_is_slept_over() {
     });
 }
 
-/// Two writers and a sleeper that goes back to sleep after each message (R100, R101): one writer leaves the waking to the
-/// other, and the sleeper still hears of the second message.
+/// Two writers and a sleeper that goes back to sleep after each message (R100, R101): one writer leaves the waking to
+/// the other, and the sleeper is still woken for the second message.
 #[test]
 fn the_waking_writer_checks_for_later_deliveries() {
     model(|| {

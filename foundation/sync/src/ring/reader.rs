@@ -19,7 +19,7 @@ pub enum Seek {
 
 /// Whether a reader may wait for messages.
 pub enum Wait {
-    /// It reads what there is.
+    /// It reads the available messages and ends.
     No,
     /// It is woken by this function when a message arrives after [`RingReader::sleep`] returned true.
     Woken(Wake),

@@ -14,9 +14,9 @@
 //!   192   the area
 //! ```
 //! Tail, head and area are on cache lines of their own (R107): writers change the tail for each message, the head only
-//! when it is in the way. Size, header, tail and head alone say where messages are (R111, R114). The counters stand where
-//! the reference has padding; they let a reader of the file know its own position after any number of laps. Everything else of a
-//! ring is in the process's memory.
+//! when it is in the way. Size, header, tail and head alone determine the places of messages (R111, R114). The counters
+//! stand where the reference has padding; they let a reader of the file know its own position after any number of laps.
+//! Everything else of a ring is in the process's memory.
 //!
 //! In the area, messages follow each other and go on at the beginning after the end. Each is a tag, a length and its
 //! bytes; a last tag ends them. A tag counts the readers that are there; [`BUSY`] is a message that is being written.
@@ -110,7 +110,7 @@ impl Storage {
         if last >= first { last - first } else { last + self.size() - first }
     }
 
-    /// A file can be changed by others: whatever it says, no place is outside of the area.
+    /// Other processes can change a file: with any content, no place is outside of the area.
     #[inline]
     fn in_area(&self, place: usize) -> usize {
         if place < self.size() { place } else { 0 }
@@ -171,7 +171,7 @@ mod real {
     unsafe impl Sync for Storage {}
 
     impl Storage {
-        /// Header and area of `size` bytes together, in memory; none when there is not enough.
+        /// Header and area of `size` bytes together, in memory; `None` if memory runs out.
         pub(crate) fn allocate(size: usize) -> Option<Self> {
             let size = size.max(2 * HEADER);
             let layout = Layout::from_size_align(size, LINE).ok()?;
@@ -346,7 +346,7 @@ mod model {
         bytes: Vec<UnsafeCell<u8>>,
     }
 
-    // SAFETY: only for the models, which say whether it holds.
+    // SAFETY: only for the models, which verify it.
     unsafe impl Send for Storage {}
     // SAFETY: as above.
     unsafe impl Sync for Storage {}
@@ -385,13 +385,13 @@ mod model {
         }
 
         pub(crate) fn byte(&self, place: usize) -> u8 {
-            // SAFETY: loom fails the model when somebody writes.
+            // SAFETY: loom fails the model if another thread writes.
             self.bytes[place].with(|byte| unsafe { *byte })
         }
 
         pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
             for (index, value) in bytes.iter().enumerate() {
-                // SAFETY: loom fails the model when somebody else uses it.
+                // SAFETY: loom fails the model if another thread uses it.
                 self.bytes[self.add(place, index)].with_mut(|byte| unsafe { *byte = *value });
             }
         }

@@ -4,7 +4,7 @@
 //!   writer                                reader
 //!   its message can be read               marks itself as sleeping
 //!   ------------- fence -------------     ------------- fence -------------
-//!   does somebody sleep?                  looks once more, sleeps if there is nothing
+//!   is a reader asleep?                   looks once more, sleeps if the ring is empty
 //!   counts the delivery
 //!   takes the waking mark, or leaves      (the holder of the mark looks at the count)
 //!     wakes the sleepers
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, spin};
 
-/// What wakes a reader. It is called by writers, so it must neither wait nor write to the ring.
+/// Wakes a reader. Writers call it, so it must neither wait nor write to the ring.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// A reader that may sleep.
@@ -30,7 +30,7 @@ pub(super) struct Sleeper {
 
 /// The readers that may sleep.
 pub(super) struct Wakeup {
-    /// Set while somebody walks the list or changes it.
+    /// Set while a thread walks the list or changes it.
     waking: AtomicBool,
     /// Deliveries to readers that slept, ever.
     delivered: AtomicUsize,

@@ -224,7 +224,7 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     let odd = authority.iter().any(|byte| matches!(byte, b',' | b'\\'));
     let authority = uri::without_userinfo(authority);
     if odd || host_is_one(authority, 0).is_err() {
-        // The manual says that the authority of CONNECT is not validated then.
+        // According to the manual, the authority of CONNECT is not validated then.
         if !(connect && unsafe_accepted) {
             return wrong(HeadErrorKind::InvalidHost, head.start());
         }

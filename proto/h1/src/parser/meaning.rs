@@ -37,7 +37,7 @@ pub(super) enum TransferEncoding {
     Others,
 }
 
-/// What to do with a field.
+/// The action for a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FieldAction {
     /// It is forwarded unchanged.

@@ -72,8 +72,8 @@ fn request_version(
     }
 }
 
-/// Reads `version status reason`. `line` is its range, without the line end; `has_controls` says whether it
-/// contains control characters.
+/// Reads `version status reason`. `line` is its range, without the line end; `has_controls`: it contains control
+/// characters.
 #[inline]
 pub(super) fn status_line(
     raw: &[u8],

@@ -131,7 +131,7 @@ fn ordinary_heads_are_forwarded_verbatim() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_have_the_position_of_the_fault() {
     let at = |raw: &str| match outcome(Kind::Request, raw, &SAFE) {
         Outcome::Refused(error) => error.position,
         outcome => panic!("{raw:?}: {outcome:?}"),

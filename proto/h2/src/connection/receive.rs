@@ -118,7 +118,7 @@ impl Connection {
                 self.left = header.length;
                 self.padding = 0;
                 self.fixed_length = 0;
-                // The default, unless the frame's handler wants the payload.
+                // The default, unless the frame's handler takes the payload.
                 self.skip();
                 self.begin_frame()?;
                 Ok(Step::Next)
@@ -491,7 +491,7 @@ impl Connection {
             return Ok(Step::Next);
         }
         if grows {
-            // A peer that is far hears of it half a round trip later: it must not wait until something is consumed.
+            // A far peer receives it half a round trip later: it must not wait until something is consumed.
             self.give(stream, 0, true);
         }
         if count == 0 && !end {

@@ -42,7 +42,7 @@ impl Connection {
         }
     }
 
-    /// How many bytes of payload may be sent on this stream now. None if it is closed, or this end has ended it.
+    /// How many bytes of payload may be sent on this stream now. `None` if it is closed, or this end has ended it.
     #[inline]
     pub fn sendable(&self, stream: u32) -> Option<usize> {
         let record = self.streams.get(stream).filter(|record| record.sends())?;
@@ -119,8 +119,8 @@ impl Connection {
         payload.len()
     }
 
-    /// How much of the payload the windows admit, which are used up by it, and whether the stream ends with it; none if nothing
-    /// is to be sent.
+    /// Takes as much of the payload as the windows admit, and uses them up by it. Returns that part and whether the
+    /// stream ends with it; `None` if nothing is to be sent.
     fn admit<'p>(&mut self, stream: u32, payload: &'p [u8], end: bool) -> Option<(&'p [u8], bool)> {
         let count = payload.len().min(self.sendable(stream)?);
         let ends = end && count == payload.len();
@@ -167,15 +167,15 @@ impl Connection {
     /// Gives window back to the peer for `count` bytes of payload that the caller has consumed. The last bytes of a body have an update,
     /// too, though nothing more is sent in it: HAProxy sends it, and scripted clients wait for it.
     ///
-    /// The window of a body is as wide as its path needs. It grows when half of it came, and again when nothing of the body waits here,
-    /// unless the peer is near; up to the stream's share of the connection's window, and as far as [`Connection::allow_growth`] admits.
-    /// It becomes narrower, down to its initial size, when a quarter of it waits, or the peer turns out to be near: a receiver
-    /// that is slower than the sender only has a wide window fill memory.
+    /// The window of a body is as wide as its path needs. It grows when half of it was received, and again when nothing
+    /// of the body waits here, unless the peer is near; up to the stream's share of the connection's window, and as far
+    /// as [`Connection::allow_growth`] admits. It shrinks, down to its initial size, when a quarter of it waits, or the
+    /// peer turns out to be near: with a receiver that is slower than the sender, a wide window only fills memory.
     pub fn consumed(&mut self, stream: u32, count: u32) {
         let initial = self.limits.stream_window;
         if let Some(record) = self.streams.get_mut(stream) {
             let width = initial + record.lent;
-            // Negative for a peer that has not heard yet how narrow the window is.
+            // Negative for a peer that did not receive the narrower window yet.
             let missing = i64::from(width) - i64::from(record.receive.size());
             let owed = match record.receives() {
                 true => record.owed.add(count, initial / 2),
@@ -254,8 +254,8 @@ impl Connection {
         }
     }
 
-    /// Gives the peer the connection's whole window, when it begins to send a body: connections without bodies need no more than what
-    /// each has from the start.
+    /// Gives the peer the connection's whole window, when it begins to send a body: connections without bodies need no
+    /// more than the initial window.
     pub(super) fn widen_once(&mut self) {
         if std::mem::replace(&mut self.is_wide, true) {
             return;

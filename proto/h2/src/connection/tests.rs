@@ -651,7 +651,7 @@ fn counts_tolerated_and_fatal_errors_as_glitches() {
 }
 
 proptest::proptest! {
-    /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds say.
+    /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds allow.
     #[test]
     fn any_frames_are_taken_or_refused(frames in proptest::collection::vec((0u8..11, proptest::prelude::any::<u8>(), 0u32..8, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..60), piece in 1usize..50) {
         let mut client = Client::new(Limits { max_head: 200, ..Limits::default() });

@@ -122,7 +122,7 @@ fn removes_the_default_port_of_the_scheme_from_an_authority() {
 }
 
 #[test]
-fn what_fields_mean_is_noted() {
+fn notes_the_flags_of_fields() {
     let builder = build(
         &format!("{GET}expect: 100-continue\nte: trailers\ncookie: a\ncontent-length: 7\ncontent-length: 7"),
         false,

@@ -7,7 +7,7 @@ use crate::{Flags, KnownName, Method, Span, Version, uri};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
-/// What to do with a field's value.
+/// The edit of a field's value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueEdit {
     /// It stays.
@@ -129,7 +129,7 @@ impl Head {
         self.set_part(Kind::Response, 2, reason)
     }
 
-    /// Appends a field. The limit of fields is for what peers send; here, the room for edits is the bound.
+    /// Appends a field. The limit of fields is for received ones; here, the room for edits is the bound.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         self.reserve_field(name, value, 0)?;
         self.push(name, value);

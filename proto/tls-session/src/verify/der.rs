@@ -18,7 +18,7 @@ impl<'d> Signed<'d> {
         Signed { message, algorithm, signature }
     }
 
-    /// What `der` holds; none if that is damaged.
+    /// The signed message in `der`; `None` if that is damaged.
     pub fn of(der: &'d [u8]) -> Option<Signed<'d>> {
         let (outer, rest) = element(der, SEQUENCE)?;
         if !rest.is_empty() {

@@ -52,7 +52,7 @@ struct Netscape {
 }
 
 impl<'c> Parsed<'c> {
-    /// Parses a certificate; none if it is damaged.
+    /// Parses a certificate; `None` if it is damaged.
     pub fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {

@@ -55,7 +55,7 @@ impl Peer {
         }
     }
 
-    /// The next bytes, at least one and at most `most`; none at the end.
+    /// The next bytes, at least one and at most `most`; empty at the end.
     ///
     /// # Errors
     /// When the connection was reset, or never stood.
@@ -71,7 +71,7 @@ impl Peer {
     /// Sends all bytes; waits while the window is full.
     ///
     /// # Errors
-    /// When the connection is gone, or we said that we send no more.
+    /// When the connection is gone, or this end has shut down its sending direction.
     pub async fn send(&self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             match self.try_send(bytes)? {
@@ -99,10 +99,10 @@ impl Peer {
         }
     }
 
-    /// Sends what fits now; returns how many bytes that was.
+    /// Sends as many bytes as fit now; returns their number.
     ///
     /// # Errors
-    /// When the connection is gone, or we said that we send no more.
+    /// When the connection is gone, or this end has shut down its sending direction.
     pub fn try_send(&self, bytes: &[u8]) -> Result<usize> {
         match self.with(|wire, id| wire.send(id, bytes)) {
             Ok(count) => {

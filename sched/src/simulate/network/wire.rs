@@ -218,7 +218,7 @@ impl Wire {
         Ok(count)
     }
 
-    /// What [`Wire::receive`] would return; an error is reported once.
+    /// The bytes that [`Wire::receive`] would return; an error is reported once.
     pub(super) fn peek(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
         let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
         let count = end.inbox.len().min(space.len());
@@ -541,7 +541,7 @@ impl Wire {
         }
     }
 
-    /// Who listens at an address, and whether it answers.
+    /// The socket that listens at an address, and whether it answers.
     fn listening_at(&self, address: &Address) -> Option<(Id, bool)> {
         self.sockets.iter().find_map(|(id, socket)| match socket {
             Socket::Listening(listening) if listening.address == *address => Some((*id, listening.answers)),

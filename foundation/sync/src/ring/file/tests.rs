@@ -33,7 +33,7 @@ fn fault(bytes: &[u8]) -> Option<String> {
     Header::read(&bytes.to_vec()).err().map(|error| error.to_string())
 }
 
-/// A file as the layout says, made by hand.
+/// A file of this layout, made by hand.
 fn file(layout: Layout, head: usize, messages: &[&str], size: usize) -> Vec<u8> {
     let mut area = vec![0; size];
     let mut at = head;
@@ -104,8 +104,8 @@ fn r109_a_ring_that_never_recycled_reads_as_a_buffer() {
     assert_eq!((read(&bytes).0.layout, lines(&bytes)), (Layout::Buffer, "one\ntwo\n".to_owned()));
 }
 
-/// R108, R111: what weir writes is the aligned layout, byte for byte: the area, the numbers that any reader of that layout
-/// needs, and counters where that has padding.
+/// R108, R111: weir writes the aligned layout, byte for byte: the area, the numbers that any reader of that layout
+/// needs, and counters in the place of its padding.
 #[test]
 fn r108_r111_the_layout_of_weirs_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn r108_r111_the_layout_of_weirs_files() {
     expected[HEADER..HEADER + 7].copy_from_slice(b"\0\x05first");
     expected[HEADER + 8..HEADER + 10].copy_from_slice(&[0xf3, 4]);
     expected[HEADER + 10..HEADER + 10 + 307].fill(b'x');
-    // What HAProxy and the first version of weir write: kept as a file so that readers go on supporting it.
+    // From HAProxy and the first version of weir: kept as a file so that readers go on supporting it.
     assert!(expected == golden("v2a_head0.bin"));
     assert_eq!(read(&expected).0.counters, None);
     let counters = read(&bytes).0.counters.expect("weir counts");
@@ -135,7 +135,7 @@ fn r108_r111_the_layout_of_weirs_files() {
     assert!(bytes == expected);
 }
 
-/// Counters follow head and tail through any number of laps, whatever divides what.
+/// Counters follow head and tail through any number of laps, for any sizes of area and message.
 #[test]
 fn counters_are_those_of_head_and_tail() {
     for (size, length) in [(300, 8), (300, 13), (301, 5), (384, 98), (1000, 240), (1024, 0), (1000, 989)] {

@@ -99,7 +99,7 @@ fn folded_lines_are_joined() {
 }
 
 #[test]
-fn as_many_fields_as_the_limit_says() {
+fn accepts_as_many_fields_as_the_limit_allows() {
     let raw = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(count));
     unedited(Kind::Request, &raw(100));
     request(&raw(101), Err(TooManyFields));

@@ -135,7 +135,7 @@ fn rejects_invalid_hosts() {
     // A fold leaves blanks inside.
     request("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", Err(InvalidHost));
     request("GET / HTTP/1.1\r\nHost:\r\n a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
-    // The manual says that the authority of CONNECT is not validated then.
+    // According to the manual, the authority of CONNECT is not validated then.
     unsafe_request("CONNECT a,b:80 HTTP/1.1\r\n\r\n", Ok("CONNECT a,b:80 HTTP/1.1"));
     request("CONNECT a,b:80 HTTP/1.1\r\n\r\n", Err(InvalidHost));
 }

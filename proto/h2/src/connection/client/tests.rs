@@ -166,7 +166,7 @@ fn the_windows_of_large_responses_grow_and_later_ones_are_wide_from_the_request_
     }
 }
 
-/// Encodes a request and checks what our server decodes.
+/// Encodes a request and checks the head that our server decodes.
 #[track_caller]
 fn check(head: &Head, want: &str) {
     let mut client = Connection::client(Limits::default());
@@ -316,7 +316,7 @@ fn tolerates_frames_in_transit_for_streams_that_were_reset() {
 }
 
 #[test]
-fn a_server_says_how_many_streams_it_takes_5_1_2() {
+fn respects_the_server_s_limit_of_streams_5_1_2() {
     let mut wire = Wire::new(Limits { concurrent_streams: 3, ..Limits::default() });
     assert_eq!(wire.connection.stream_limit(), 3);
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 2]));

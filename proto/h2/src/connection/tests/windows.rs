@@ -29,7 +29,7 @@ fn narrow() -> Limits {
     Limits { stream_window: 100, connection_window: 65_535, ..Limits::default() }
 }
 
-/// What streams share of that.
+/// The streams' share of that.
 const SHARED: u32 = 65_535 / 8 * 7;
 
 #[test]

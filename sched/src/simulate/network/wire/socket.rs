@@ -9,7 +9,7 @@ use crate::key::TaskKey;
 /// Names an end of a connection or a listening socket; never given out again.
 pub(in super::super) type Id = u32;
 
-/// Who is notified of a socket's events.
+/// The owner of a socket, notified of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Owner {
     /// A registered descriptor of the worker under test.
