@@ -88,7 +88,7 @@ pub struct Activity {
     pub messages: Counter,
     /// Tasks that were spawned.
     pub spawned: Counter,
-    /// Tasks that ended, in whatever way.
+    /// Tasks that ended, for any reason.
     pub ended: Counter,
     /// Tasks, or parts of them, that ended in a panic.
     pub panics: Counter,

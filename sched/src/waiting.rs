@@ -61,7 +61,7 @@ impl Future for Wait {
     }
 }
 
-/// Waits until `deadline`, whatever else happens.
+/// Waits until `deadline`, ignoring all other events.
 pub async fn sleep_until(deadline: Tick) {
     while wait(deadline).await != Wakeup::Deadline {}
 }

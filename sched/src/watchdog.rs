@@ -79,7 +79,7 @@ impl Drop for Watchdog {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // `report` may have panicked; there is nothing left to do about it.
+            // `report` may have panicked; ignore it.
             let _ = thread.join();
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_worker_that_computes_without_end_is_warned_about_once_and_then_killed() {
         let findings = findings(100, false, 13);
-        // The first look only sees that it is there.
+        // The first look only takes the baseline.
         assert_eq!(findings[1], WorkerHealth::Warn);
         assert_eq!(findings.iter().filter(|finding| **finding == WorkerHealth::Warn).count(), 1);
         // A second of computing marks it, the next look kills.

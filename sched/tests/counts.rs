@@ -112,7 +112,7 @@ fn local_work_costs_plain_loads_and_stores() {
     assert!(remote.read_modify_writes > 0 && remote.fences > 0, "{remote:?}");
 }
 
-/// R15: a task is queued in its own class, whatever wakes it.
+/// R15: a task is queued in its own class, for any kind of wake.
 #[test]
 fn every_way_of_waking_leads_to_the_task_s_own_queue() {
     for (number, class) in CLASSES.into_iter().enumerate() {

@@ -82,7 +82,7 @@ async fn send(descriptor: &Descriptor, mut bytes: &[u8]) {
 }
 
 #[test]
-fn bytes_keep_their_order_whatever_happens_to_their_pieces() {
+fn bytes_keep_their_order_under_cuts_and_delays() {
     for seed in 0..50 {
         run(seed, rough(), |network| async move {
             let (client, server) = pair(&network).await;
@@ -311,7 +311,7 @@ fn bytes_pass_through_pipes_too() {
 }
 
 #[test]
-fn a_run_that_cannot_go_on_ends() {
+fn a_run_that_is_stuck_or_too_long_ends() {
     let stuck = network::run(1, Conditions::CALM, |network| async move {
         let (_client, server) = pair(&network).await;
         receive(&server, &mut [0; 8]).await
@@ -326,7 +326,7 @@ fn a_run_that_cannot_go_on_ends() {
     assert_eq!((long.outcome, long.took_ms), (Err::<(), _>(Unfinished::TooLong), 5_001));
 }
 
-/// D12: the same seed is the same run, whatever numbers the kernel gives its descriptors.
+/// D12: the same seed is the same run, for any descriptor numbers from the kernel.
 #[test]
 fn a_seed_decides_everything() {
     let digest = |seed| {

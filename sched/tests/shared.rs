@@ -66,7 +66,7 @@ fn it_waits_wakes_and_ends_like_any_task() {
     });
 }
 
-/// R58: a deadline in the global wait queue that moved away stays in that queue; R61: without any, nothing is due.
+/// R58: a deadline in the global wait queue that moved away stays in that queue; R61: without any, no task is due.
 #[test]
 fn a_deadline_that_moved_away_stays_in_the_global_queue() {
     run(async {
@@ -138,7 +138,7 @@ fn a_panic_ends_it_only() {
     });
 }
 
-/// R2: the order of the global queue is its own: arrival, moved by `nice`, whatever the worker did meanwhile.
+/// R2: the order of the global queue is its own: arrival, moved by `nice`, independent of the worker's turns.
 #[test]
 fn nice_moves_it_among_the_shared_ones() {
     let order = run(async {

@@ -173,7 +173,8 @@ fn percentiles(latencies: &mut [u64]) -> String {
     format!("{:8.3} {:8.3} {:8.3} {:8.3}", at(0.5), at(0.99), at(0.999), at(1.0))
 }
 
-/// R39, R40: a run queue of so many entries of 1 us that never empties, and one urgent task that another thread wakes.
+/// R39, R40: a run queue of 10,000 or 100,000 entries of 1 us that never empties, and one urgent task that another
+/// thread wakes.
 pub fn deep() {
     println!("\none urgent task woken by another thread, deep run queues, milliseconds of the worker's time");
     spin(1);

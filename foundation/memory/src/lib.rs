@@ -77,8 +77,8 @@ pub fn give_back() {
     }
 }
 
-// SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; where another
-// allocator is in use, there is nothing to give back.
+// SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; with another
+// allocator in use, it frees nothing.
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }

@@ -55,7 +55,7 @@ fn is_nearly_used_up() -> bool {
     REGION.reached() > REGION_BYTES / 2 || USED.load(Relaxed) > LIMIT.load(Relaxed)
 }
 
-/// Whether an optional allocation of so many bytes leaves a quarter of the limit to the others.
+/// Whether an optional allocation of this many bytes leaves a quarter of the limit to the others.
 pub(crate) fn leaves_room(bytes: i64) -> bool {
     let limit = LIMIT.load(Relaxed);
     !is_short_still() && USED.load(Relaxed).saturating_add(bytes) <= limit - limit / 4
@@ -132,7 +132,7 @@ pub(crate) unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
     unsafe { REGION.give_back(block, layout) };
 }
 
-/// Tries the allocator again, at most every [`LOOK_EVERY_NS`]: while it has nothing, the region serves the request.
+/// Tries the allocator again, at most every [`LOOK_EVERY_NS`]: until it succeeds, the region serves the request.
 #[cold]
 fn look_again() {
     let now = monotonic_ns();

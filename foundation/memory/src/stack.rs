@@ -27,7 +27,7 @@ impl Stack {
         stack
     }
 
-    /// Whether nothing is known.
+    /// Whether the stack is unknown.
     pub(crate) fn is_empty(&self) -> bool {
         self.depth == 0
     }
@@ -101,7 +101,7 @@ mod tests {
 
     /// R80, R177: a null address is not a caller.
     #[test]
-    fn an_address_of_nothing_is_left_out() {
+    fn null_addresses_are_left_out() {
         assert!(Stack::of(&[0, 0]).is_empty());
         assert_eq!(Stack::of(&[0, 7, 0]).hash(), Stack::of(&[7]).hash());
         assert_ne!(Stack::of(&[]).hash(), 0);

@@ -1,4 +1,5 @@
-//! Pages that can be refused, beside an allocator that has nothing. One test, because a shortage concerns the whole process.
+//! Pages that can be refused, beside an allocator that is out of memory. One test, because a shortage concerns the
+//! whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn get_returns_the_reference_set_last() {
+    fn returns_the_reference_set_last() {
         static ONE: u8 = 1;
         static OTHER: u8 = 1;
         let place = StaticRef::none();

@@ -120,7 +120,7 @@ impl WakeList {
         self.wake(number)
     }
 
-    /// Whether nothing is listed, as far as this thread sees.
+    /// Whether the list is empty, as far as this thread sees.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == NONE
@@ -308,8 +308,8 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// R62, R63: whatever a waker wrote before waking is seen by a run that follows, even when the wake found
-    /// the number listed already.
+    /// R62, R63: a run that follows a wake sees everything that the waker wrote before, even when the wake found the
+    /// number listed already.
     #[test]
     fn the_run_after_a_wake_sees_the_waker_s_writes() {
         loom::model(|| {
@@ -398,7 +398,7 @@ mod loom_tests {
         });
     }
 
-    /// R67, R71: an order to end arrives once, whatever wakes and other orders it meets; the younger one wins.
+    /// R67, R71: an order to end arrives once, among any wakes and other orders; the younger order wins.
     #[test]
     fn an_order_to_end_is_never_lost() {
         loom::model(|| {

@@ -69,7 +69,7 @@ impl Address {
         }
     }
 
-    /// Whether this is a UNIX address of whatever kind.
+    /// Whether this is a UNIX address of any kind.
     pub fn is_unix(&self) -> bool {
         self.inet().is_none()
     }

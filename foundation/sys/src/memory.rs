@@ -69,8 +69,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Words of zeroes in pages of their own. The kernel has the pages back when this is dropped, whatever an allocator would keep
-/// for later, and gives each only when something is written there.
+/// Words of zeroes in pages of their own. The kernel has the pages back when this is dropped, while an allocator would
+/// keep them for later, and supplies each on its first write.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u32>,

@@ -305,7 +305,7 @@ pub fn current_directory() -> Result<OwnedFd> {
     open_directory(Path::new("."))
 }
 
-/// Makes the directory that a descriptor stands for the current one.
+/// Makes the directory of a descriptor the current one.
 pub fn return_to(directory: impl AsFd) -> Result<()> {
     rustix::process::fchdir(directory)
 }

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_aliases_are_followed_and_no_more() {
+    fn follows_aliases_up_to_the_limit() {
         let chain = |links: usize| {
             let mut message = Message::to(&question(Kind::A), 0).alias("www.example", "n0");
             for link in 1..links {

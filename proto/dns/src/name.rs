@@ -2,14 +2,14 @@
 
 use std::hash::{Hash, Hasher};
 
-/// A domain name. Two names are the same whatever the case of their letters (RFC 4343).
+/// A domain name. Comparisons ignore the case of letters (RFC 4343).
 #[derive(Clone)]
 pub struct Name(Box<[u8]>);
 
 /// Why a text is not a domain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// The text is empty, or nothing is between two dots.
+    /// The text is empty, or a label is.
     EmptyLabel,
     /// A label has more than 63 bytes.
     LongLabel,

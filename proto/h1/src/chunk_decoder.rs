@@ -102,7 +102,7 @@ enum Piece {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// A chunk size that does not begin with a hexadecimal digit, or goes on with something else.
+    /// A chunk size that does not begin with a hexadecimal digit, or continues with something else.
     InvalidSize,
     /// A chunk size of more digits than [`ChunkDecoder::MAX_DIGITS`], or above [`ChunkDecoder::MAX_SIZE`].
     SizeTooLarge,
@@ -344,9 +344,9 @@ impl ChunkDecoder {
         if self.awaiting == Awaiting::Ended { Ok(Piece::Done(at)) } else { Ok(Piece::More) }
     }
 
-    /// The payload of a chunk that begins at `at`, is there as a whole with the line end behind it, and has a short size without an
-    /// extension. A body in small chunks has few others, and a step for each byte costs many times as much. None leaves the state
-    /// unchanged.
+    /// The payload of a chunk that begins at `at`, is complete with the line end behind it, and has a short size
+    /// without an extension. A body in small chunks has few others, and a step for each byte costs many times as much.
+    /// `None` leaves the state unchanged.
     ///
     /// Most chunks of a body have the size of the chunk before. Once two have the same, their size line is expected again
     /// ([`SizeLine::is_at`]). It is not with none: the next bytes may belong to another state then.

@@ -152,11 +152,11 @@ pub struct Connection {
 /// The expected part of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
-    /// The rest of the preface, behind so many bytes.
+    /// The rest of the preface, after this many bytes.
     Preface(u8),
     /// A frame's header.
     Header,
-    /// So many bytes of fields of fixed size.
+    /// This many bytes of fields of fixed size.
     Prefix(u8),
     /// Payload: DATA, or a piece of a header block.
     Body,
@@ -317,8 +317,8 @@ impl Connection {
         }
     }
 
-    /// The windows of bodies may grow by so many bytes in all. Without a call none grows: the caller bounds the memory of all
-    /// connections. `now_ms` is the time by the clock of [`Connection::advance`].
+    /// The windows of bodies may grow by this many bytes in all. Without a call none grows: the caller bounds the
+    /// memory of all connections. `now_ms` is the time by the clock of [`Connection::advance`].
     pub fn allow_growth(&mut self, bytes: u32, now_ms: u64) {
         self.growth = bytes;
         self.now_ms = now_ms;

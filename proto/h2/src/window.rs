@@ -121,9 +121,9 @@ impl Owed {
         self.add_until(count, |owed| owed >= part)
     }
 
-    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once it is `part` of the window or the
-    /// peer may send no more than that without it. Bytes that some streams hold unread are missing for the others, and these go on
-    /// with half of the rest at a time.
+    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once it is `part` of
+    /// the window or the peer may send no more than that without it. Bytes that some streams hold unread are missing
+    /// for the others, which continue with half of the rest at a time.
     #[inline]
     pub fn add_shared(&mut self, count: u32, open: usize, part: u32) -> Option<u32> {
         self.add_until(count, |owed| owed >= part || owed as usize >= open)
@@ -199,7 +199,7 @@ impl Distance {
     }
 }
 
-/// Of a time in milliseconds, for [`Distance`]: 0 stands for none.
+/// The low bits of a time in milliseconds, for [`Distance`]; never 0, which means unset.
 fn low_bits(now_ms: u64) -> u32 {
     (now_ms as u32).max(1)
 }

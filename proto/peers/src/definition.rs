@@ -88,7 +88,7 @@ const KINDS: [DataKind; 27] = {
 /// Types that are neither counts nor rates: servers, tags, currently open connections.
 const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
 
-/// An array has at most so many elements.
+/// The most elements of an array.
 const MAX_ELEMENTS: u64 = 100;
 
 impl Field {

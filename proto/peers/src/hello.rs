@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_is_read_once_all_of_it_is_there() {
+    fn reads_a_hello_once_it_is_complete() {
         let text = hello().to_text();
         for cut in 0..text.len() {
             assert_eq!(Hello::read(&text.as_bytes()[..cut]), Ok(None), "{cut}");

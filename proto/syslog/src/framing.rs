@@ -18,7 +18,7 @@ use memchr::memchr;
 pub struct Framer {
     /// The longest message in bytes.
     longest: usize,
-    /// Every message ends with its line, whatever it begins with (`option assume-rfc6587-ntf`).
+    /// Every message ends with its line, even if it begins with a count (`option assume-rfc6587-ntf`).
     lines_only: bool,
     /// How many bytes of the line at the beginning are known to hold no newline.
     looked_at: usize,

@@ -156,7 +156,7 @@ pub struct Facts {
     pub group: Option<NamedGroup>,
     /// The application protocol.
     pub protocol: Option<Box<[u8]>>,
-    /// The SNI of the client, as it wrote it; with a server the one that was sent.
+    /// The SNI in the client's hello, verbatim; with a server, the one that this side sent.
     pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
@@ -205,7 +205,7 @@ impl Facts {
 pub enum Progress {
     /// More bytes are needed.
     More,
-    /// The next call computes as long as a hundred small requests, with the bytes that are there.
+    /// The next call computes as long as a hundred small requests, with the bytes received so far.
     Computes,
     /// The handshake is complete.
     Established,
@@ -355,7 +355,7 @@ impl Session {
         let SessionState::ClientHello(mut client) = state else { return Err(Failure::INTERNAL) };
         let is_early = early_client::begin(&mut client, answer)?;
         self.state = if is_early {
-            // Only a session that goes on can be early; whether the server goes on with it is known later.
+            // Only a resumed session can be early; whether the server accepts the resumption is known later.
             (self.facts.early, self.facts.resumed) = (true, true);
             SessionState::ClientEarly(Box::new(EarlyClient::new(*client)))
         } else {
@@ -714,7 +714,8 @@ fn begin(
     Ok(Begun::Handshake(Box::new(handshake)))
 }
 
-/// Whether a client offers a session that may go on. Its ticket is decrypted twice then, which is little beside a handshake.
+/// Whether a client offers a session that may be resumed. Its ticket is decrypted twice then, which is little beside a
+/// handshake.
 fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
     if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {

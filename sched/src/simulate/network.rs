@@ -197,7 +197,7 @@ impl SimulatedNetwork {
         self.wall_offset_ns.set(offset_ns);
     }
 
-    /// The machine stands still for a while in which its clocks go on, and so do its peers.
+    /// The machine stands still for a while, but its clocks and its peers go on.
     pub fn stand_still(&self, ms: u64) {
         self.wire.borrow_mut().skip(ms);
     }

@@ -112,7 +112,7 @@ impl World {
         self.workers[worker].get().act(act)
     }
 
-    /// Looks at something as a worker, which goes on waiting if it waits: nothing may be changed.
+    /// Runs `look` as a worker, without ending its wait: it must not change anything.
     ///
     /// # Panics
     /// Without such a worker.

@@ -212,7 +212,7 @@ pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::resu
     peers.get(worker).ok_or(NotDelivered)?.send(Message::Run(Box::new(work)))
 }
 
-/// The published load of a worker: whatever its owner counts there, normally connections.
+/// The published load of a worker: a count of its owner's choice, normally connections.
 pub fn load(worker: usize) -> u32 {
     Worker::current().peers.get(worker).map_or(u32::MAX, |shared| shared.load.load(Relaxed))
 }

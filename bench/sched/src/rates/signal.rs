@@ -94,7 +94,7 @@ impl Shared {
 /// A pair of tasks on two threads that wake each other in turn.
 pub type Pair = Arc<[Shared; 2]>;
 
-/// So many pairs.
+/// Makes `count` pairs.
 pub fn pairs(count: usize) -> Vec<Pair> {
     (0..count).map(|_| Pair::default()).collect()
 }

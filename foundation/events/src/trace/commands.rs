@@ -121,7 +121,7 @@ impl Traces<'_> {
                     return Ok(None);
                 }
                 let listed = events(source, mask, value, &format!("Events {what} source {name}"))?;
-                // A start event makes the source wait for it; without any, there is nothing to wait for.
+                // A start event makes the source wait for it; without one, the source does not wait.
                 if keyword == "start" && listed.is_none() {
                     let waits = mask.load(Relaxed) != 0;
                     source.set_state(if waits { TraceState::Waiting } else { TraceState::Stopped });

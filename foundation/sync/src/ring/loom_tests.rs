@@ -23,7 +23,7 @@ fn read(reader: &mut RingReader) -> Vec<u8> {
     found
 }
 
-/// Two writers; one may serve the other (R98): both messages are there, whole, and each thread's in order.
+/// Two writers; one may serve the other (R98): both messages arrive, whole, and each thread's in order.
 #[test]
 fn two_writers_lose_nothing() {
     model(|| {

@@ -25,7 +25,7 @@ pub enum Wait {
     Woken(Wake),
 }
 
-/// A ring has as many readers as it can.
+/// The ring already has the most readers allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyReaders;
 
@@ -69,7 +69,7 @@ impl Message<'_> {
 pub enum Progress {
     /// There is nothing more for now.
     End,
-    /// The next message is being written: it is there in a moment.
+    /// The next message is being written: it will be complete in a moment.
     Busy,
     /// `take` returned false.
     Stopped,

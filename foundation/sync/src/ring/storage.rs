@@ -18,8 +18,8 @@
 //! stand where the reference has padding; they let a reader of the file know its own position after any number of laps.
 //! Everything else of a ring is in the process's memory.
 //!
-//! In the area, messages follow each other and go on at the beginning after the end. Each is a tag, a length and its
-//! bytes; a last tag ends them. A tag counts the readers that are there; [`BUSY`] is a message that is being written.
+//! In the area, messages follow each other and continue at the beginning after the end. Each is a tag, a length and its
+//! bytes; a last tag ends them. A tag counts its readers; [`BUSY`] marks a message that is being written.
 
 use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
 

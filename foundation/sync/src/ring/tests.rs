@@ -485,9 +485,9 @@ fn r100_one_writer_at_a_time_wakes() {
 }
 
 proptest::proptest! {
-    /// Whatever is written, in whatever pieces, a ring of any size keeps the newest messages whole and in order.
+    /// For any messages in any pieces, a ring of any size keeps the newest ones whole and in order.
     #[test]
-    fn the_newest_messages_are_there(
+    fn keeps_the_newest_messages(
         size in 400usize..2000,
         lengths in proptest::collection::vec((0usize..700, 1usize..9), 1..60),
     ) {

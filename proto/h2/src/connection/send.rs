@@ -49,7 +49,7 @@ impl Connection {
         Some(record.send.open().min(self.send.open()))
     }
 
-    /// How much payload the connection's window admits, of whatever stream.
+    /// How much payload the connection's window admits, for all streams together.
     #[inline]
     pub fn open_window(&self) -> usize {
         self.send.open()
@@ -275,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Whether streams that are not read hold so much of the connection's window that others would hardly get any of it.
+    /// Whether unread streams hold most of the connection's window, so that others would hardly get any of it.
     pub fn is_clogged(&self) -> bool {
         self.is_wide && self.receive.open() + self.owed.bytes() < self.limits.connection_window as usize / 4
     }

@@ -263,7 +263,7 @@ fn heads_are_bounded_in_fields_and_bytes() {
     }
     let cookies = "cookie: 1234567890\n".repeat(200);
     assert_eq!(build(&format!("{GET}{cookies}"), true).request.fault, Some(HeadFault::TooLarge));
-    // A head with one field more than its index holds is refused, whatever that field is.
+    // A head with one field more than its index holds is refused, for any last field.
     let nine: String = (0..9).map(|number| format!("x-{number}: y\n")).collect();
     for last in ["content-length: 5", "host: b", "x: y", "te: trailers"] {
         let lines = format!(":method: GET\n:scheme: https\n:path: /\n{nine}");

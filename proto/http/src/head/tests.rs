@@ -332,7 +332,7 @@ fn edited_values_stay_in_their_order_and_stop_where_no_room_is_left() {
 }
 
 #[test]
-fn positions_go_on_where_they_stopped() {
+fn position_from_continues_at_its_argument() {
     let head = index(Kind::Request, REQUEST);
     let raw = REQUEST.as_bytes();
     for (from, want) in [(0, Some(1)), (1, Some(1)), (2, Some(3)), (3, Some(3)), (4, None), (9, None)] {

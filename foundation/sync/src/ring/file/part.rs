@@ -86,7 +86,7 @@ impl Part<'_> {
                     }
                     at = frame.behind;
                 }
-                // It goes on behind.
+                // The message continues behind the part.
                 Some(_) if !self.ends && at > 0 => break,
                 _ => {
                     let next = self.candidate(at + 1);
@@ -164,7 +164,7 @@ impl Part<'_> {
     fn frame(&self, at: usize) -> Option<Frame> {
         let (length, bytes) = match varint::decode(|index| self.bytes.get(at + 1 + index).copied()) {
             Some(found) => found,
-            // The length itself goes on behind.
+            // The length itself continues behind the part.
             None if !self.ends && at + 1 + varint::LONGEST >= self.bytes.len() => (self.bytes.len(), 1),
             None => return None,
         };

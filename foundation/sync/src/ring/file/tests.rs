@@ -213,7 +213,7 @@ fn files_of_a_wrong_length_are_read() {
                 let present = |at: usize| (head + at) % 400 < bytes.len() - begin;
                 let mut at = 0;
                 for text in &texts {
-                    // Its tag, its length, its bytes and the next tag are there.
+                    // Its tag, its length, its bytes and the next tag are present.
                     let there = (at..=at + 2 + text.len()).all(present);
                     assert_eq!(
                         lines.lines().any(|line| line == *text),

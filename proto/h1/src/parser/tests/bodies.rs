@@ -68,7 +68,7 @@ fn transfer_encodings() {
 
 /// Manual, "option accept-unsafe-violations-in-http-response".
 #[test]
-fn codings_that_are_tolerated_go_on_in_their_plain_form() {
+fn forwards_tolerated_codings_in_their_plain_form() {
     let with = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nX: y\r\n\r\n");
     for (fields, chunked) in [
         ("Transfer-Encoding: chunked, chunked", true),

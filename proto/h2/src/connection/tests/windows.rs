@@ -3,7 +3,7 @@
 use super::*;
 use crate::window::FAR_MS;
 
-/// A client that acknowledged SETTINGS after so many milliseconds. Growth is unbounded.
+/// A client that acknowledged SETTINGS after `distance_ms`. Growth is unbounded.
 fn client_at(distance_ms: u32, limits: Limits) -> Client {
     let mut client = Client::silent(limits);
     client.now_ms = 1000;
@@ -15,7 +15,7 @@ fn client_at(distance_ms: u32, limits: Limits) -> Client {
     client
 }
 
-/// Sends so many bytes of a body, and consumes some.
+/// Sends `sent` bytes of a body, and consumes some.
 fn upload(client: &mut Client, stream: u32, sent: usize, consumed: u32) -> String {
     for sent in (0..sent).step_by(16_384).map(|start| (sent - start).min(16_384)) {
         let data = client.send(&frame(0, 0, stream, &vec![b'x'; sent]));
