@@ -349,7 +349,7 @@ mod tests {
 
     /// R8, R21: a bit without work leads to one look, which clears it.
     #[test]
-    fn a_bit_without_work_is_put_right() {
+    fn clears_a_bit_without_work() {
         let bench = Bench::new();
         bench.queues.mask.set(0b111111);
         assert!(!bench.queues.is_empty() && bench.queues.has(Class::Heavy as usize));

@@ -212,7 +212,7 @@ async fn endless(turns: Rc<Cell<u32>>) {
 }
 
 #[test]
-fn outside_of_a_worker_it_is_now_and_there_is_one() {
+fn now_and_worker_count_work_outside_a_worker() {
     let clock = || weir_sys::time::monotonic_ns() / 1_000_000;
     let (before, said, after) = (clock(), now().as_ms(), clock());
     assert!((before..=after).contains(&said), "{said} is not within {before} and {after}");

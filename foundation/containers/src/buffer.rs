@@ -646,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_there_are_those_that_were_set_aside() {
+    fn without_memory_only_buffers_set_aside_are_available() {
         BufferPool::set_aside(1);
         BufferPool::grow_unless(|| true);
         assert!(Buffer::take().is_err() && Buffer::take_bulk().is_err());
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn where_buffers_are_limited_only_few_bytes_leave_theirs() {
+    fn with_a_limit_only_few_bytes_move_out_of_their_buffer() {
         BufferPool::configure(16_384, 8, 8);
         let mut buffer = Buffer::take().expect("the first");
         buffer.append(&[0; 5_000]);

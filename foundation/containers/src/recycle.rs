@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_goes_round() {
+    fn reuses_a_released_block() {
         let first = PoolBox::new([1_u8; 100]);
         let address = first.as_ptr();
         drop(first);

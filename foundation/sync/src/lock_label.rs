@@ -399,7 +399,7 @@ mod tests {
 
     /// How long a thread holds locks is the time from the first that it takes to the last that it gives back.
     #[test]
-    fn held_is_from_the_first_lock_to_the_last() {
+    fn hold_time_runs_from_the_first_lock_to_the_last_release() {
         static LABEL: LockLabel = LockLabel::new("TEST_HELD");
         let (outer, inner) = (Lock::new((), &LABEL), Lock::new((), &LABEL));
         let pass = |nanoseconds: u64| {

@@ -179,7 +179,7 @@ mod tests {
 
     /// Waking an empty slot does nothing, also with the generation that its next task will have.
     #[test]
-    fn an_empty_place_is_called_in_vain() {
+    fn waking_an_empty_slot_does_nothing() {
         let state = RunState::default();
         let (first, next) = (state.occupy(), generation(RunState::default().0.load(Ordering::Relaxed)));
         assert_eq!(state.begin(), Begin::Run { event: true, flag: false });
@@ -237,7 +237,7 @@ mod tests {
 
     /// Each task of a slot has a generation of its own, never zero, also after a wrap.
     #[test]
-    fn a_name_is_of_one_task() {
+    fn each_task_of_a_slot_has_its_own_generation() {
         let state = RunState(AtomicU64::new(u64::from(u32::MAX - 1) << 32));
         let mut names = Vec::new();
         for _ in 0..4 {

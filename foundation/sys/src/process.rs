@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_rehearsed_in_vain_where_it_cannot_be_had() {
+    fn rehearsing_an_unavailable_identity_fails() {
         let (user, group) = (effective_user(), rustix::process::getegid().as_raw());
         assert_eq!(rehearse_identity(Some(user), Some(group), None), Ok(()));
         assert_eq!(effective_user(), user);

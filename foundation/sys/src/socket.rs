@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_over_loopback() {
+    fn connects_over_loopback() {
         let listener = stream(AddressFamily::Inet).expect("a socket");
         bind(&listener, &Address::from((Ipv4Addr::LOCALHOST, 0))).expect("any port is free");
         listen(&listener, 8).expect("bound");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_between_abstract_names() {
+    fn passes_datagrams_between_abstract_names() {
         let receiver = datagram(AddressFamily::Unix).expect("a socket");
         let name = format!("weir-sys-test-{}", std::process::id());
         let address = Address::Abstract(name.into_bytes().into());

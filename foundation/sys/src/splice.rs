@@ -70,7 +70,7 @@ mod tests {
     use crate::{Errno, socket};
 
     #[test]
-    fn bytes_pass_unseen() {
+    fn splices_bytes_between_sockets() {
         let (near, in_far) = socket::stream_pair().expect("a pair");
         let (out_far, far) = socket::stream_pair().expect("a pair");
         let mut pipe = Pipe::new(65_536).expect("a pipe");

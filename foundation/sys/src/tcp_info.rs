@@ -63,7 +63,7 @@ mod tests {
     use crate::{AddressFamily, Errno, socket};
 
     #[test]
-    fn only_tcp_has_it() {
+    fn only_tcp_sockets_have_tcp_info() {
         let (unix, _) = socket::stream_pair().expect("a pair");
         assert_eq!(tcp_info(&unix), Err(Errno::OPNOTSUPP));
         let tcp = socket::stream(AddressFamily::Inet).expect("a socket");

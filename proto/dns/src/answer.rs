@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn services_with_the_addresses_that_came_along() {
+    fn reads_services_with_their_additional_addresses() {
         let asked = question(Kind::Srv);
         let service = |priority: u8, weight: u8, port: u8, target: &str| {
             let mut data = vec![0, priority, 0, weight, 0, port];
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_and_flags() {
+    fn reads_response_codes_and_flags() {
         let asked = question(Kind::A);
         let code = |flags| read(&Message::to(&asked, flags), &asked).expect("an answer").code;
         assert_eq!(code(0), ResponseCode::NoError);

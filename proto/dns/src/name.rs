@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_every_length() {
+    fn parses_names_within_the_limits_of_length() {
         check("a.example", Ok("a.example"));
         check("a.example.", Ok("a.example"));
         check("_http._tcp.example", Ok("_http._tcp.example"));

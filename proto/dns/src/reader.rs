@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_pointers() {
+    fn follows_pointers_in_names() {
         let message = b"\x01a\x01b\x00\x01c\xc0\x02\xc0\x05";
         check(message, 0, Some(("a.b", 5)));
         check(message, 2, Some(("b", 5)));

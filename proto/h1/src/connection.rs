@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_put_right() {
+    fn replaces_a_connection_field_that_does_not_match() {
         announced("", Announce::Nothing, None);
         announced("", Announce::Close, Some("connection: close\r\n"));
         announced("", Announce::KeepAlive, Some("connection: keep-alive\r\n"));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn announcements() {
+    fn announces_close_and_keep_alive_where_needed() {
         let (_, new) = parse(Kind::Request, GET_11, "");
         let (_, old) = parse(Kind::Request, GET_10, "");
         assert_eq!(announcement_to_server(&new, Mode::KeepAlive), Announce::Nothing);

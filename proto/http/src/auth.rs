@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_passwords() {
+    fn reads_users_and_passwords() {
         check("Basic dXNlcjpwYXNz", Some(("user", "pass")));
         check("basic  dXNlcjpwYXNz ", Some(("user", "pass")));
         check("Basic dTpwOmE=", Some(("u", "p:a")));

@@ -153,7 +153,7 @@ mod tests {
 
     /// As sent by HAProxy for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
     #[test]
-    fn an_address_with_counters() {
+    fn reads_an_address_with_counters() {
         let body = [127, 0, 0, 1, 1, 1, 0, 1, 0, 0x2b];
         let entry = Entry::read(&body, KeyKind::Ipv4, 4).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(&[127, 0, 0, 1]));
@@ -166,7 +166,7 @@ mod tests {
 
     /// As sent by HAProxy for a key of a string and a server.
     #[test]
-    fn a_string_with_a_server() {
+    fn reads_a_string_with_a_server() {
         let body = [6, b'/', b'f', b'i', b'r', b's', b't', 1, 4, 1, 2, b's', b'1'];
         let entry = Entry::read(&body, KeyKind::Text, 11).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(b"/first"));

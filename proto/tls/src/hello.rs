@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_hello() {
+    fn finds_the_parts_of_a_hello() {
         let bytes = records(&usual(), MAX_FRAGMENT);
         let message = read(&bytes).expect("a message");
         assert!(matches!(message.body, Cow::Borrowed(_)));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_without_extensions() {
+    fn reads_a_hello_without_extensions() {
         let bytes = records(&hello(None), MAX_FRAGMENT);
         let message = read(&bytes).expect("a message");
         let hello = ClientHello::parse(&message.body).expect("a hello");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_of_a_server_s_hello() {
+    fn reads_the_extensions_of_a_server_s_hello() {
         let body = |extensions: &[u8]| [&[3, 3][..], &[7; 32], &[2, 9, 9, 0x13, 1, 0], extensions].concat();
         let with = body(&with_length(2, &[extension(43, &[3, 4]), extension(41, &[0, 0])].concat()));
         let found: Vec<_> = server_extensions(&with).expect("a hello").map(|(kind, _)| kind).collect();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_find_nothing() {
+    fn survives_any_damaged_byte() {
         let honest = usual();
         for at in 0..honest.len() {
             for value in [0, 1, 0x7f, 0xff] {

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_come_back() {
+    fn settings_survive_a_round_trip() {
         for mode in [ProfileMode::Off, ProfileMode::Auto, ProfileMode::On] {
             for (locks, memory) in [(false, false), (true, false), (false, true), (true, true)] {
                 let settings = ProfileSettings { mode, locks, memory };

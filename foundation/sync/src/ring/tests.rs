@@ -210,7 +210,7 @@ fn r112_a_ring_knows_whether_it_is_a_file() {
 }
 
 #[test]
-fn a_size_that_cannot_be_had_makes_no_ring() {
+fn returns_none_for_a_size_that_cannot_be_allocated() {
     for size in [usize::MAX, usize::MAX - 63, isize::MAX as usize, isize::MAX as usize - 63, 1 << 60] {
         assert!(Ring::try_in_memory(size, 1).is_none(), "{size}");
     }

@@ -196,7 +196,7 @@ fn a_preface_and_settings_come_first_3_4() {
 }
 
 #[test]
-fn a_request_and_its_response_8_1() {
+fn passes_a_request_and_its_response_8_1() {
     let mut client = Client::new(Limits::default());
     assert_eq!(client.request(1, true), "request 1 http://h/ end");
     let head = response(&[
@@ -258,7 +258,7 @@ fn memory_is_given_back_between_two_pieces_of_a_head() {
 }
 
 #[test]
-fn frames_of_wrong_sizes_4_2_and_6() {
+fn rejects_frames_of_wrong_sizes_4_2_and_6() {
     let code = ErrorCode::FrameSize;
     fatal(&frame(0, 0, 1, &[0; 16_385]), code, "larger than what was announced");
     fatal(&frame(4, 0, 0, &[0; 5]), code, "SETTINGS of five bytes");
@@ -271,7 +271,7 @@ fn frames_of_wrong_sizes_4_2_and_6() {
 }
 
 #[test]
-fn frames_where_they_do_not_belong_5_1_and_6() {
+fn rejects_frames_where_they_do_not_belong_5_1_and_6() {
     let code = ErrorCode::Protocol;
     fatal(&frame(0, 0, 0, b"x"), code, "DATA on the connection");
     fatal(&frame(0, 0, 3, b"x"), code, "DATA on an idle stream");
@@ -292,7 +292,7 @@ fn frames_where_they_do_not_belong_5_1_and_6() {
 }
 
 #[test]
-fn streams_that_are_closed_or_passed_over_5_1_1() {
+fn distinguishes_closed_from_skipped_streams_5_1_1() {
     let mut client = Client::new(Limits::default());
     assert_eq!(client.request(5, true), "request 5 http://h/ end");
     assert_eq!(client.request(3, true), "failed PROTOCOL_ERROR");
@@ -383,7 +383,7 @@ fn sent_data_fits_the_windows_5_2_and_6_9() {
 }
 
 #[test]
-fn windows_that_become_too_large_6_9_1() {
+fn rejects_windows_that_become_too_large_6_9_1() {
     let most = 0x7fff_ffffu32.to_be_bytes();
     fatal(&frame(8, 0, 0, &most), ErrorCode::FlowControl, "the connection's");
     let entry = [&[0, 4][..], &0x8000_0000u32.to_be_bytes()].concat();

@@ -140,7 +140,7 @@ fn malformed(lines: &str, end: bool) {
 }
 
 #[test]
-fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
+fn rejects_missing_repeated_misplaced_and_unknown_pseudo_fields_8_3() {
     malformed("", true);
     for missing in [":method", ":scheme", ":path"] {
         let rest: Vec<&str> = GET.lines().filter(|line| !line.starts_with(missing)).collect();
@@ -159,7 +159,7 @@ fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
 }
 
 #[test]
-fn values_that_would_be_another_request_for_a_server_of_http_1() {
+fn rejects_values_that_would_change_the_request_in_http_1() {
     // Invalid methods and schemes are answered, as HAProxy does.
     for (name, fault, values) in [
         (":method", HeadFault::NoRequest, &["", "GET /", "G\u{e9}T", "GET\tx", "PRI"][..]),
@@ -184,7 +184,7 @@ fn values_that_would_be_another_request_for_a_server_of_http_1() {
 }
 
 #[test]
-fn fields_that_belong_to_one_connection_of_http_1_8_2_2() {
+fn rejects_connection_specific_fields_8_2_2() {
     for field in [
         "connection: close",
         "keep-alive: 1",

@@ -8,7 +8,7 @@ use crate::framing::{BodyFraming, request_framing};
 use crate::parser::Options;
 
 #[test]
-fn lengths() {
+fn merges_equal_lengths_and_rejects_invalid_ones() {
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
     let taken = |fields: &str, want: &str| request(&post(fields), Ok(&format!("POST / HTTP/1.1\r\n{want}")));
     taken("Content-Length: 3\r\nX: y\r\nContent-Length: 3", "Content-Length: 3\r\nX: y");
@@ -33,7 +33,7 @@ fn lengths() {
 }
 
 #[test]
-fn transfer_encodings() {
+fn accepts_only_a_final_chunked_coding() {
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
     let refused = |fields: &str, kind| {
         request(&post(fields), Err(kind));
@@ -130,7 +130,7 @@ fn framing_that_could_be_read_two_ways_closes() {
 }
 
 #[test]
-fn bodies_after_old_requests() {
+fn rejects_bodies_of_get_head_and_delete_in_http_1_0() {
     let get = "GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\n";
     request(get, Err(PayloadForbidden));
     request("DELETE / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(PayloadForbidden));

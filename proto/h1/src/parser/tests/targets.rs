@@ -7,7 +7,7 @@ use crate::error::HeadErrorKind::*;
 use crate::parser::Options;
 
 #[test]
-fn target_forms() {
+fn accepts_target_forms_that_fit_the_method() {
     let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
     request(&with("CONNECT a:443", "Host: a\r\n"), Ok("CONNECT a:443 HTTP/1.1\r\nHost: a"));
     request(&with("CONNECT a:443", ""), Ok("CONNECT a:443 HTTP/1.1"));
@@ -65,7 +65,7 @@ fn absolute_targets_have_a_path() {
 }
 
 #[test]
-fn hosts() {
+fn compares_hosts_with_the_authority() {
     let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
     request(&with("GET /", "Host: a\r\nX: y\r\nHost: A\r\n"), Ok("GET / HTTP/1.1\r\nHost: a\r\nX: y"));
     request(&with("GET /", "Host: a\r\nHost: b\r\n"), Err(ConflictingHost));
