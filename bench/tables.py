@@ -187,7 +187,7 @@ class Teacher:
 
 
 class Client:
-    """Sends requests as fast as they are answered until a signal stops it, and records the slowest. A process of its own, so that nothing here
+    """Sends a request after each answer until a signal stops it, and records the slowest. A process of its own, so that nothing here
     delays it. Beside the elapsed time it records the CPU time that the program takes meanwhile, by the kernel's performance events:
     other processes on the machine cannot add to that."""
 
