@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What each class of work runs under different traffic, and how long an operator waits meanwhile (R33 to R37).
+"""Measures the runs of each class of work under different traffic, and the latency of the runtime API meanwhile (R33 to R37).
 
   classes.py --weir target/release/weir [--seconds 5]
 
 The traffic is that of the founding measurement (S4), as far as one machine makes it: connections, bytes, spliced bytes,
 objects of 10 kB, and 1 MB objects beside empty connections; the last also with a run queue and a poller of 10,000. The
-shares are `run_urgent`, `run_normal` and `run_bulk` of `show activity`; the operator asks `show info` ten times a second.
+shares are `run_urgent`, `run_normal` and `run_bulk` of `show activity`; the operator sends `show info` ten times a second.
 """
 import argparse
 import re
@@ -20,7 +20,7 @@ import sides
 CLOSE = "-H 'Connection: close'"
 MIXED = ["wrk -t1 -c16 {d} http://127.0.0.1:{splice}/1000000", f"wrk -t1 -c32 {{d}} {CLOSE} http://127.0.0.1:{{http}}/0"]
 DEEP = "tune.runqueue-depth 10000\n    tune.maxpollevents 10000"
-# what it is, loads, tuning
+# title, loads, tuning
 SCENES = [
     ("TCP, one connection each", [f"wrk -t1 -c64 {{d}} {CLOSE} http://127.0.0.1:{{tcp}}/64"], ""),
     ("HTTP, one connection each", [f"wrk -t1 -c64 {{d}} {CLOSE} http://127.0.0.1:{{http}}/64"], ""),
@@ -46,7 +46,7 @@ def ask(path, command):
 
 
 def runs(side):
-    """Runs of each class so far; none where the program does not tell."""
+    """Runs of each class so far; empty if the program does not report them."""
     text = ask(f"{sides.WORK}/{side.name}-1.sock", "show activity")[0]
     return [int(number) for number in re.findall(r"^run_(?:urgent|normal|bulk): (\d+)", text, re.M)]
 

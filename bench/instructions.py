@@ -95,9 +95,9 @@ def work_streams(port, row, units):
         sys.exit(f"{row}: not all requests succeeded:\n{said}")
 
 
-# Of usual servers, so that counts are the same whatever this machine has. What callgrind calls the last level is the second one here.
+# Of usual servers, so that counts are the same whatever this machine has. Callgrind's last level is the second one here.
 CACHES = "--cache-sim=yes --I1=32768,8,64 --D1=32768,8,64 --LL=1048576,16,64"
-# What is counted, by the sums of callgrind's events that it is.
+# The counts, each a sum of callgrind's events.
 EVENTS = {
     "instructions": ("Ir",),
     "I1 misses": ("I1mr",),
@@ -108,7 +108,7 @@ EVENTS = {
 
 
 def wrapper(name, program, caches):
-    """The path of a script that runs the program under callgrind; what it counts ends in a file."""
+    """The path of a script that runs the program under callgrind, and the path of the file with the counts."""
     path, counts = f"{sides.WORK}/{name}.sh", f"{sides.WORK}/{name}.counts"
     with open(path, "w") as file:
         file.write(f'#!/bin/sh\nexec valgrind --tool=callgrind {CACHES if caches else ""} --callgrind-out-file={counts} {os.path.abspath(program)} "$@"\n')
@@ -117,7 +117,7 @@ def wrapper(name, program, caches):
 
 
 def counted(name, program, origin, row, units, caches):
-    """What one run with so many units behind the warm-up took in all, by event."""
+    """The total counts of one run with so many units behind the warm-up, by event."""
     path, counts = wrapper(name, program, caches)
     side = sides.Side(name, path, origin)
     sides.wait_port(side.ports[(ROWS | STREAMS)[row][0]])

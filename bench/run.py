@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make bench`: what a unit of work costs in weir, HAProxy, nginx and the byte-forwarding floor, side by side.
+"""`make bench`: the cost of a unit of work in weir, HAProxy, nginx and the byte-forwarding floor, side by side.
 
   run.py --weir target/release/weir [--rows h1,ret,...] [--rounds 5] [--seconds 4] [--json FILE]
 
@@ -21,7 +21,7 @@ import check
 import idle
 import sides
 
-# row: what it is, load, unit, listener, sides that can do it, what is asked of weir in microseconds
+# row: title, load, unit, listener, sides that support it, the target for weir in microseconds
 ROWS = {
     "h1": ("HTTP/1 keep-alive, 64 B", "wrk -t1 -c64 {d} http://127.0.0.1:{http}/64", "request", ("floor", "nginx"), "1.15 of the floor (aim 1.10)"),
     "ret": ("answer without a server", "wrk -t1 -c64 {d} http://127.0.0.1:{answer}/", "request", ("nginx",), "4.8 us"),

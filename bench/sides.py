@@ -1,4 +1,4 @@
-"""The programs that are measured side by side: how each is started, and what each has cost so far.
+"""The programs that are measured side by side: how each is started, and the costs of each so far.
 
 Every side serves the same listeners on ports of its own, with one thread pinned to CPU 0; load and origin run on CPU 1.
 weir and HAProxy read the same configuration file.
@@ -96,13 +96,13 @@ http {{
 LISTENERS = ("http", "tcp", "splice", "answer", "ring", "udp", "track", "tracks", "h2c", "h2h2")
 
 
-# Where log lines end: nobody reads them, so what does not fit its buffer is dropped by the kernel.
+# The sink of log lines: a socket that is never read, so the kernel drops lines beyond its buffer.
 LOG = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 LOG.bind(("127.0.0.1", 0))
 
 
 def free_ports(count):
-    """Ports that nobody uses now."""
+    """Ports that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
@@ -200,7 +200,7 @@ class Side:
         self.process.wait()
 
     def last_words(self):
-        """The end of what it printed, for the report of a failure."""
+        """The end of its output, for the report of a failure."""
         with open(self.log.name, errors="replace") as file:
             return f"exit status {self.process.poll()}\n" + file.read()[-2000:]
 

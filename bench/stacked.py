@@ -19,14 +19,14 @@ import sys
 import classes
 import sides
 
-# row: size of an object, what a unit is, how many times the units of a round
+# row: size of an object, unit, multiplier of the units of a round
 ROWS = {"big": (1_000_000, "MB", 1), "small": (64, "request", 20)}
 CONNECTIONS, STREAMS = 4, 10
 LINE = re.compile(r"^ +(\S.*?) {2,}(\d+) .*?(?:<- (.+?)(?: (\w+))?)?$")
 
 
 def calls(side):
-    """How often each was called so far, by what it is and who called it."""
+    """Calls so far, by kind of work and caller."""
     found = {}
     for line in classes.ask(f"{sides.WORK}/{side.name}-1.sock", "show profiling tasks bytime")[0].splitlines():
         matched = LINE.match(line)

@@ -77,16 +77,16 @@ listen changes
     http-request return status 200
 """
 LISTENERS = ("none", "one", "number", "numbers", "answer", "changes")
-# The table that is taught has room for this many.
+# The size of the table that the teacher fills.
 MOST_ENTRIES = 12_000_000
-# What a slow reader of a listing may hold, in kilobytes.
+# The most memory that a slow reader of a listing may hold, in kilobytes.
 MOST_HELD_KB = 1024
-# The share of what entries held that may stay when all are gone.
+# The share of the memory of entries that may stay allocated when all entries are gone.
 MOST_KEPT = 0.1
 
 
 def precedence(pid):
-    """Lets a process go before all others. Not in real time: who is always busy would be stopped for 50 ms of each second."""
+    """Gives a process precedence over all others. Not in real time: a process that is always busy would be stopped for 50 ms of each second."""
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             os.setpriority(os.PRIO_PROCESS, int(task), -20)
@@ -116,7 +116,7 @@ class Instance(sides.Side):
         self.stop()
 
     def ask(self, command):
-        """What an operator is told."""
+        """The answer of the runtime API."""
         with socket.socket(socket.AF_UNIX) as cli:
             cli.connect(self.cli)
             cli.sendall(command.encode() + b"\n")
@@ -143,7 +143,7 @@ def integer(value):
 
 
 class Teacher:
-    """A peer that tells entries of the table `t`: addresses with one event each."""
+    """A peer that sends entries of the table `t`: addresses with one event each."""
 
     def __init__(self, instance, name="b"):
         self.socket = socket.create_connection(("127.0.0.1", instance.peers["a"]))
@@ -155,7 +155,7 @@ class Teacher:
         self.socket.sendall(b"\0\1\x0a\x82" + integer(len(body)) + body)
 
     def listen(self):
-        """Keeps the end of what is said."""
+        """Keeps the end of the received bytes."""
         try:
             while more := self.socket.recv(65536):
                 self.heard = (self.heard + more)[-64:]
@@ -163,7 +163,7 @@ class Teacher:
             pass
 
     def tell(self, count, expire_at=None):
-        """Tells so many entries, of addresses in no order; they expire at that time, or in an hour."""
+        """Sends so many entries, of addresses in no particular order; they expire at that time, or in an hour."""
         for high in range((count + 65535) >> 16):
             number = min(65536, count - (high << 16))
             left = int((expire_at - time.monotonic()) * 1000) if expire_at else 3600_000
@@ -179,7 +179,7 @@ class Teacher:
             self.sent += number
 
     def wait(self, seconds=120):
-        """Until all of it was acknowledged."""
+        """Waits until all entries are acknowledged."""
         wanted, end = struct.pack(">I", self.sent), time.monotonic() + seconds
         while not re.search(rb"\x0a\x84\x05\x01" + re.escape(wanted), self.heard, re.S):
             assert time.monotonic() < end, self.heard
@@ -187,9 +187,9 @@ class Teacher:
 
 
 class Client:
-    """Asks as fast as it is answered until it is told to stop, and notes what takes longest. A process of its own, so that nothing here
-    delays it. Beside the time that passes it notes the CPU time that the program takes meanwhile, by the kernel's performance events:
-    others on the machine cannot add to that."""
+    """Sends a request after each answer until a signal stops it, and records the slowest. A process of its own, so that nothing here
+    delays it. Beside the elapsed time it records the CPU time that the program takes meanwhile, by the kernel's performance events:
+    other processes on the machine cannot add to that."""
 
     CODE = """
 import ctypes, os, signal, socket, struct, sys, time
@@ -234,7 +234,7 @@ for took in (passed, busy):
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
-        # It has none when the program went away.
+        # Without figures if the program went away.
         if figures := self.process.communicate()[0].splitlines():
             self.count = int(figures[0])
             self.passed, self.busy = (dict(zip(self.SHARES, map(float, line.split()))) for line in figures[1:])
@@ -250,7 +250,7 @@ for took in (passed, busy):
 
 
 def alone(instance):
-    """What a client sees when nothing else goes on."""
+    """The latencies of a client without other load."""
     with Client(instance) as client:
         time.sleep(2)
     return client
@@ -280,7 +280,7 @@ def compare(instances, listeners, options):
 
 
 def beside(options, origin, what, listeners, threads=1, warm=0):
-    """What a request to the second listener costs beside one to the first, in each program."""
+    """Compares the cost of a request to the second listener with one to the first, in each program."""
     instances = {label: Instance(label, program, origin, threads=threads, cpus="0" if threads == 1 else "0-1")
                  for label, program in options.programs.items()}
     for instance in instances.values():
@@ -318,14 +318,14 @@ def memory(options, origin):
 
 
 class Held:
-    """What a program holds of entries: before they come, while they are there, and when they are gone."""
+    """The memory of a program: before entries arrive, while they exist, and when they are gone."""
 
     def __init__(self, instance):
         self.instance, self.before = instance, instance.resident_kb()
         self.full = self.now = 0
 
     def filled(self):
-        """All are there."""
+        """All entries have arrived."""
         self.full = self.instance.resident_kb()
 
     def emptied(self, options):
@@ -376,7 +376,7 @@ def expiry(options, origin):
             client.check(options)
 
 
-# What an operator asks: the command, the pause of who reads behind every 16 kB, and when the reader goes.
+# The operator's commands: the command, the reader's pause behind every 16 kB, and the second at which the reader leaves.
 ASKED = {
     "show, read slowly": ("show table p/t", 0.01, 5),
     "show, read fast": ("show table p/t", 0, 60),
@@ -387,7 +387,7 @@ ASKED = {
 
 
 def read_answer(instance, command, pause, end):
-    """Reads what an operator is told, with a pause behind every 16 kB, until then at most; how much that was, and how many kilobytes more
+    """Reads the answer of the runtime API, with a pause behind every 16 kB, until `end` at most. Returns its size, and how many kilobytes more
     the program held meanwhile, if there are pauses."""
     held, size, most = instance.resident_kb(), 0, 0
     with socket.socket(socket.AF_UNIX) as cli:

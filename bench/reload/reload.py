@@ -82,7 +82,7 @@ OTHERS = ["quiet", "short", "download", "upload", "socket"]
 
 
 def step_back():
-    """What is not measured comes last."""
+    """Yields to the measured processes: this one only runs when the processor is idle."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
@@ -346,7 +346,7 @@ class Load:
         self.process.kill()
 
     def counts(self):
-        """What they counted, once they were told to end."""
+        """Their counts, after they received the signal to end."""
         counts = self.ours.recv()
         self.process.join()
         return counts
@@ -419,7 +419,7 @@ def measure(name, program, options, paced, origin_port, small_port):
                 answer = ask(master_socket, "reload")
                 took.append(time.monotonic() - at)
                 if not answer.startswith("Success="):
-                    # HAProxy 2.6 does not tell.
+                    # HAProxy 2.6 does not report the result.
                     failed = re.search(r"failed: (\d+)", ask(master_socket, "show proc"))
                     answer = f"Success={int(bool(failed) and failed.group(1) == '0')}"
                 done[kind] += answer.startswith("Success=1") if kind == "good" else answer.startswith("Success=0")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tail during reloads on a machine that nobody else uses: a virtual one, whose clock counts instructions.
+"""The tail during reloads on an undisturbed machine: a virtual one, with a clock that counts instructions.
 
   virtual.py -p weir=target/release/weir [-p haproxy=haproxy] [-p nginx=nginx] [-r 40] [--kernel VMLINUZ]
 
@@ -153,7 +153,7 @@ def measure(name, program, options, programs, image, folder):
     phases = {"without": [took for due, took in times if quiet_began <= due < began],
               "during": [took for due, took in times if began <= due < finish]}
     result = {phase: {share: percentile(took, share) for share in (.5, .99, .999, 1)} for phase, took in phases.items()}
-    # nginx does not tell.
+    # nginx does not report its reloads.
     told = "" if nginx else f", {loads} loads"
     print(f"{name}: {done} answers, {failed} failed, {torn} torn{told}")
     for phase, shares in result.items():

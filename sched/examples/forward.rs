@@ -1,8 +1,8 @@
-//! A TCP forwarder that parses nothing: what the executor costs above the kernel.
+//! A TCP forwarder that parses nothing, to measure the cost of the executor above the kernel.
 //!
-//! `forward LISTEN_PORT ORIGIN_PORT [THREADS]`, on the loopback. Every client connection gets a connection of its own to
-//! the origin. One task pumps both directions through the buffer that came back last; only what a receiver did not take
-//! is copied.
+//! `forward LISTEN_PORT ORIGIN_PORT [THREADS]`, on the loopback. Every client connection gets a connection of its own
+//! to the origin. One task pumps both directions through the buffer that was released last, and copies only the bytes
+//! that the receiver did not accept.
 
 use std::io::Write;
 use std::net::Ipv4Addr;

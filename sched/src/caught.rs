@@ -1,4 +1,4 @@
-//! A part of a task whose panic does not end the task.
+//! Runs a part of a task so that its panic does not end the task.
 
 use crate::worker::count_panic;
 use std::future::{Future, poll_fn};
@@ -11,9 +11,9 @@ use weir_containers::PooledFuture;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
-/// Runs a part of the current task apart from the rest: when it panics, that is counted like the panic of a task, the part is
-/// dropped, and the task goes on. For tasks that run as long as the process: without this a panic would end them for good. What
-/// the part shares with the rest must be fit for use at any moment.
+/// Runs a part of the current task apart from the rest: its panic is counted like the panic of a task, the part is
+/// dropped, and the task goes on. For tasks that run as long as the process: without this a panic would end them for
+/// good. Data that the part shares with the rest must be consistent at any moment.
 ///
 /// # Errors
 /// When it panicked.

@@ -1,13 +1,13 @@
 //! Work that several workers may run: `Send` futures in a global run queue and a global wait queue.
 //!
 //! ```text
-//!   any thread: wake, kill ──► run queue (in order, for a set of workers) ──► whichever of them is free
+//!   any thread: wake, kill ──► run queue (in order, for a set of workers) ──► first free worker of the set
 //!   any worker: deadline ────► wait queue (one scans, others go on) ─────────┘
 //! ```
-//! A worker looks here once a turn, at two words that do not change while there is no shared work; only shared work
-//! takes one of the locks. Shared work is normal work: what is picked runs within the budget of that class. A run costs
-//! a few hundred nanoseconds, against twenty for work that is bound to a worker; it is for work that must not wait
-//! for one busy worker.
+//! A worker checks for shared work once a turn, by reading two words that do not change without shared work; only
+//! shared work takes one of the locks. Shared work is normal work: the tasks picked run within the budget of that
+//! class. A run costs a few hundred nanoseconds, against twenty for work that is bound to a worker; use it for work
+//! that must not wait for one busy worker.
 
 use crate::key::TaskKey;
 use crate::shared::{MOST_WORKERS, Shared, give_number_back, take_number};
@@ -28,7 +28,7 @@ use weir_sync::{
 /// The name of the global wait queue's lock in profiles.
 static WAIT_QUEUE: LockLabel = LockLabel::new("TASK_WQ");
 
-/// The shared work of one runtime. What others write lies on lines of its own (R84).
+/// The shared work of one runtime. Fields written by several workers have cache lines of their own (R84).
 pub(crate) struct Commons {
     id: u16,
     peers: Arc<[Arc<Shared>]>,
@@ -60,7 +60,7 @@ pub(crate) type SharedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Default)]
 pub(crate) struct SharedTask {
     pub(crate) state: RunState,
-    /// Absent while it runs. Only the worker that may run it takes this lock, so nobody waits for it.
+    /// Absent while it runs. Only the worker that may run it takes this lock, so it is never contended.
     future: Mutex<Option<SharedFuture>>,
     order: Mutex<Order>,
     pub(crate) deadline: LazyDeadline,
@@ -110,7 +110,7 @@ impl Commons {
     }
 
     #[track_caller]
-    /// Takes in a task for `workers`; for all of them when none of those exists.
+    /// Accepts a task for `workers`; for all workers if none of those exists.
     pub(crate) fn spawn(&self, kind: &'static Kind, workers: &ThreadSet, future: SharedFuture) -> TaskKey {
         let Some(slot) = self.take_slot() else { return TaskKey::NONE };
         let task = self.task(slot);
@@ -192,8 +192,8 @@ impl Commons {
         Some(self.next_due.load(Relaxed)).filter(|due| *due != u64::MAX)
     }
 
-    /// Wakes at most `budget` tasks whose deadline passed; returns how many entries of the queue it handled. Returns at once
-    /// while another worker does so (R54, R56).
+    /// Wakes at most `budget` tasks past their deadline; returns the number of queue entries handled. Returns at once
+    /// while another worker scans (R54, R56).
     pub(crate) fn expire(&self, now: Tick, budget: u32) -> u32 {
         if self.next_due.load(Relaxed) > now.as_ms() {
             return 0;
@@ -248,7 +248,7 @@ impl Commons {
         *lock(&self.task(slot).future) = Some(future);
     }
 
-    /// Frees the slot of a task that the caller has begun and whose future is dropped.
+    /// Frees the slot of a task that the caller has begun, after its future is dropped.
     pub(crate) fn end(&self, slot: u32) {
         let task = self.task(slot);
         // No deadline needs no entry.
@@ -311,7 +311,7 @@ impl Commons {
 
     /// Ends every task, when no worker is left that could run one.
     fn close(&self) {
-        // A destructor may spawn: what it spawned is dropped in the next round.
+        // A destructor may spawn tasks: the next round drops them.
         for _ in 0..CLOSING_ROUNDS {
             let used = lock(&self.free).used;
             for slot in 0..used {
@@ -340,7 +340,7 @@ impl Commons {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // AcqRel: the last one sees what the others left behind.
+        // AcqRel: the last member sees the writes of the others.
         if self.0.members.fetch_sub(1, weir_sync::atomic::Ordering::AcqRel) == 1 {
             self.0.close();
         }
@@ -375,7 +375,7 @@ mod tests {
 
     static KIND: Kind = Kind::new("shared");
 
-    /// R14: a worker that is awake will look, so nobody is rung; when all sleep, one is.
+    /// R14: an awake worker looks by itself, so no bell rings; when all sleep, one bell rings.
     #[test]
     fn one_is_rung_and_only_when_all_sleep() {
         let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
@@ -391,7 +391,7 @@ mod tests {
         };
         let for_two: ThreadSet = [1, 2].into_iter().collect();
         let spawn = || commons.spawn(&KIND, &for_two, Box::pin(async {}));
-        // The first one is not asked, so it does not matter that it is awake.
+        // The first one is not checked, so it may be awake.
         for (asleep, expected) in [
             (vec![], [false; 3]),
             (vec![2], [false; 3]),
@@ -458,7 +458,7 @@ mod tests {
     /// R54, R55: a worker that finds another one scanning returns at once, and reading the next deadline
     /// takes no lock.
     #[test]
-    fn a_scan_is_left_to_who_scans() {
+    fn expire_returns_at_once_while_another_worker_scans() {
         let bell = || Ok(Bell::Simulated(AtomicBool::new(false)));
         let (peers, commons, memberships) =
             crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");

@@ -1,4 +1,4 @@
-//! What a worker does now, readable from other threads.
+//! The task that a worker runs now, readable from other threads.
 
 use std::panic::Location;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use crate::task::Kind;
 #[derive(Default)]
 pub(crate) struct CurrentWork {
     kind: StaticRef<Kind>,
-    /// What woke it, while that is measured.
+    /// The place that woke it, while profiling is on.
     place: StaticRef<Location<'static>>,
     /// How many tasks ran.
     switches: Counter,
@@ -63,7 +63,7 @@ impl CurrentWork {
         self.waiting.store(false, Relaxed);
     }
 
-    /// The kind of the running task; none in the poller and between two tasks.
+    /// The kind of the running task; `None` in the poller and between two tasks.
     pub(crate) fn kind(&self) -> Option<&'static Kind> {
         self.kind.get().filter(|_| !self.is_waiting())
     }
@@ -83,12 +83,12 @@ impl CurrentWork {
         self.identity.get()?.clock?.ns()
     }
 
-    /// The number of the worker's thread; none before it runs.
+    /// The number of the worker's thread; `None` before it runs.
     pub(crate) fn thread(&self) -> Option<u32> {
         self.identity.get().map(|identity| identity.thread)
     }
 
-    /// What woke the running task, while that is measured.
+    /// The place that woke the running task, while profiling is on.
     pub(crate) fn woken_by(&self) -> Option<&'static Location<'static>> {
         self.place.get()
     }

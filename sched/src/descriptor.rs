@@ -1,8 +1,8 @@
-//! Descriptors: registered with the poller once, edge-triggered, for as long as they are open.
+//! Descriptors: registered with the poller once, edge-triggered, until they are closed.
 //!
-//! A descriptor remembers the readiness that the poller reported until an attempt proves it wrong: it starts as readable and
-//! writable; a receive that is short or would block makes it unreadable until the next event. An event that
-//! adds a new readiness wakes the owner; one that only repeats what is known does not.
+//! A descriptor remembers the readiness that the poller reported until an attempt disproves it. It starts as readable
+//! and writable; a receive that is short or would block makes it unreadable until the next event. An event that adds
+//! readiness wakes the owner; an event that repeats known readiness does not.
 //!
 //! The order for a caller is always: try, and only when that was [`Received::Blocked`] (or [`Sent::Blocked`]), wait.
 
@@ -28,7 +28,7 @@ pub enum Received {
     Bytes(usize),
     /// Nothing yet: wait.
     Blocked,
-    /// Nothing, because there is no room for it.
+    /// Nothing was received: the buffer is full.
     Full,
     /// Nothing ever again: the far end closed its direction.
     End,
@@ -59,13 +59,13 @@ pub struct DescriptorView {
     pub number: i32,
     /// The task that its events wake.
     pub owner: TaskKey,
-    /// What kind of work that is; none if the task ended, or is another worker's.
+    /// The kind of that work; `None` if the task ended, or is another worker's.
     pub kind: Option<&'static str>,
     /// Whether a receive may succeed.
     pub is_readable: bool,
     /// Whether a send may succeed.
     pub is_writable: bool,
-    /// Whether the far end has closed its direction, as far as the poller said.
+    /// Whether the poller reported that the far end has closed its direction.
     pub peer_closed: bool,
     /// Whether both directions are closed.
     pub is_hung_up: bool,
@@ -175,8 +175,9 @@ impl Descriptor {
         }
     }
 
-    /// The same for a socket that stays the caller's, also when it is refused: whether it stands already. None where the network is
-    /// simulated, which knows only what is registered.
+    /// Like [`connect_now`](Self::connect_now), but the caller keeps the socket, also when the connection is refused.
+    /// Returns whether it is established already; `None` in a simulated network, where only registered sockets can
+    /// connect.
     pub fn connect_unregistered(socket: &OwnedFd, address: &Address) -> Option<Result<bool>> {
         if network().is_some() {
             return None;
@@ -185,7 +186,7 @@ impl Descriptor {
         Some(connected.and_then(|stands| Ok(stands || socket::connect_again(socket, address)?)))
     }
 
-    /// What became of a socket of which [`connect_unregistered`](Self::connect_unregistered) said so.
+    /// Takes over a socket after [`connect_unregistered`](Self::connect_unregistered) returned `stands`.
     pub fn begun(socket: OwnedFd, stands: bool) -> Result<Begun> {
         if stands {
             return Ok(Begun::Stands(socket));
@@ -262,7 +263,7 @@ impl Descriptor {
         self.entry.has(HUNG_UP)
     }
 
-    /// Whether an error was reported (`take_error` tells which).
+    /// Whether an error was reported; `take_error` returns it.
     #[inline]
     pub fn has_error(&self) -> bool {
         self.entry.has(ERROR)
@@ -313,7 +314,7 @@ impl Descriptor {
         }
     }
 
-    /// Copies what a receive would return into `space` and leaves it in the socket.
+    /// Copies the bytes that a receive would return into `space` and leaves them in the socket.
     pub fn peek(&self, space: &mut [u8]) -> Result<Received> {
         let peeked = match self.is_simulated() {
             false => socket::peek(self, space),
@@ -330,7 +331,7 @@ impl Descriptor {
         }
     }
 
-    /// Sends what fits of `bytes`; `more` announces that more follows at once.
+    /// Sends as much of `bytes` as fits; `more` announces that more follows at once.
     #[inline]
     pub fn send(&self, bytes: &[u8], more: bool) -> Result<Sent> {
         if self.is_simulated() {
@@ -340,7 +341,7 @@ impl Descriptor {
         self.sent(socket::send(self, bytes, more), bytes.len())
     }
 
-    /// Sends what fits of several slices.
+    /// Sends as much of several slices as fits.
     #[inline]
     pub fn send_vectored(&self, slices: &[IoSlice<'_>], more: bool) -> Result<Sent> {
         let wanted = slices.iter().map(|slice| slice.len()).sum();
@@ -352,7 +353,7 @@ impl Descriptor {
         self.sent(socket::send_vectored(self, slices, more), wanted)
     }
 
-    /// Sends what fits of `buffer` and consumes it.
+    /// Sends as much of `buffer` as fits and consumes it.
     #[inline]
     pub fn send_buffer(&self, buffer: &mut Buffer, more: bool) -> Result<Sent> {
         let sent = self.send(buffer, more)?;
@@ -416,7 +417,7 @@ impl Descriptor {
         socket::shutdown_write(self)
     }
 
-    /// Accepts one connection; `None` when there is none: wait.
+    /// Accepts one connection; `None` if the caller has to wait for one.
     pub fn accept(&self) -> Result<Option<(OwnedFd, Address)>> {
         loop {
             let accepted = match self.is_simulated() {
@@ -597,7 +598,7 @@ impl DescriptorTable {
         self.states.borrow().get(state.slot as usize).is_some_and(|known| Rc::ptr_eq(known, state))
     }
 
-    /// Notes an event; returns whom to wake, if it says something new.
+    /// Notes an event; returns the task to wake, if the event adds readiness.
     #[inline]
     pub(crate) fn note(&self, token: u64, readiness: Readiness) -> Option<TaskKey> {
         let states = self.states.borrow();
@@ -655,7 +656,7 @@ fn bits_of(readiness: Readiness) -> u8 {
     if readiness.contains(Readiness::RDHUP) {
         bits |= READABLE | PEER_CLOSED;
     }
-    // Both directions are to be tried: the attempt tells what happened.
+    // Try both directions: the attempt returns the end or the error.
     if readiness.contains(Readiness::HUP) {
         bits |= READABLE | WRITABLE | HUNG_UP;
     }
@@ -665,7 +666,7 @@ fn bits_of(readiness: Readiness) -> u8 {
     bits
 }
 
-/// The number of no descriptor.
+/// Marks an unused entry: not a valid descriptor number.
 const UNUSED: i32 = -1;
 const READABLE: u8 = 1;
 const WRITABLE: u8 = 1 << 1;
@@ -698,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_poller_says_is_what_is_to_be_tried() {
+    fn poller_events_map_to_the_directions_to_try() {
         let both = READABLE | WRITABLE;
         for (readiness, expected) in [
             (Readiness::IN, READABLE),

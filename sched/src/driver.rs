@@ -10,25 +10,26 @@ pub trait Poller {
     /// Begins to report on `descriptor`, edge-triggered, with `token`.
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
-    /// Begins to report on a listening socket that other workers watch too: one of them is told of a connection.
+    /// Begins to report on a listening socket that other workers watch too: each connection wakes one of them.
     fn watch_shared(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
         self.watch(descriptor, token)
     }
 
-    /// Reports `descriptor` as long as it is readable (level-triggered).
+    /// Reports `descriptor` while it is readable (level-triggered).
     fn watch_level(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()>;
 
     /// Reports no more on `descriptor`.
     fn forget(&mut self, descriptor: BorrowedFd<'_>) -> Result<()>;
 
-    /// Waits at most `timeout_ms` (`None`: for ever) and reports what happened; returns how much it was.
+    /// Waits at most `timeout_ms` (`None`: for ever) and reports the events; returns their number.
     fn wait(&mut self, timeout_ms: Option<u64>, report: &mut dyn FnMut(u64, Readiness)) -> Result<usize>;
 }
 
 /// A simulated network, which carries the bytes of a worker's sockets instead of the kernel.
 ///
-/// Such a socket has a descriptor of the kernel all the same, as a placeholder: unconnected, with a number and options like
-/// any other. Results are those of the system calls of the same names; a token is what the descriptor was registered with.
+/// Such a socket still has a descriptor of the kernel, as a placeholder: unconnected, with a number and options like
+/// any other. Results are those of the system calls of the same names; a token is the one that the descriptor was
+/// registered with.
 pub trait Network {
     /// Whether the process may open another descriptor.
     fn may_open(&self) -> Result<()>;
@@ -39,7 +40,7 @@ pub trait Network {
     /// Reports on `socket` with `token` from now on, if it is one of this network.
     fn adopt(&self, socket: BorrowedFd<'_>, token: u64) -> bool;
 
-    /// The socket is no longer registered, but stays open.
+    /// Unregisters the socket and leaves it open.
     fn release(&self, token: u64);
 
     /// The socket is about to be closed.
@@ -48,10 +49,10 @@ pub trait Network {
     /// Receives into `space`; 0 at the end.
     fn receive(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
-    /// What [`Network::receive`] would return, without removing it.
+    /// Copies the bytes that [`Network::receive`] would return, without removing them.
     fn peek(&self, token: u64, space: &mut [u8]) -> Result<usize>;
 
-    /// Sends what fits.
+    /// Sends as many bytes as fit.
     fn send(&self, token: u64, bytes: &[u8]) -> Result<usize>;
 
     /// How much sends take now, one after the other: at least one byte.

@@ -55,9 +55,9 @@ impl std::fmt::Debug for TaskKey {
     }
 }
 
-/// How many workers a key can tell apart.
+/// Bits of a key for the worker's number: up to 1,024 workers.
 pub(crate) const WORKER_BITS: u32 = 10;
-/// How many slots of a worker a key can tell apart: four million tasks.
+/// Bits of a key for the slot in a worker: up to four million tasks.
 const SLOT_BITS: u32 = 22;
 
 const _: () = assert!(weir_containers::Arena::<()>::LIMIT <= 1 << SLOT_BITS);

@@ -49,9 +49,9 @@ impl Default for Tuning {
 ///
 /// - If all entries fit the depth, all run, and the rest of the depth is shared among the classes for entries that are
 ///   woken during the turn.
-/// - Between once and twice the depth, half of it runs now and half in the next turn (R1): better than a full
-///   turn and a small remainder.
-/// - Beyond, classes get their shares of the depth; what a class cannot use goes to the others (R30, R32).
+/// - Between once and twice the depth, half of it runs now and half in the next turn (R1): better than a full turn and
+///   a small remainder.
+/// - Beyond, classes get their shares of the depth; a class leaves its unused share to the others (R30, R32).
 /// - One heavy entry at most (R44), on top of the others, which it must not block (R31).
 pub fn turn(load: &Load, tuning: &Tuning) -> Budget {
     #[cfg(test)]
@@ -78,7 +78,7 @@ fn with_spare(queued: [u32; SHARING], spare: u32, weights: &[u32; SHARING]) -> [
     std::array::from_fn(|class| queued[class] + share(class))
 }
 
-/// Splits `room` by weight among the classes that have work; what one cannot use is split again.
+/// Splits `room` by weight among the classes that have work, and splits unused shares again.
 fn shares(queued: [u32; SHARING], room: u32, weights: &[u32; SHARING]) -> [u32; SHARING] {
     let mut runs = [0; SHARING];
     let mut left = room;
@@ -144,20 +144,20 @@ mod tests {
 
     #[test]
     fn full_classes_share_by_weight() {
-        // R30: 16%, 33%, 50% of what the three have; the entry lost in rounding goes to urgent.
+        // R30: 16%, 33%, 50% of the total of the three; the entry lost in rounding goes to urgent.
         check(99, [1000, 1000, 1000, 0], [16, 33, 50, 0]);
         check(200, [1000, 1000, 1000, 0], [33, 66, 101, 0]);
     }
 
     #[test]
-    fn a_class_leaves_what_it_cannot_use() {
+    fn other_classes_get_the_unused_share_of_a_class() {
         check(99, [1, 1000, 1000, 0], [1, 39, 59, 0]);
         check(99, [0, 0, 1000, 0], [0, 0, 99, 0]);
         check(99, [1000, 0, 5, 0], [94, 0, 5, 0]);
     }
 
     #[test]
-    fn one_heavy_entry_and_everybody_else() {
+    fn one_heavy_entry_runs_beside_the_others() {
         // R31, R44.
         check(99, [0, 0, 0, 10], [16, 33, 50, 1]);
         check(99, [1000, 1000, 1000, 1000], [16, 33, 50, 1]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_room_is_for_what_is_woken_meanwhile() {
+    fn spare_room_goes_to_entries_woken_during_the_turn() {
         check(200, [1, 0, 0, 0], [33, 66, 100, 0]);
     }
 

@@ -49,7 +49,7 @@ pub struct ProfileSettings {
     pub memory: bool,
 }
 
-/// What made a task run.
+/// The cause of a task's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {
@@ -174,12 +174,12 @@ impl Profiler {
         }
     }
 
-    /// What woke the task that waits in this slot.
+    /// The place that woke the task waiting in this slot.
     pub(crate) fn place(&self, slot: u32) -> Option<&'static Location<'static>> {
         self.notes.get(slot).filter(|note| note.date_ns.get() != 0).and_then(|note| note.place.get())
     }
 
-    /// Begins to measure a run. The wake's date is taken before anybody may wake the task anew (R66).
+    /// Begins to measure a run. The wake's date is taken before the task can be woken anew (R66).
     #[inline(never)]
     pub(crate) fn begin(
         &self,
@@ -338,7 +338,8 @@ mod tests {
         assert!(!recorder.is_on());
     }
 
-    /// R78: a task woken before measuring began has no latency; one woken twice counts from the first wake.
+    /// R78: a task woken before profiling began is counted without a latency; the latency of a task woken twice counts
+    /// from the first wake.
     #[test]
     fn a_latency_without_a_date_is_not_accounted() {
         static KIND: Kind = Kind::new("work");

@@ -1,4 +1,4 @@
-//! The run queues of one worker: who is next in each class.
+//! The run queues of one worker: the order of execution in each class.
 //!
 //! Lists are threaded through the tasks themselves. Normal tasks run in order of an insertion index that counts this
 //! worker's wakes alone (R2), adjusted by their `nice`. Those with `nice` 0, nearly all, arrive in that order
@@ -14,7 +14,7 @@ use weir_containers::Arena;
 #[derive(Debug)]
 pub(crate) struct Queues {
     lists: [List; CLASSES],
-    /// Tasks that woke themselves during this turn: bulk work for the next one, after the poller was asked.
+    /// Tasks that woke themselves during this turn: bulk work for the next one, after a poll.
     deferred: List,
     ordered: RefCell<BinaryHeap<Reverse<Ordered>>>,
     /// How many normal tasks were queued so far.
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_woke_itself_waits_for_the_next_turn() {
+    fn a_task_that_woke_itself_waits_for_the_next_turn() {
         let bench = Bench::new();
         bench.push(1, Class::Bulk, 0);
         for slot in [2, 3] {
@@ -320,7 +320,7 @@ mod tests {
 
     /// R188: one is taken out of the row; all others keep their order, and those with a `nice` their places.
     #[test]
-    fn what_may_run_next_is_first_in_its_class() {
+    fn push_first_puts_a_task_at_the_front_of_its_class() {
         let bench = Bench::new();
         let push_first = |slot: u32, class, nice| {
             let task = bench.tasks.get(slot).expect("64 slots");
@@ -349,7 +349,7 @@ mod tests {
 
     /// R8, R21: a bit without work leads to one look, which clears it.
     #[test]
-    fn a_bit_without_work_is_put_right() {
+    fn clears_a_bit_without_work() {
         let bench = Bench::new();
         bench.queues.mask.set(0b111111);
         assert!(!bench.queues.is_empty() && bench.queues.has(Class::Heavy as usize));

@@ -26,7 +26,7 @@ pub struct Settings {
     pub most_poll_events: usize,
     /// Depth, classes and latency.
     pub tuning: Tuning,
-    /// What is measured from the start.
+    /// The profiling settings at the start.
     pub profiling: ProfileSettings,
 }
 
@@ -166,7 +166,7 @@ impl Handle {
         (self.commons.live(), self.commons.waiting())
     }
 
-    /// What a worker runs now; none outside a task.
+    /// The kind of the task that a worker runs now; `None` outside a task.
     pub fn running(&self, worker: usize) -> Option<&'static crate::Kind> {
         self.workers.get(worker)?.current.kind()
     }
@@ -188,8 +188,8 @@ impl std::fmt::Debug for Handle {
     }
 }
 
-/// Makes the current thread the only worker of a runtime until `future` ends, and returns what it returned; `None` when it
-/// was stopped before. For tests and tools.
+/// Makes the current thread the only worker of a runtime until `future` ends, and returns its output; `None` if the
+/// runtime was stopped before. For tests and tools.
 pub fn run<T: 'static>(future: impl Future<Output = T> + 'static) -> Result<Option<T>> {
     let poller = Box::new(Epoll::new(Settings::default().most_poll_events)?);
     run_on(poller, Box::new(SystemClock), random::number()?, future)

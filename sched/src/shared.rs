@@ -1,4 +1,4 @@
-//! What the other threads see of a worker: its inboxes, its bell and its figures.
+//! The part of a worker that other threads see: its inboxes, its bell and its figures.
 
 use crate::current_work::CurrentWork;
 use crate::driver::Bell;
@@ -12,7 +12,7 @@ use weir_containers::Arena;
 use weir_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use weir_sync::{CachePadded, Counter, Doorbell, Gauge, Inbox, Stamp, WakeList};
 
-/// The side of a worker that every thread may touch. What the worker writes and what others write lie on
+/// The side of a worker that every thread may touch. Fields written by the worker and fields written by others lie on
 /// different cache lines (R84).
 pub(crate) struct Shared {
     /// The worker's number in the process.
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) load: CachePadded<AtomicU32>,
     pub(crate) stop: AtomicBool,
     pub(crate) bell: Bell,
-    /// What the worker does now, for a watchdog.
+    /// The current work of the worker, for a watchdog.
     pub(crate) current: CachePadded<CurrentWork>,
     /// Profiling settings and figures.
     pub(crate) profile: CachePadded<Recorder>,
@@ -31,8 +31,8 @@ pub(crate) struct Shared {
     pub(crate) profiled_until_ns: AtomicU64,
 }
 
-// R84, R86: what others write (wakes, messages, the bell, the load) shares no line with what the worker writes, nor with
-// each other; two lines, because processors fetch them in pairs.
+// R84, R86: each field written by other threads (wakes, messages, the bell, the load) has cache lines of its own; two
+// lines, because processors fetch them in pairs.
 const _: () = {
     use std::mem::offset_of;
     let parts = [
@@ -58,7 +58,8 @@ const _: () = {
     assert!(align_of::<Shared>() >= apart && size_of::<WakeSide>() <= 64);
 };
 
-/// What a waker touches of another worker, on one cache line: each further line would also travel between processors.
+/// The fields that a waker on another worker touches, on one cache line: each further line would also travel between
+/// processors.
 pub(crate) struct WakeSide {
     pub(crate) wakes: WakeList,
     pub(crate) doorbell: Doorbell,
@@ -69,7 +70,7 @@ pub(crate) enum Message {
     Run(Box<dyn FnOnce() + Send>),
 }
 
-/// What a worker did since it started; the worker writes, anyone reads.
+/// Counters of a worker since it started; the worker writes, any thread reads.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Activity {
@@ -87,7 +88,7 @@ pub struct Activity {
     pub messages: Counter,
     /// Tasks that were spawned.
     pub spawned: Counter,
-    /// Tasks that ended, in whatever way.
+    /// Tasks that ended, for any reason.
     pub ended: Counter,
     /// Tasks, or parts of them, that ended in a panic.
     pub panics: Counter,
@@ -161,7 +162,7 @@ impl Shared {
 
     #[track_caller]
     pub(crate) fn wake(&self, key: TaskKey) {
-        // Not within the closure, whose caller is this function.
+        // Not inside the closure: there, `caller()` would return this function.
         let place = Location::caller();
         // Before the mark is set, so that the latency is never shorter than it was (R81).
         let stamp = self.profile.is_on().then(|| Stamp { date_ns: crate::worker::precise_ns(), place });
@@ -171,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// Sets what is measured from now on. A new `number` resets the figures.
+    /// Sets the profiling settings from now on. A new `number` resets the figures.
     pub(crate) fn set_profiling(&self, settings: ProfileSettings, number: u32, now_ns: u64) {
         if number != self.profile.number() {
             let date = match settings.mode {
@@ -204,8 +205,7 @@ impl Shared {
     }
 }
 
-/// A number that no live worker has, and that was free for as long as possible: keys of a worker that is gone should
-/// find nobody.
+/// A number that no live worker has, reused as late as possible: keys of a dead worker should not match a new one.
 pub(crate) fn take_number() -> Option<usize> {
     let mut numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let next = numbers.next;

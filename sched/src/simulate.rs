@@ -4,8 +4,8 @@
 //! news, nothing can happen before the next deadline, so the clock jumps there. A test of a one-minute timeout
 //! takes no time, and its seed determines all random numbers.
 //!
-//! [`World`] goes further: several workers in one thread, whose turns, clock and events a seed decides. [`network`] goes
-//! further in another direction: one worker whose sockets are simulated too, with scripts at their other ends.
+//! [`World`] goes further: several workers in one thread, with turns, clock and events decided by a seed. [`network`]
+//! goes further in another direction: one worker with simulated sockets and scripts at their other ends.
 
 pub mod network;
 mod random;
@@ -30,7 +30,7 @@ pub fn run<T: 'static>(seed: u64, future: impl Future<Output = T> + 'static) -> 
     crate::runtime::run_on(Box::new(poller), Box::new(VirtualClock::new(time)), seed, future)
 }
 
-/// A clock that moves only when told to.
+/// A clock that moves only when a test sets it.
 struct VirtualClock {
     time: Rc<Cell<u64>>,
     /// How far the wall clock is ahead.
@@ -110,7 +110,7 @@ mod tests {
     const WAIT_NS: u64 = 7_000_000;
     const HANDSHAKE_NS: u64 = 700_000;
 
-    /// A poller whose waits take seven milliseconds each; the only descriptor then has one event, once.
+    /// A poller with waits of seven milliseconds each; the only descriptor then has one event, once.
     struct SlowPoller {
         time: Rc<Cell<u64>>,
         token: Rc<Cell<Option<u64>>>,
@@ -118,7 +118,7 @@ mod tests {
 
     impl Poller for SlowPoller {
         fn watch(&mut self, _: BorrowedFd<'_>, token: u64) -> Result<()> {
-            // Not the worker's own event counter, which comes first.
+            // Skips the worker's own event counter, which is registered first.
             self.token.set(Some(token).filter(|token| *token != u64::MAX));
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! What the scheduler keeps about one task.
+//! The scheduler's record of one task.
 
 use crate::policy::Class;
 use crate::tick::Tick;

@@ -1,4 +1,4 @@
-//! Points in time, in milliseconds: what timeouts are made of.
+//! Points in time, in milliseconds, for timeouts.
 
 /// Milliseconds of the monotonic clock. Later is greater; [`Tick::NEVER`] is the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,13 +10,13 @@ use std::task::{Context, Poll};
 /// Why [`wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wakeup {
-    /// A descriptor has news or somebody woke the task; it may also be spurious, so check.
+    /// A descriptor has news or the task was woken; it may also be spurious, so check.
     Event,
     /// The deadline passed, and nothing else happened.
     Deadline,
 }
 
-/// Waits until one of the task's descriptors has news, somebody wakes the task, or `deadline` passes.
+/// Waits until one of the task's descriptors has news, the task is woken, or `deadline` passes.
 ///
 /// A deadline that passed already returns at once, without giving others a turn.
 #[inline]
@@ -61,7 +61,7 @@ impl Future for Wait {
     }
 }
 
-/// Waits until `deadline`, whatever else happens.
+/// Waits until `deadline`, ignoring all other events.
 pub async fn sleep_until(deadline: Tick) {
     while wait(deadline).await != Wakeup::Deadline {}
 }

@@ -6,11 +6,12 @@
 //!      ▲                                              │                          │
 //!      └──────────────────── progress, or asleep in the poller ─────────────────┘
 //! ```
-//! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor
-//! time that the worker used meanwhile: a worker that gets no processor is not stuck. A
-//! worker that sleeps in the kernel outside its poller (a slow disk, a lock) delays traffic as much, so that is
-//! warned about too; but it is never killed for it, since the kernel may let it go. `/proc` says whether a thread sleeps, so that warning
-//! is not written from another root directory (`chroot`): a directory of `/proc` that stayed open would be a way out of the jail.
+//! Progress is another task on the processor, or another pass of the loop. Its absence is measured in processor time
+//! that the worker used meanwhile: a worker without a processor is not stuck. A worker that sleeps in the kernel
+//! outside its poller (a slow disk, a lock) delays traffic as much, so the watchdog warns about it too; but it never
+//! kills the worker for it, since the kernel may let it go. `/proc` shows whether a thread sleeps, so that warning is
+//! not written from another root directory (`chroot`): a directory of `/proc` that stayed open would be a way out of
+//! the jail.
 
 use crate::current_work::CurrentWork;
 use crate::shared::Shared;
@@ -27,9 +28,9 @@ use weir_sys::{process, signal, time};
 pub struct Stall {
     /// Which worker of the runtime, from 0.
     pub worker: usize,
-    /// The kind of its running task; none outside a task.
+    /// The kind of its running task; `None` outside a task.
     pub kind: Option<&'static Kind>,
-    /// What woke that task, if it was measured.
+    /// The place that woke that task, if it was measured.
     pub woken_at: Option<&'static Location<'static>>,
     /// For how long it has made no progress, in nanoseconds.
     pub stuck_ns: u64,
@@ -78,7 +79,7 @@ impl Drop for Watchdog {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // `report` may have panicked; there is nothing left to do about it.
+            // `report` may have panicked; ignore it.
             let _ = thread.join();
         }
     }
@@ -115,7 +116,7 @@ fn look_after(index: usize, shared: &Shared, watch: &mut Watch, warn_after_ns: u
 /// The state of a worker between two looks.
 #[derive(Debug, Clone, Default)]
 struct Watch {
-    /// What the look before showed; none before the first. Its dates are no zeros: the clock began with the machine.
+    /// The previous sight; `None` before the first look. Its dates are never zero: the clock began with the machine.
     last: Option<Sight>,
     stuck_ns: u64,
     /// The part of that which it spent computing.
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn a_worker_that_computes_without_end_is_warned_about_once_and_then_killed() {
         let findings = findings(100, false, 13);
-        // The first look only sees that it is there.
+        // The first look only takes the baseline.
         assert_eq!(findings[1], WorkerHealth::Warn);
         assert_eq!(findings.iter().filter(|finding| **finding == WorkerHealth::Warn).count(), 1);
         // A second of computing marks it, the next look kills.
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_first_look_is_nobodys_fault() {
+    fn time_before_the_first_look_does_not_count_as_stuck() {
         let mut watch = Watch::default();
         let at = |at_ns| Sight { waiting: false, progress: 0, cpu_ns: 50 * MS, at_ns };
         // A worker that has not begun, on a machine that has run for an hour.

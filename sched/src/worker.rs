@@ -1,8 +1,8 @@
 //! One worker: a thread's tasks, queues, timers and descriptors, and the loop that moves them.
 //!
-//! The worker of the current thread is found through a thread-local word; it is leaked, once a thread, so that
-//! the word can be copied freely. Everything in it is a `Cell` or a briefly borrowed `RefCell`: nothing here is
-//! atomic. What other threads may touch is in [`crate::shared`].
+//! The worker of the current thread is found through a thread-local word; it is leaked, once a thread, so that the word
+//! can be copied freely. Everything in it is a `Cell` or a briefly borrowed `RefCell`: nothing here is atomic. The
+//! fields that other threads may touch are in [`crate::shared`].
 //!
 //! This chapter is the worker and its loop. `current` has the public functions, `tasks` the life of a task, `turn` one turn of the
 //! queues, `run` one run of a task.
@@ -35,11 +35,11 @@ use weir_containers::{Arena, TimerQueue};
 use weir_sync::atomic::Ordering::Relaxed;
 use weir_sys::Result;
 
-/// The scheduler of one thread, on cache lines of its own. No other thread reads or writes any of it: what they may touch
-/// is in [`Shared`] and in [`Commons`], on other cache lines (R84).
+/// The scheduler of one thread, on cache lines of its own. No other thread reads or writes any of it: the fields they
+/// may touch are in [`Shared`] and in [`Commons`], on other cache lines (R84).
 #[repr(C, align(128))]
 pub(crate) struct Worker {
-    // What every wake, run and wait touches.
+    // Fields that every wake, run and wait touches.
     queues: Queues,
     now: Cell<Tick>,
     now_ns: Cell<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct Worker {
     tuning: Tuning,
     pub(crate) shared: Arc<Shared>,
     commons: Arc<Commons>,
-    // What some of them touch.
+    // Fields that some of them touch.
     tasks: Arena<Task>,
     timers: RefCell<TimerQueue>,
     profiler: Profiler,
@@ -210,7 +210,7 @@ impl Worker {
 
     /// Drops all tasks and makes the thread an ordinary one.
     pub(crate) fn uninstall(&self) {
-        // A destructor may spawn: what it spawned is dropped in the next round.
+        // A destructor may spawn tasks: the next round drops them.
         for _ in 0..SHUTDOWN_ROUNDS {
             if task_count() == 0 {
                 break;
@@ -253,8 +253,8 @@ impl Worker {
         self.poll(timeout);
     }
 
-    /// Runs what can run, and decides how long the poller may wait. From here on, a thread that queues something sees
-    /// whether the worker sleeps.
+    /// Runs the runnable tasks, and decides how long the poller may wait. From here on, a thread that queues something
+    /// sees whether the worker sleeps.
     #[inline]
     pub(crate) fn work(&self) -> Option<u64> {
         self.expire_timers();
@@ -408,7 +408,7 @@ impl Worker {
 
 /// The slot that stands in for a shared task while it runs here; no task of the worker has it.
 const STAND_IN: u32 = 0;
-/// How often destructors may spawn more tasks while the worker ends; what is left then is leaked.
+/// How often destructors may spawn more tasks while the worker ends; tasks left after that are leaked.
 const SHUTDOWN_ROUNDS: u32 = 8;
 const NS_PER_MS: u64 = 1_000_000;
 /// No wait is longer, so that a clock that jumps (a suspended machine) does no lasting harm.

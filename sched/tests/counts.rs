@@ -38,7 +38,7 @@ fn runs(world: &World, worker: usize) -> [u64; 4] {
 
 /// R5, R12, R13: each list has its own count, with one worker or more; the number of queued tasks is their sum.
 #[test]
-fn the_lists_count_apart_and_their_sum_is_what_waits() {
+fn the_sum_of_the_list_counts_is_the_number_of_waiting_tasks() {
     for workers in [1, 4] {
         let mut world = world(workers, 1000);
         let last = workers - 1;
@@ -112,7 +112,7 @@ fn local_work_costs_plain_loads_and_stores() {
     assert!(remote.read_modify_writes > 0 && remote.fences > 0, "{remote:?}");
 }
 
-/// R15: a task is queued in its own class, whatever wakes it.
+/// R15: a task is queued in its own class, for any kind of wake.
 #[test]
 fn every_way_of_waking_leads_to_the_task_s_own_queue() {
     for (number, class) in CLASSES.into_iter().enumerate() {
@@ -174,7 +174,7 @@ fn every_way_of_waking_leads_to_the_task_s_own_queue() {
 
 /// R67, R70: an order to end reaches a task that never ran, from its own worker and from others: no task and no slot is left.
 #[test]
-fn what_never_ran_ends_when_it_is_told_to() {
+fn kill_ends_a_task_that_never_ran() {
     for from in [0, 1] {
         let mut world = world(2, 100);
         let held = Rc::new(());
@@ -198,8 +198,8 @@ fn what_never_ran_ends_when_it_is_told_to() {
     }
 }
 
-/// R35: with both depths at 10,000 urgent work that is there when a turn begins runs before 30,000 entries of bulk work; what
-/// comes during the turn waits for its end, and no longer.
+/// R35: with both depths at 10,000, urgent work queued when a turn begins runs before 30,000 entries of bulk work;
+/// urgent work queued during the turn waits for its end, and no longer.
 #[test]
 fn urgent_work_passes_ten_thousand_entries() {
     const BULK: u32 = 30_000;

@@ -58,7 +58,7 @@ fn bytes_wake_the_owner() {
 }
 
 #[test]
-fn what_is_known_does_not_wake_again() {
+fn known_readiness_does_not_wake_the_owner_again() {
     run(async {
         let (near, far) = pair();
         near.set_owner(current());
@@ -90,9 +90,9 @@ fn an_end_is_read_after_the_last_bytes() {
     });
 }
 
-/// Who could send all goes on sending: no event would come to say so.
+/// A complete send leaves the descriptor writable: no event would come to make it so.
 #[test]
-fn what_was_taken_whole_leaves_room_for_more() {
+fn a_complete_send_leaves_the_descriptor_writable() {
     run(async {
         let (near, _far) = pair();
         assert_eq!((near.send(b"abc", true), near.is_writable()), (Ok(Sent::Bytes(3)), true));
@@ -129,7 +129,7 @@ fn a_full_socket_blocks_until_it_is_read() {
 }
 
 #[test]
-fn a_full_buffer_is_no_end() {
+fn receive_reports_a_full_buffer_apart_from_the_end() {
     run(async {
         let (near, far) = pair();
         far.send(b"abcdef", false).expect("room");
@@ -141,7 +141,7 @@ fn a_full_buffer_is_no_end() {
 }
 
 #[test]
-fn events_of_a_former_descriptor_reach_nobody() {
+fn events_of_a_former_descriptor_are_dropped() {
     run(async {
         let (near, far) = pair();
         assert_eq!(near.receive(&mut buffer()), Ok(Received::Blocked));

@@ -23,7 +23,7 @@ fn figure(world: &World, figure: fn(&Activity) -> u64) -> u64 {
 
 /// Runs of all classes are counted exactly, also when tasks that a turn spawned run in the same turn.
 #[test]
-fn what_a_turn_makes_and_runs_is_counted_once() {
+fn counts_each_spawned_and_run_task_once() {
     let mut world = world(1, 100, false);
     let ran = Rc::new(Cell::new(0_u64));
     world.on(0, || {
@@ -65,10 +65,10 @@ fn turns_are_long_or_empty_or_neither() {
     assert_eq!(figure(&world, |activity| activity.empty_turns.value()), before);
 }
 
-/// Others see what waited when the turn began; at its end what is left, including tasks that yielded. R4: tasks with a `nice`
-/// are counted, too.
+/// Others see the queues at the turn's begin; after its end the tasks left, including those that yielded. R4: tasks
+/// with a `nice` are counted, too.
 #[test]
-fn what_waits_is_published_once_a_turn() {
+fn queue_lengths_are_published_once_a_turn() {
     let mut world = world(1, 100, false);
     let seen = Rc::new(RefCell::new(Vec::new()));
     let niced = world.on(0, || {
@@ -110,9 +110,9 @@ fn armed_deadlines_are_published_once_a_turn() {
     }
 }
 
-/// Shared work gets what the worker's own normal tasks leave of their part of a turn.
+/// Shared work gets the room that the worker's own normal tasks leave of their part of a turn.
 #[test]
-fn shared_work_gets_what_own_work_leaves() {
+fn shared_work_gets_the_room_that_own_work_leaves() {
     for (own, expected) in [(10, 155), (0, 150), (300, 200)] {
         let mut world = world(1, 200, false);
         world.on(0, || {
@@ -200,7 +200,7 @@ thread_local! {
 
 /// Messages of other threads are counted, and one that panics ends nothing but itself.
 #[test]
-fn what_comes_from_elsewhere_is_counted() {
+fn counts_wakes_and_messages_from_other_workers() {
     std::panic::set_hook(Box::new(|_| {}));
     let mut world = world(2, 100, false);
     let waiter = || spawn(&KIND, Class::Normal, async { _ = wait(Tick::NEVER).await });
@@ -224,7 +224,7 @@ fn what_comes_from_elsewhere_is_counted() {
 
 /// R77: an order to end is a cause of its own.
 #[test]
-fn what_is_killed_is_measured_as_that() {
+fn profiles_a_kill_as_a_kill() {
     let mut world = world(1, 100, false);
     let settings = ProfileSettings { mode: ProfileMode::On, ..ProfileSettings::default() };
     world.on(0, || set_profiling(settings));
@@ -240,7 +240,7 @@ fn what_is_killed_is_measured_as_that() {
     assert_eq!(report.lines.iter().filter(killed).map(|line| line.calls).sum::<u64>(), 1);
 }
 
-/// What several workers have of a kind is summed up, each figure by itself.
+/// The figures of a kind are summed over the workers, each figure by itself.
 #[test]
 fn figures_of_a_kind_are_summed_up() {
     let one = WaitingKind { kind: &KIND, places: 2, latencies: 3, latency_ns: 5, calls: 7 };

@@ -82,7 +82,7 @@ async fn send(descriptor: &Descriptor, mut bytes: &[u8]) {
 }
 
 #[test]
-fn bytes_keep_their_order_whatever_happens_to_their_pieces() {
+fn bytes_keep_their_order_under_cuts_and_delays() {
     for seed in 0..50 {
         run(seed, rough(), |network| async move {
             let (client, server) = pair(&network).await;
@@ -122,7 +122,7 @@ fn bytes_keep_their_order_whatever_happens_to_their_pieces() {
 }
 
 #[test]
-fn a_sender_waits_for_who_does_not_receive() {
+fn a_sender_blocks_while_the_window_is_full() {
     run(1, Conditions { window: 1000, ..Conditions::CALM }, |network| async move {
         let (client, server) = pair(&network).await;
         assert_eq!(server.send(&[7; 5000], false), Ok(Sent::Bytes(1000)));
@@ -138,7 +138,7 @@ fn a_sender_waits_for_who_does_not_receive() {
 }
 
 #[test]
-fn what_nobody_receives_is_answered_with_a_reset() {
+fn closing_with_unread_bytes_resets_the_connection() {
     run(1, Conditions::CALM, |network| async move {
         let (client, server) = pair(&network).await;
         client.send(b"unread").await.expect("the connection lives");
@@ -151,7 +151,7 @@ fn what_nobody_receives_is_answered_with_a_reset() {
 }
 
 #[test]
-fn what_is_sent_to_a_closed_end_is_answered_with_a_reset() {
+fn sending_to_a_closed_end_causes_a_reset() {
     run(1, Conditions::CALM, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         drop(client);
@@ -168,7 +168,7 @@ fn what_is_sent_to_a_closed_end_is_answered_with_a_reset() {
 }
 
 #[test]
-fn what_came_before_a_reset_can_be_received() {
+fn bytes_that_arrived_before_a_reset_can_be_received() {
     run(1, Conditions::CALM, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         client.send(b"last words").await.expect("the connection lives");
@@ -196,7 +196,7 @@ fn closing_without_lingering_resets() {
 }
 
 #[test]
-fn who_connects_is_answered_refused_or_left_alone() {
+fn a_connect_succeeds_is_refused_or_stays_unanswered() {
     run(1, Conditions::CALM, |network| async move {
         let refused = connect(82).expect("it begins");
         refused.set_owner(current());
@@ -218,7 +218,7 @@ fn who_connects_is_answered_refused_or_left_alone() {
 }
 
 #[test]
-fn who_vanishes_says_nothing_ever_again() {
+fn a_vanished_peer_never_answers_again() {
     run(1, Conditions { window: 100, ..Conditions::CALM }, |network| async move {
         let (server, client) = opposite_pair(&network).await;
         client.vanish();
@@ -229,7 +229,7 @@ fn who_vanishes_says_nothing_ever_again() {
 }
 
 #[test]
-fn a_connection_that_nobody_registers_is_closed_with_its_descriptor() {
+fn an_unregistered_connection_is_closed_with_its_descriptor() {
     run(1, Conditions::CALM, |network| async move {
         let listener = Descriptor::register(network.listener(&address(80)).expect("nobody is there"));
         let listener = listener.expect("a place");
@@ -311,7 +311,7 @@ fn bytes_pass_through_pipes_too() {
 }
 
 #[test]
-fn a_run_that_cannot_go_on_ends() {
+fn a_run_that_is_stuck_or_too_long_ends() {
     let stuck = network::run(1, Conditions::CALM, |network| async move {
         let (_client, server) = pair(&network).await;
         receive(&server, &mut [0; 8]).await
@@ -326,7 +326,7 @@ fn a_run_that_cannot_go_on_ends() {
     assert_eq!((long.outcome, long.took_ms), (Err::<(), _>(Unfinished::TooLong), 5_001));
 }
 
-/// D12: the same seed is the same run, whatever numbers the kernel gives its descriptors.
+/// D12: the same seed is the same run, for any descriptor numbers from the kernel.
 #[test]
 fn a_seed_decides_everything() {
     let digest = |seed| {

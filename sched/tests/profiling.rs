@@ -1,4 +1,4 @@
-//! Measuring what runs: what is found in the report, and what is not.
+//! Profiling: which runs the report contains, and which not.
 
 use weir_sched::{
     Cause, Class, Kind, ProfileLine, ProfileMode, ProfileReport, ProfileSettings, profile, queues,
@@ -18,7 +18,7 @@ fn of<'a>(report: &'a ProfileReport, kind: &'static Kind) -> Vec<&'a ProfileLine
 
 /// R73, R77: each place that wakes has a line of its own, with its calls.
 #[test]
-fn runs_are_counted_by_what_woke_them() {
+fn runs_are_counted_by_their_cause() {
     let report = simulate::run(1, async {
         turn_on();
         yield_now().await;
@@ -57,7 +57,7 @@ fn runs_are_counted_by_what_woke_them() {
 
 /// R73: nothing is measured while it is off, and turning it on resets the figures.
 #[test]
-fn what_ran_while_it_was_off_is_not_there() {
+fn runs_while_profiling_is_off_are_not_reported() {
     let reports = simulate::run(1, async {
         let off = profile();
         turn_on();
@@ -85,7 +85,8 @@ fn what_ran_while_it_was_off_is_not_there() {
     assert!((1..=3).contains(&anew), "{anew}");
 }
 
-/// R78: entries that were queued before have no latency, however long they waited; later ones have theirs.
+/// R78: entries queued before profiling began are counted without a latency, however long they waited; later ones have
+/// theirs.
 #[test]
 fn latencies_begin_with_the_measuring() {
     let report = simulate::run(1, async {
@@ -116,7 +117,7 @@ fn latencies_begin_with_the_measuring() {
     assert_eq!(known, 4);
 }
 
-/// R4, R5: the lengths of the queues are exact, by class, and so is what waits in them.
+/// R4, R5: the lengths of the queues are exact, by class, and so are the kinds waiting in them.
 #[test]
 fn the_queues_are_counted_by_class() {
     simulate::run(1, async {
@@ -142,7 +143,7 @@ fn the_queues_are_counted_by_class() {
 
 /// R4: a task that yielded waits, too: as bulk, for the next turn.
 #[test]
-fn what_woke_itself_is_counted_while_it_waits() {
+fn a_task_that_woke_itself_is_counted_while_it_waits() {
     let counted = simulate::run(1, async {
         let main = weir_sched::current();
         spawn(&SLEEPER, Class::Normal, yield_now());
@@ -158,7 +159,7 @@ fn what_woke_itself_is_counted_while_it_waits() {
     assert_eq!(counted.expect("a worker").expect("it ends"), [0, 0, 1, 0]);
 }
 
-/// The place of a kind is where it is declared: what a watchdog names when nothing is measured.
+/// The place of a kind is that of its declaration: a watchdog names it when profiling is off.
 #[test]
 fn a_kind_knows_its_place() {
     assert!(SLEEPER.place.file().ends_with("tests/profiling.rs"));

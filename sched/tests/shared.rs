@@ -1,4 +1,4 @@
-//! Shared work: the global run queue, the global wait queue, and who may run what.
+//! Shared work: the global run queue, the global wait queue, and which worker may run which task.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -66,7 +66,7 @@ fn it_waits_wakes_and_ends_like_any_task() {
     });
 }
 
-/// R58: a deadline in the global wait queue that moved away stays in that queue; R61: without any, nothing is due.
+/// R58: a deadline in the global wait queue that moved away stays in that queue; R61: without any, no task is due.
 #[test]
 fn a_deadline_that_moved_away_stays_in_the_global_queue() {
     run(async {
@@ -138,7 +138,7 @@ fn a_panic_ends_it_only() {
     });
 }
 
-/// R2: the order of the global queue is its own: arrival, moved by `nice`, whatever the worker did meanwhile.
+/// R2: the order of the global queue is its own: arrival, moved by `nice`, independent of the worker's turns.
 #[test]
 fn nice_moves_it_among_the_shared_ones() {
     let order = run(async {
@@ -166,7 +166,8 @@ fn nice_moves_it_among_the_shared_ones() {
     assert_eq!(order, ["early", "plain", "plain too", "late"]);
 }
 
-/// R2: a `nice` of 1024 lets one depth of the run queue pass, half of it half a depth; what lies before, goes before.
+/// R2: a `nice` of 1024 lets one depth of the run queue pass, half of it half a depth; entries in front of that place
+/// run first.
 #[test]
 fn nice_moves_it_by_its_part_of_the_depth() {
     for (nice, expected) in [(512, 100), (1024, 200), (256, 50), (0, 0)] {
@@ -275,7 +276,7 @@ fn both_wait_queues_share_one_budget() {
 /// R60: debug builds catch a deadline that enters the wrong wait queue.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "shared work is always normal"))]
-fn shared_work_has_no_class() {
+fn set_class_panics_in_shared_work() {
     std::panic::set_hook(Box::new(|_| {}));
     let message = run(async {
         let main = current();
@@ -318,7 +319,7 @@ fn it_runs_on_its_workers_only() {
 
 /// Any free worker takes it: a worker that computes does not delay tasks that another may run.
 #[test]
-fn a_busy_worker_holds_nobody_up() {
+fn shared_work_does_not_wait_for_a_busy_worker() {
     let runtime = workers(2);
     let handle = runtime.handle();
     let (busy, is_busy) = mpsc::channel();
@@ -347,7 +348,7 @@ fn a_busy_worker_holds_nobody_up() {
 
 /// Tasks that are left when the workers end are dropped, and their keys find nothing.
 #[test]
-fn what_it_holds_is_dropped_with_the_runtime() {
+fn shared_futures_are_dropped_with_the_runtime() {
     let runtime = workers(2);
     let handle = runtime.handle();
     let held = Arc::new(());
@@ -411,7 +412,7 @@ fn nothing_is_lost_under_stress() {
 
 /// A wake from a thread that is not a worker, while all workers sleep.
 #[test]
-fn a_thread_that_is_no_worker_wakes_it() {
+fn a_thread_outside_the_runtime_wakes_shared_work() {
     let runtime = workers(2);
     let handle: Handle = runtime.handle();
     let (sender, receiver) = mpsc::channel();

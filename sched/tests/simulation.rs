@@ -29,7 +29,7 @@ struct Observations {
 struct Entry {
     number: u64,
     key: AtomicU64,
-    /// The only worker that may run it; of shared work, none.
+    /// The only worker that may run it; `None` for shared work.
     worker: Option<usize>,
     workers: WorkerSet,
     /// How often it was sent news, and how much of it it has seen.
@@ -208,7 +208,7 @@ async fn live(observations: &Arc<Observations>, life: &Alive, own: impl Fn(u64))
     entry.look(observations, 0x100);
 }
 
-/// What a task does to others.
+/// Applies a random action of a task to another task.
 fn act(observations: &Arc<Observations>, random: u64) {
     let other = observations.one(random >> 8);
     match random >> 4 & 15 {
@@ -309,7 +309,7 @@ fn check(seed: u64) -> u64 {
     trace
 }
 
-/// Checks what must hold when no task can run.
+/// Checks the invariants when no task can run.
 fn rest(world: &World, observations: &Observations) {
     let tasks = observations.tasks.lock().expect("no panic in here");
     let mut own = vec![0; world.worker_count()];

@@ -58,7 +58,7 @@ fn deadlines_move_both_ways() {
     });
 }
 
-/// R188: who is woken so overtakes those that wait already, in its own class only, and once.
+/// R188: a task woken to run next overtakes waiting tasks, in its own class only, and once.
 #[test]
 fn a_task_may_run_next() {
     run(async {
@@ -84,7 +84,7 @@ fn a_task_may_run_next() {
         wake(first);
         sleep_until(now().after(1)).await;
         assert_eq!(order.take(), ["first", "bulk"]);
-        // One that is queued keeps its place, and one that ended has none.
+        // A queued task keeps its place, and an ended one is not queued.
         wake(first);
         wake(next);
         wake_next(next);
@@ -212,7 +212,7 @@ async fn endless(turns: Rc<Cell<u32>>) {
 }
 
 #[test]
-fn outside_of_a_worker_it_is_now_and_there_is_one() {
+fn now_and_worker_count_work_outside_a_worker() {
     let clock = || weir_sys::time::monotonic_ns() / 1_000_000;
     let (before, said, after) = (clock(), now().as_ms(), clock());
     assert!((before..=after).contains(&said), "{said} is not within {before} and {after}");
@@ -220,7 +220,8 @@ fn outside_of_a_worker_it_is_now_and_there_is_one() {
     assert_eq!(run(async { worker_count() }), 1);
 }
 
-/// R19: the application's flag stays from run to run, whoever wakes the task; the next task of the slot has none.
+/// R19: the application's flag stays from run to run, independent of the waker; the next task of the slot starts
+/// without it.
 #[test]
 fn a_flag_is_kept_across_wakes() {
     run(async {
@@ -297,7 +298,7 @@ fn classes_run_by_rank_and_self_woken_work_last() {
     assert_eq!(order, ["urgent", "normal", "bulk", "heavy", "again"]);
 }
 
-/// R56: many deadlines at one moment take several passes, so the poller is asked in between.
+/// R56: many deadlines at one moment take several passes, with a poll between them.
 #[test]
 fn a_storm_of_deadlines_is_taken_in_parts() {
     run(async {
@@ -336,7 +337,7 @@ fn one_heavy_task_a_turn() {
 }
 
 #[test]
-fn what_tasks_hold_is_dropped_with_the_worker() {
+fn futures_are_dropped_with_the_worker() {
     let held = Rc::new(());
     let guard = held.clone();
     run(async move {
@@ -399,7 +400,7 @@ fn workers_send_each_other_work() {
 }
 
 #[test]
-fn the_load_of_a_worker_is_what_was_added_to_it() {
+fn the_load_of_a_worker_is_the_sum_of_its_changes() {
     let seen = run(async {
         change_load(0, 3);
         change_load(0, -1);

@@ -1,4 +1,4 @@
-//! What a turn does, turn by turn, seen from outside: how much runs, of which class, in which order.
+//! Turns seen from outside: the number, classes and order of the tasks that run.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,7 +32,7 @@ fn runs(world: &World, worker: usize) -> [u64; 4] {
     figures.expect("the worker lives")
 }
 
-/// What the next turn of worker 0 runs, by class.
+/// Runs the next turn of worker 0; returns its runs by class.
 fn turn(world: &mut World) -> [u64; 4] {
     let before = runs(world, 0);
     while runs(world, 0) == before {
@@ -123,9 +123,9 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
     assert_eq!(turns, 10);
 }
 
-/// R44: a turn's heavy run is given to the first task that asks for it and to no other, and heavy work that waits comes first.
+/// R44: a turn's heavy run goes to the first task that requests it and to no other, and waiting heavy work comes first.
 #[test]
-fn a_turn_has_one_heavy_run_whoever_takes_it() {
+fn a_turn_grants_one_heavy_run() {
     let mut world = world(1, 200, false);
     let taken = Rc::new(Cell::new(0_u64));
     let ask = |count| {
@@ -161,7 +161,7 @@ fn a_turn_has_one_heavy_run_whoever_takes_it() {
     assert_eq!((turn(&mut world), taken.get()), ([0, 1, 0, 1], 3));
 }
 
-/// R39, R44: with low latency nobody computes long where others may pass it.
+/// R39, R44: with low latency, no task computes long where others may pass it.
 #[test]
 fn with_low_latency_heavy_work_always_waits_for_its_class() {
     let mut world = world(1, 200, true);
@@ -249,7 +249,7 @@ fn endless_work_gets_its_shares() {
 
 /// R39: with low latency, urgent work that arrives from outside in the middle of 10,000 bulk entries runs next.
 #[test]
-fn low_latency_leaves_the_loop_for_what_others_send() {
+fn low_latency_leaves_the_loop_for_a_remote_wake() {
     for low_latency in [true, false] {
         let mut world = world(2, 10_000, low_latency);
         let (sent, ran, after) =

@@ -1,7 +1,7 @@
-//! What the classes promise: shares, light work beside heavy work, deep run queues, storms of deadlines.
+//! The guarantees of the classes: shares, light work beside heavy work, deep run queues, storms of deadlines.
 //!
-//! Waits are measured on the clock of the worker's processor time: how much of it the worker spent on others first. So what
-//! else the machine does is not in the figures. Work is a loop that was calibrated on the same clock.
+//! Waits are measured on the clock of the worker's processor time: how much of it the worker spent on others first. So
+//! the figures exclude other work of the machine. Work is a loop that was calibrated on the same clock.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ fn turn(turns: u64) {
     }
 }
 
-/// R30, R31: endless work in every class; what share of the runs and of the time each gets.
+/// R30, R31: endless work in every class; prints each class's share of the runs and of the time.
 pub fn shares() {
     println!("\nshares of the runs with endless work of 2 us in each class, % (wanted 16 / 33 / 50 / 1)");
     let classes = [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy];
@@ -56,7 +56,7 @@ pub fn shares() {
         let tuning = Tuning { runqueue_depth: depth, ..Tuning::default() };
         let runtime = start(tuning, move |_| {
             for class in classes {
-                // Each wakes the next one: what woke itself would fall to the bulk.
+                // Each wakes the next one: a task that woke itself would be bulk work.
                 let keys: Rc<[Cell<TaskKey>]> = (0..1000).map(|_| Cell::default()).collect();
                 for task in 0..keys.len() {
                     let keys_too = keys.clone();
@@ -89,7 +89,7 @@ pub fn shares() {
     }
 }
 
-/// R41 to R49: 1,000 units that compute for 700 us whenever they may, and 16 light clients that ask once a millisecond.
+/// R41 to R49: 1,000 units that compute for 700 us whenever they may, and 16 light clients that run once a millisecond.
 pub fn heavy() {
     println!("\n16 light clients beside 1,000 units of 700 us, milliseconds of the worker's time");
     spin(1);
@@ -173,7 +173,8 @@ fn percentiles(latencies: &mut [u64]) -> String {
     format!("{:8.3} {:8.3} {:8.3} {:8.3}", at(0.5), at(0.99), at(0.999), at(1.0))
 }
 
-/// R39, R40: a run queue of so many entries of 1 us that never empties, and one urgent task that another thread wakes.
+/// R39, R40: a run queue of 10,000 or 100,000 entries of 1 us that never empties, and one urgent task that another
+/// thread wakes.
 pub fn deep() {
     println!("\none urgent task woken by another thread, deep run queues, milliseconds of the worker's time");
     spin(1);
@@ -235,7 +236,7 @@ pub fn deep() {
     }
 }
 
-/// R56: 100,000 deadlines in one millisecond; how long everybody else has to wait.
+/// R56: 100,000 deadlines in one millisecond; how long all other work has to wait.
 pub fn storm() {
     println!(
         "\n100,000 deadlines in one millisecond: the longest that a task waits for its next turn, milliseconds of the thread's time"

@@ -1,7 +1,6 @@
-//! `cargo run --release --manifest-path bench/sched/Cargo.toml`: what the scheduler does, in one run beside executors that
-//! a user would pick. `-- rates`, `shares`, `heavy`, `deep` or `storm` runs a part, `-- rates=across` the rows
-//! with that word in their name, `-- rates=across only=weir` those of one executor (for a profile, or to count its system
-//! calls).
+//! `cargo run --release --manifest-path bench/sched/Cargo.toml`: the costs of the scheduler, in one run beside popular
+//! executors. `-- rates`, `shares`, `heavy`, `deep` or `storm` runs a part, `-- rates=across` the rows with that word
+//! in their name, `-- rates=across only=weir` those of one executor (for a profile, or to count its system calls).
 //!
 //! Rates are processor time, the best of several rounds with the executors taking turns, because the machine's other work
 //! disturbs one and then another. Read ratios; the absolute figures are of one machine on one day.

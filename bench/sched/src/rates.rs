@@ -10,7 +10,7 @@ use std::time::Instant;
 
 pub use tokio::storm as tokio_storm;
 
-/// A move: its name, and for each executor what does `count` of them.
+/// A move: its name, and for each executor the function that makes `count` of them.
 struct Row {
     name: &'static str,
     count: u64,
@@ -106,7 +106,7 @@ pub fn report(word: &str, only: Option<&str>) {
         };
         print(row.name, at(0, 0));
         if row.name.contains("across") {
-            // Who sleeps depends on the machine's other work, so the best round is luck.
+            // Which thread sleeps depends on the machine's other work, so the best round is luck.
             print("  the median round", at(0, ROUNDS / 2));
             print("  the median round on the wall's clock", at(1, ROUNDS / 2));
         }
@@ -121,9 +121,9 @@ fn print(name: &str, [weir, tokio, smol]: [f64; 3]) {
 /// differ tenfold.
 #[derive(Clone, Copy)]
 enum Place {
-    /// On one processor: what is measured is the executor and a switch of threads.
+    /// On one processor: measures the executor and a switch of threads.
     Together,
-    /// On two: with one pair, what is measured is how fast this machine's processors wake each other.
+    /// On two: with one pair, measures how fast this machine's processors wake each other.
     Apart,
 }
 

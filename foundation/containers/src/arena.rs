@@ -74,7 +74,7 @@ fn locate(index: u32) -> (usize, usize) {
 
 /// Small enough for a worker of a unit test, large enough to make growth rare.
 const FIRST: u32 = 64;
-/// With the first chunk this bounds an arena to about four million slots, which is what a task key can name.
+/// With the first chunk this bounds an arena to about four million slots, the range of a task key.
 const CHUNKS: usize = 16;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Buffers of one size, lent by a pool of the thread and given back when dropped.
 //!
-//! A [`Buffer`] is held only while it holds bytes. Bytes enter at its end, are parsed in place and leave
-//! at its front. The pool is last in, first out: what was read last is what the cache still holds.
+//! A [`Buffer`] is held only while it holds bytes. Bytes enter at its end, are parsed in place and leave at its front.
+//! The pool is last in, first out: the buffer released last is still in the cache.
 //!
-//! The memory is zeroed once, when it comes from the allocator, so the free space can be offered to the kernel
-//! as a plain slice; what a former user left in it stays until it is overwritten.
+//! The memory is zeroed once, when it comes from the allocator, so the free space can be passed to the kernel as a
+//! plain slice; bytes of a former user stay in it until they are overwritten.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::RefCell;
@@ -53,8 +53,8 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Takes an empty buffer of the usual size that the pool's limit does not count: for the few conversations that go on when all
-    /// others are in use. None if memory is short.
+    /// Takes an empty buffer of the usual size, beyond the pool's limit: for the few conversations that go on when all
+    /// others are in use. `None` if memory is short.
     #[cold]
     pub fn take_apart() -> Option<Self> {
         let block = POOL.with_borrow_mut(|pool| {
@@ -129,7 +129,7 @@ impl Buffer {
         }
     }
 
-    /// How many consumed bytes lie in front of the held ones: what [`Buffer::compact`] would free.
+    /// The number of consumed bytes in front of the held ones, which [`Buffer::compact`] would free.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.range().start
@@ -249,7 +249,7 @@ pub struct BufferPool {
     free_bulk: Vec<Box<[u8]>>,
     /// How many of these are lent.
     bulk_used: usize,
-    /// Bytes in blocks whose size is not one of the pool's.
+    /// Bytes in blocks that do not have one of the pool's sizes.
     fitting_bytes: u64,
     size: usize,
     /// The most buffers in use at once.
@@ -261,7 +261,7 @@ pub struct BufferPool {
     /// Buffers for [`Buffer::take_aside`], and how many to keep.
     aside: Vec<Box<[u8]>>,
     aside_count: usize,
-    /// Whether memory is short: the allocator is not asked then.
+    /// Whether memory is short: then the pool does not allocate.
     is_short: fn() -> bool,
     /// Called once when a buffer comes back.
     tell: Option<fn()>,
@@ -280,9 +280,9 @@ pub struct Allowance {
 }
 
 impl BufferPool {
-    /// Sets up the current thread's pool: `size` is the capacity of a buffer (`tune.bufsize`), `limit` the most
-    /// in use at once (`tune.buffers.limit`; `usize::MAX` when there is none), `reserve` how many free ones are
-    /// kept. Buffers of another size that are in use leave for the allocator when they come back.
+    /// Sets up the current thread's pool: `size` is the capacity of a buffer (`tune.bufsize`), `limit` the most in use
+    /// at once (`tune.buffers.limit`; `usize::MAX` for no limit), `reserve` how many free ones are kept. Buffers of
+    /// another size that are in use go to the allocator on release.
     pub fn configure(size: usize, limit: usize, reserve: usize) {
         POOL.with_borrow_mut(|pool| {
             let size = size.clamp(MIN_SIZE, MAX_SIZE);
@@ -298,12 +298,12 @@ impl BufferPool {
         });
     }
 
-    /// Makes the current thread lend only what it takes from `allowance`; it starts with none.
+    /// Limits the current thread to the buffers that it takes from `allowance`; it starts without any.
     pub fn share(allowance: Allowance) {
         POOL.with_borrow_mut(|pool| (pool.limit, pool.allowance) = (0, Some(allowance)));
     }
 
-    /// Makes the current thread's pool ask the allocator for nothing while `is_short` returns true.
+    /// Keeps the current thread's pool from allocating while `is_short` returns true.
     pub fn grow_unless(is_short: fn() -> bool) {
         POOL.with_borrow_mut(|pool| pool.is_short = is_short);
     }
@@ -319,7 +319,7 @@ impl BufferPool {
         });
     }
 
-    /// Calls `tell` once, when a buffer comes back to the current thread's pool.
+    /// Calls the function once, on the next release of a buffer to the current thread's pool.
     pub fn tell_of_next(tell: fn()) {
         POOL.with_borrow_mut(|pool| pool.tell = Some(tell));
     }
@@ -415,7 +415,7 @@ impl BufferPool {
         Some(block)
     }
 
-    /// Allocates a block and counts it as used; none if memory is short.
+    /// Allocates a block and counts it as used; `None` if memory is short.
     #[cold]
     fn allocate(&mut self, size: usize) -> Option<Box<[u8]>> {
         let block = if (self.is_short)() { None } else { zeroed(HEADER + size) };
@@ -505,23 +505,24 @@ pub struct BufferPoolStatistics {
     pub free: usize,
     /// The most that were ever lent at once.
     pub high_water: usize,
-    /// How often the allocator was asked.
+    /// The number of calls of the allocator.
     pub allocated: u64,
     /// How often the limit refused one.
     pub refused: u64,
 }
 
-/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. What was received is sent at once, and should
-/// leave as one packet: the kernel makes packets of up to 64 kB with their headers, and a send that is a little larger, as two of 32 kB
-/// together are, costs a second packet with its rest. 48 kB are three records of TLS. 63.5 kB are a few per cent cheaper, but what a
-/// reader that stops leaves here is up to a whole piece: 500 of them held 20.3 kB each, more than HAProxy's.
+/// The most that one receive of forwarded bytes takes, independent of `tune.bufsize`. Received bytes are sent at once,
+/// and should leave as one packet: the kernel makes packets of up to 64 kB with their headers, and a send that is a
+/// little larger, as two of 32 kB together are, costs a second packet with its rest. 48 kB are three records of TLS.
+/// 63.5 kB are a few per cent cheaper, but a reader that stops can leave a whole piece here: 500 of them held 20.3 kB
+/// each, more than HAProxy's.
 pub const BULK_SIZE: usize = 48 * 1024;
 /// With a limit on buffers, waiting bytes may move only to a block smaller than a buffer by this factor: otherwise the limit
 /// would bound nothing.
 const UNCOUNTED_PART: usize = 4;
 /// At most 1.5 MB of bulk buffers: more are in use only while many receivers block, and those gain nothing from them.
 const MOST_BULK: usize = 32;
-/// A zeroed block, which the kernel may supply without touching it; none if memory is short.
+/// A zeroed block, which the kernel may supply without touching it; `None` if memory is short.
 fn zeroed(size: usize) -> Option<Box<[u8]>> {
     let layout = Layout::array::<u8>(size).ok().filter(|layout| layout.size() > 0)?;
     // SAFETY: the layout's size is not zero.
@@ -623,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_may_use_is_taken_and_given_in_batches() {
+    fn takes_and_returns_the_shared_allowance_in_batches() {
         static LEFT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(5);
         fn take(count: usize) -> usize {
             let count = count.min(LEFT.load(Relaxed));
@@ -645,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_there_are_those_that_were_set_aside() {
+    fn without_memory_only_buffers_set_aside_are_available() {
         BufferPool::set_aside(1);
         BufferPool::grow_unless(|| true);
         assert!(Buffer::take().is_err() && Buffer::take_bulk().is_err());
@@ -657,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_once() {
+    fn notifies_once_when_a_buffer_is_released() {
         thread_local!(static TOLD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
         let (one, other) = (Buffer::take().expect("one"), Buffer::take().expect("another"));
         BufferPool::tell_of_next(|| TOLD.set(TOLD.get() + 1));
@@ -667,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn where_buffers_are_limited_only_few_bytes_leave_theirs() {
+    fn with_a_limit_only_few_bytes_move_out_of_their_buffer() {
         BufferPool::configure(16_384, 8, 8);
         let mut buffer = Buffer::take().expect("the first");
         buffer.append(&[0; 5_000]);
@@ -692,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_long_moves_to_a_block_of_its_size() {
+    fn shrink_moves_held_bytes_to_a_block_of_their_size() {
         for length in [0, 1, 31, 100, 1000, 14_000] {
             let mut buffer = Buffer::take().expect("no limit is set");
             let used = BufferPool::statistics().used;

@@ -1,16 +1,15 @@
 //! Containers of one thread: buffers, slabs, timers, recycled boxes.
 //!
-//! Nothing in this crate is shared between threads, takes a lock or makes a system call. Pools are per
-//! thread and return memory to the thread that drops it, most recently used first, because cache
-//! residency decides what a byte costs.
+//! Nothing in this crate is shared between threads, takes a lock or makes a system call. Pools are per thread and
+//! return memory to the thread that drops it, most recently used first, because the cost of a byte depends on whether
+//! it is in the cache.
 //!
-//! Begin with [`Buffer`], the unit in which traffic is held. [`Slab`] is how long-lived objects refer to
-//! each other: by keys that carry a generation, so that a stale key finds nothing instead of another object.
-//! [`Arena`] and [`TimerQueue`] are what the scheduler stands on; [`PooledFuture`] and [`PoolBox`] are
-//! boxes whose memory is recycled by size class. [`RcRef`] is a reference to a part of an
-//! object that its thread shares.
+//! Begin with [`Buffer`], the unit in which traffic is held. Long-lived objects refer to each other through a [`Slab`]:
+//! by keys that carry a generation, so that a stale key finds nothing instead of another object. The scheduler is built
+//! on [`Arena`] and [`TimerQueue`]; [`PooledFuture`] and [`PoolBox`] are boxes with memory recycled by size class.
+//! [`RcRef`] is a reference to a part of an object that its thread shares.
 //!
-//! This crate refuses to know what the bytes mean, what time it is and which thread it runs on.
+//! This crate must not know the meaning of the bytes, the time or the thread that it runs on.
 
 mod arena;
 mod buffer;

@@ -14,7 +14,7 @@ pub struct PoolFigures {
     pub allocated: u64,
     /// How many of them are lent.
     pub used: u64,
-    /// How often it had none to lend.
+    /// How often a request failed because the pool was empty.
     pub failures: u64,
 }
 
@@ -40,7 +40,7 @@ mod tests {
 
     /// On a thread of its own: others use these pools, too.
     #[test]
-    fn each_pool_says_what_is_lent_and_what_is_kept() {
+    fn each_pool_reports_lent_and_free_objects() {
         std::thread::spawn(|| {
             assert!(pool_figures().iter().all(|pool| pool.allocated == 0 && pool.name.len() <= 11));
             BufferPool::configure(1024, 2, 8);

@@ -1,4 +1,4 @@
-//! Boxes whose memory is recycled by size class instead of returned to the allocator.
+//! Boxes with memory recycled by size class instead of returned to the allocator.
 //!
 //! A connection spawns a task, a request boxes a future: on the steady path both sizes repeat for ever. Each
 //! thread keeps a short last-in, first-out list of free blocks for each class. The boxes never leave their thread.
@@ -116,12 +116,12 @@ impl<T: ?Sized> Drop for PoolBox<T> {
         let layout = Layout::for_value::<T>(self);
         // The block goes back even when the value's destructor unwinds.
         let _block = Block { address: self.value.cast(), layout };
-        // SAFETY: the value is initialised and nobody sees it afterwards.
+        // SAFETY: the value is initialised and not used afterwards.
         unsafe { self.value.drop_in_place() };
     }
 }
 
-/// Memory of a layout that [`take`] was asked for, on its way back.
+/// Memory from [`take`] with its layout, on its way back.
 struct Block {
     address: NonNull<u8>,
     layout: Layout,
@@ -137,7 +137,7 @@ impl Drop for Block {
 /// Figures of the current thread's free lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecycleStatistics {
-    /// Blocks that were asked of the allocator.
+    /// Blocks requested from the allocator.
     pub allocated: u64,
     /// Blocks that were given back to the allocator.
     pub released: u64,
@@ -318,7 +318,7 @@ const NAMES: [&str; CLASS_COUNT] = [
 ];
 /// How many sizes of blocks there are.
 pub(crate) const CLASS_COUNT: usize = CLASSES.len();
-/// What every block is aligned to, and allocators do without being asked.
+/// The alignment of every block: the default of allocators.
 const ALIGNMENT: usize = 16;
 /// A future that starts on a cache line needs fewest of them. Only for a power of two that costs nothing: for another size an
 /// allocator sets the difference aside, and the block is one of its next class (1,536 bytes for 1,280).
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_goes_round() {
+    fn reuses_a_released_block() {
         let first = PoolBox::new([1_u8; 100]);
         let address = first.as_ptr();
         drop(first);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_a_future_drops_what_it_holds() {
+    fn dropping_a_future_drops_its_captured_values() {
         struct Flag(Rc<Cell<u32>>);
         impl Drop for Flag {
             fn drop(&mut self) {

@@ -58,12 +58,12 @@ impl<T> Slab<T> {
     /// Stores `value` and names it.
     ///
     /// # Panics
-    /// At four billion live objects, far beyond what memory holds.
+    /// At four billion live objects, far beyond the capacity of memory.
     pub fn insert(&mut self, value: T) -> Key {
         self.insert_with(|_| value)
     }
 
-    /// Stores what `make` returns for the key that will name it.
+    /// Stores the value that `make` returns for its future key.
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         if self.first_free == NONE {
             assert!(self.slots.len() < NONE as usize, "the slab is full");

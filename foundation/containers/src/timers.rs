@@ -1,8 +1,8 @@
 //! Deadlines in order: at most one for each small number.
 //!
-//! A four-way heap over (deadline, identifier) that knows where each identifier sits, so a deadline can be moved
-//! or taken back. The scheduler touches it rarely: a task whose deadline only moves further away keeps its early
-//! place and is put back when that place comes up.
+//! A four-way heap over (deadline, identifier) that stores the place of each identifier, so a deadline can be moved or
+//! removed. The scheduler touches it rarely: a task with a deadline that only moves further away keeps its early place
+//! and is put back when that place comes up.
 
 /// Deadlines ordered by time, one for each identifier.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl TimerQueue {
         Self { heap: Vec::new(), positions: Vec::new() }
     }
 
-    /// The earliest deadline and its identifier; `None` when there is none.
+    /// The earliest deadline and its identifier; `None` if the queue is empty.
     #[inline]
     pub fn first(&self) -> Option<(u64, u32)> {
         self.heap.first().map(|entry| (entry.deadline, entry.identifier))
@@ -148,7 +148,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn an_empty_queue_has_no_deadline() {
+    fn an_empty_queue_returns_none() {
         let mut timers = TimerQueue::new();
         assert_eq!((timers.first(), timers.deadline(3), timers.remove(3)), (None, None, None));
     }

@@ -4,7 +4,7 @@
 //! other threads do not matter. Memory that one thread allocates and another frees stays live on the first for ever and counts
 //! negative on the second.
 //!
-//! This crate refuses to know the allocator of the program, and depends on nothing. Begin with [`allocations`] and [`live_bytes`]:
+//! This crate must not know the allocator of the program, and depends on nothing. Begin with [`allocations`] and [`live_bytes`]:
 //! a test reads them before and after the code that it measures.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -19,7 +19,7 @@ thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-/// How often the current thread asked for memory, or for more of it.
+/// How often the current thread allocated or grew memory.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }

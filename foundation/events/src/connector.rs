@@ -41,7 +41,7 @@ pub struct Connector {
 #[derive(Debug)]
 struct LogSocket {
     path: PathBuf,
-    /// The socket of the latest connection; none before the first one.
+    /// The socket of the latest connection; `None` before the first one.
     connected: Published<Option<OwnedFd>>,
     outage: Outage,
 }

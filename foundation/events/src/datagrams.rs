@@ -17,7 +17,7 @@ pub fn size_datagram_sockets(bytes: u32) {
 /// Opens a datagram socket to send lines from.
 ///
 /// # Errors
-/// When the kernel has no socket. If the kernel refuses the size, the socket keeps its default.
+/// When the kernel cannot create a socket. If the kernel refuses the size, the socket keeps its default.
 pub fn open_datagrams(family: AddressFamily) -> weir_sys::Result<OwnedFd> {
     let socket = socket::datagram(family)?;
     let bytes = SEND_BUFFER.load(Relaxed);

@@ -1,12 +1,12 @@
-//! Latency histograms: how long things took, kept so that any percentile can be asked for later.
+//! Latency histograms: durations, stored so that any percentile can be computed later.
 //!
 //! Buckets are log-linear, as in HdrHistogram: 16 equal steps in every power of two, so a reported value is at most
 //! 1/16 (about 6 per cent) above the true one, from one unit up to 2^36 units (19 hours in microseconds). One worker
-//! writes, with relaxed loads and stores and no read-modify-write; anybody may read at any time. Readings of several
+//! writes, with relaxed loads and stores and no read-modify-write; any thread may read at any time. Readings of several
 //! workers are merged by adding them.
 //!
-//! Memory follows what was recorded: a histogram that saw only zeros (a queue that nobody waits in) is two words, and one
-//! that saw more has 16 counters for each power of two that occurred: about 0.8 kB for answers that take between 1 and 16 ms,
+//! Memory follows the recorded values: a histogram that saw only zeros (an idle queue) is two words, and one that saw
+//! more has 16 counters for each power of two that occurred: about 0.8 kB for answers that take between 1 and 16 ms,
 //! 4.5 kB at most.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,7 +35,7 @@ pub struct Histogram {
     cells: LazyBox<Cells>,
 }
 
-/// What values above zero are counted in.
+/// The counters of values above zero.
 #[derive(Debug)]
 struct Cells {
     sum: AtomicU64,
@@ -75,7 +75,7 @@ impl Histogram {
         cells.largest.store(0, Relaxed);
     }
 
-    /// Adds what was recorded so far to `reading`. Callable from any thread.
+    /// Adds the values recorded so far to `reading`. Callable from any thread.
     pub fn read_into(&self, reading: &mut HistogramReading) {
         reading.add_zeros(self.zeros.load(Relaxed));
         let Some(cells) = self.cells.existing() else { return };
@@ -125,7 +125,7 @@ impl Place {
 /// A reading of one or several [`Histogram`]s. It allocates with the first value: statistics read thousands of idle servers.
 #[derive(Clone, Debug, Default)]
 pub struct HistogramReading {
-    /// All buckets, or none before the first value.
+    /// All buckets; empty before the first value.
     counts: Vec<u64>,
     sum: u64,
     largest: u64,
@@ -207,7 +207,7 @@ impl HistogramReading {
         self.counts.iter().all(|&count| count == 0)
     }
 
-    /// Adds another reading to this one: the result is what one histogram fed with both would have held.
+    /// Adds another reading to this one: the result equals that of one histogram fed with both.
     pub fn merge(&mut self, other: &HistogramReading) {
         if !other.counts.is_empty() {
             self.buckets_mut().iter_mut().zip(&other.counts).for_each(|(total, count)| *total += count);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_what_was_recorded() {
+    fn allocates_counters_only_for_recorded_powers_of_two() {
         let histogram = Histogram::default();
         histogram.record(0);
         assert!(histogram.cells.existing().is_none());

@@ -1,9 +1,9 @@
-//! Log lines: where they go, what their header looks like, and how they leave.
+//! Log lines: their targets, their headers and their transport.
 //!
 //! A [`LogTarget`] is a `log` line of the configuration, ready to use; a [`LogSink`] is that target opened, shared by
 //! the whole process. Each worker has one [`Logger`]: it formats a line into one buffer that it keeps, and sends it
-//! with one system call that never waits (or hands it to the [writer thread](crate::writer) of a stream). What cannot
-//! leave at once is dropped and counted.
+//! with one system call that never waits (or hands it to the [writer thread](crate::writer) of a stream). A line that
+//! cannot leave at once is dropped and counted.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ use crate::sink::Sinks;
 use crate::syslog::{Facility, Level, LogFormat};
 use crate::writer::Writer;
 
-/// The default of `len`: what the oldest syslog daemons accept.
+/// The default of `len`: the most that the oldest syslog daemons accept.
 pub const DEFAULT_LENGTH: usize = 1024;
 
 /// The smallest `len` that the language accepts.
@@ -72,7 +72,7 @@ pub struct LogTarget {
     pub address: LogAddress,
     /// The header's style.
     pub format: LogFormat,
-    /// Relayed messages keep their own style, because the `log` line has no `format`.
+    /// Relayed messages keep their own style, because the `log` line lacks a `format`.
     pub keeps_format: bool,
     /// Part of the priority number.
     pub facility: Facility,
@@ -109,7 +109,7 @@ pub struct LogSink {
     outlet: Outlet,
     /// The running number of messages, for sampling over all workers.
     offered: AtomicU64,
-    /// Lines that could not leave. Several workers add to it; none does so while all is well.
+    /// Lines that could not leave. Several workers add to it, but only while sending fails.
     dropped: AtomicU64,
     outage: Outage,
 }
@@ -135,14 +135,14 @@ pub trait LogServers: std::fmt::Debug + Send + Sync {
 }
 
 impl LogSink {
-    /// Opens the target, whose ring is one of `sinks`. Call it in the process that will log (a stream's writer thread
-    /// would not survive a fork). Fails for a descriptor that is not open, for a ring or servers that are not there, or when
+    /// Opens the target; `sinks` contains its ring. Call it in the process that will log (a stream's writer thread
+    /// would not survive a fork). Fails for a descriptor that is not open, for a missing ring or missing servers, or if
     /// no thread can be started.
     pub fn open(mut target: LogTarget, sinks: &Sinks) -> io::Result<Self> {
         let outlet = match &target.address {
             LogAddress::Ring(name) => {
                 let sink = sinks.find_ring(name)?;
-                // Events have no newline in a ring.
+                // Events in a ring do not end with a newline.
                 target.max_length = target.max_length.min(sink.max_length.saturating_add(1));
                 sink.as_ring().cloned().map(Outlet::Ring).expect("it was looked for among rings")
             }
@@ -213,10 +213,10 @@ impl LogSink {
     }
 }
 
-/// What the headers say about this process.
+/// The description of this process in headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogIdentity {
-    /// The host name, when `log-send-hostname` asks for it.
+    /// The host name, with `log-send-hostname`.
     pub hostname: Option<String>,
     /// The process identifier.
     pub process_id: u32,
@@ -388,7 +388,7 @@ impl Sockets {
 /// How long the start waits for the connector, in milliseconds.
 const PROBE_MS: u32 = 2000;
 
-/// Writes a line, without its newline, to a ring; false when there was no room.
+/// Writes a line, without its newline, to a ring; false if the ring is full.
 pub fn write_to_ring(ring: &Ring, thread: usize, line: &[u8]) -> bool {
     ring.write(thread, &[line.strip_suffix(b"\n").unwrap_or(line)])
 }

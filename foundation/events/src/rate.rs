@@ -111,7 +111,7 @@ struct Window {
 }
 
 impl Window {
-    /// The same counters as they stand at `now_ms`, when full periods may have passed.
+    /// The same counters rolled forward to `now_ms`, when full periods may have passed.
     fn at(self, now_ms: u64) -> Window {
         let elapsed = now_ms.saturating_sub(self.began);
         let periods = elapsed / PERIOD_MS;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_say_how_many_and_how_long() {
+    fn limits_determine_the_remaining_events_and_the_delay() {
         let rate = Rate::new();
         rate.add(1_000, 10);
         assert_eq!(rate.remaining(1_000, 12, 1), 1);

@@ -1,8 +1,8 @@
 //! Messages received from other programs and relayed to a log target: written in the target's format, or kept in their own.
 //!
-//! The parts of a message's header (priority, date, host, program) are written if the target's format has them. Parts that the
-//! format needs and the message lacks are filled in: the target's facility, today's date, a placeholder for the host.
-//! A message whose format is kept leaves with the bytes that it came with, except for a level or a host that has to change.
+//! The parts of a message's header (priority, date, host, program) are written if the target's format has them. Parts
+//! that the format needs and the message lacks are filled in: the target's facility, today's date, a placeholder for
+//! the host. A message that keeps its format leaves byte for byte, except for a level or a host that has to change.
 
 use weir_formats::WallTime;
 use weir_formats::civil::MONTHS;
@@ -14,7 +14,7 @@ use crate::syslog::{Level, LogFormat};
 /// A message received from another program, parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relayed<'a> {
-    /// The message as it came.
+    /// The received message, unchanged.
     pub whole: &'a [u8],
     /// The PRI value: eight times the facility, plus the level.
     pub priority: Option<u16>,
@@ -24,7 +24,7 @@ pub struct Relayed<'a> {
     pub date: RelayedDate<'a>,
     /// The host that sent it.
     pub host: Option<&'a [u8]>,
-    /// The host to write if the message keeps its format; none if the host stays as it is.
+    /// The host to write if the message keeps its format; `None` leaves the host unchanged.
     pub new_host: Option<NewHost<'a>>,
     /// The program.
     pub tag: Option<&'a [u8]>,
@@ -52,14 +52,14 @@ pub enum RelayedDate<'a> {
     Iso(&'a [u8]),
 }
 
-/// Another host in place of what stands in a message.
+/// Another host in place of the one in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct NewHost<'a> {
     /// Its offset in the message.
     pub at: usize,
     /// How many bytes it has there.
     pub length: usize,
-    /// What to write instead.
+    /// The host to write instead.
     pub name: &'a [u8],
 }
 
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_says_goes_where_there_is_room() {
+    fn each_format_keeps_the_parts_of_a_message_that_it_can_hold() {
         check_all(
             full(),
             [
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_say_is_filled_in() {
+    fn fills_in_the_parts_that_a_message_lacks() {
         check_all(
             bare(),
             [

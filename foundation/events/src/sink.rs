@@ -22,7 +22,7 @@ pub struct Sink {
     pub name: String,
     /// Its description for listings.
     pub description: String,
-    /// The header format of an event whose source does not choose one.
+    /// The header format of events from sources that do not choose one.
     pub format: LogFormat,
     /// The longest event in bytes; longer ones are cut.
     pub max_length: usize,
@@ -72,7 +72,7 @@ impl Sink {
         }
     }
 
-    /// `buffer` or `fd`, as `show events` says.
+    /// `buffer` or `fd`, as shown by `show events`.
     pub fn kind(&self) -> &'static str {
         match self.outlet {
             Outlet::Ring(_) => "buffer",
@@ -88,8 +88,8 @@ impl Sink {
         }
     }
 
-    /// Writes an event, without its newline; false when there was no room. Never waits. `thread` is the number of the writing
-    /// worker.
+    /// Writes an event, without its newline; false if the sink is full. Never waits. `thread` is the number of the
+    /// writing worker.
     pub fn write(&self, thread: usize, event: &[u8]) -> bool {
         let event = &event[..event.len().min(self.max_length)];
         match &self.outlet {

@@ -18,7 +18,7 @@ pub enum Level {
     Warning,
     /// Normal but significant.
     Notice,
-    /// Informational: what traffic logs use.
+    /// Informational: the level of traffic logs.
     Info,
     /// Debugging.
     Debug,
@@ -85,7 +85,7 @@ impl Facility {
 /// The header before the text of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogFormat {
-    /// RFC 3164 without the host name: what a syslog daemon on the same machine expects. The default.
+    /// RFC 3164 without the host name, for a syslog daemon on the same machine. The default.
     Local,
     /// RFC 3164, host name included. The default when `log-send-hostname` is set.
     Rfc3164,
@@ -104,7 +104,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Every format with its name in the configuration language and what it is, for help texts.
+    /// Every format with its name in the configuration language and its description, for help texts.
     pub const ALL: [(LogFormat, &'static str, &'static str); 8] = [
         (LogFormat::Local, "local", "RFC 3164 without the host name (the default)"),
         (LogFormat::Rfc3164, "rfc3164", "RFC 3164 with the host name"),

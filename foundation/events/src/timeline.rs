@@ -1,4 +1,4 @@
-//! What happened to one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
+//! The history of one stream, moment by moment: an entry of the timeline of streams that ended badly or slowly.
 //!
 //! Each worker has a ring of them, which costs a stream that ends well two comparisons. An [`Entry`] becomes bytes in the
 //! ring and an entry again when it is read ([`Entry::encode`], [`Entry::decode`]); the reader decides how to show it.
@@ -69,7 +69,7 @@ pub enum Word {
     Request,
     /// The location of the rule that decided.
     Rule,
-    /// Who ended it, and in which phase.
+    /// The party that ended it, and the phase.
     Ending,
 }
 
@@ -89,7 +89,7 @@ impl Entry {
         &self.words[word as usize]
     }
 
-    /// Sets a word, cut to what an entry may hold.
+    /// Sets a word, cut to the limit of an entry.
     pub fn set_word(&mut self, word: Word, text: &str) {
         let mut end = text.len().min(LONGEST_WORD);
         while !text.is_char_boundary(end) {
@@ -124,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// Decodes an entry; none if the bytes are not one.
+    /// Decodes an entry; `None` if the bytes are not valid.
     pub fn decode(bytes: &[u8]) -> Option<Entry> {
         let mut bytes = Bytes(bytes);
         let [began_us, number, received, sent] = bytes.numbers::<8, 4>()?.map(u64::from_le_bytes);

@@ -1,8 +1,8 @@
-//! Traces: a layer reports what it does, as it does it, to a sink.
+//! Traces: a layer reports its events to a sink as they happen.
 //!
-//! A [`Source`] is a row next to the code that it watches: its name, its events, its state. A trace point asks
-//! [`Source::is_active`] first, which is one load of a word that nobody writes and one branch that is never taken while
-//! nothing is traced; all else is behind it.
+//! A [`Source`] is a row next to the code that it watches: its name, its events, its state. A trace point checks
+//! [`Source::is_active`] first, which is one load of a word that is never written and one branch that is never taken
+//! while tracing is off; all else is behind it.
 //!
 //! ```text
 //!               start now                    an event of `stop`, stop now
@@ -12,7 +12,7 @@
 //!      └─────────► waiting ──────┘◄────┘
 //!                           an event of `start`: the lock is taken
 //! ```
-//! A source may also follow another one: whatever its own state, it reports what concerns the object that the other one is
+//! A source may also follow another one: in any state of its own, it reports events of the object that the other one is
 //! locked on, as long as that one runs.
 //!
 //! [`commands`] is the command language of operators and configurations for them.
@@ -36,7 +36,7 @@ use crate::syslog::LogFormat;
 pub struct Event {
     /// Its name in commands.
     pub name: &'static str,
-    /// What it means, in one line.
+    /// Its meaning, in one line.
     pub help: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels with their names and what each adds.
+    /// All levels with their names and the reports that each adds.
     pub const ALL: [(Level, &'static str, &'static str); 6] = [
         (Level::Error, "error", "report errors"),
         (Level::User, "user", "also information useful to the end user"),
@@ -80,7 +80,7 @@ pub const VERBOSITIES: [(&str, &str); 6] = [
     ("complete", "add full data dump when available"),
 ];
 
-/// What a trace may lock on, with its name in commands.
+/// The objects that a trace may lock on, with their names in commands.
 pub const CRITERIA: [(&str, &str); 9] = [
     ("backend", "lock on the backend that started the trace"),
     ("connection", "lock on the connection that started the trace"),
@@ -134,7 +134,7 @@ impl About {
     }
 }
 
-/// One report: which of a source's events, its level, what it concerns, when.
+/// One report: the source's event, its level, its objects, its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Happening {
     /// The position of the event among those of its source.
@@ -143,7 +143,7 @@ pub struct Happening {
     pub also: u64,
     /// How important it is.
     pub level: Level,
-    /// What it is about.
+    /// The objects concerned.
     pub about: About,
     /// When it was.
     pub time: WallTime,
@@ -154,7 +154,7 @@ pub struct Happening {
 pub struct Source {
     /// Its name in commands.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Its description, in one line.
     pub help: &'static str,
     /// The events that it reports, at most 64; a trace point names them by their position.
     pub events: &'static [Event],
@@ -173,7 +173,7 @@ pub struct Source {
     followed: OnceLock<Published<Option<&'static Source>>>,
 }
 
-/// The bit of a source's state that says that it follows another one.
+/// The bit of a source's state for following another one.
 const FOLLOWS: u8 = 1 << 7;
 
 /// Whether a source reports.
@@ -189,7 +189,7 @@ pub enum TraceState {
 }
 
 impl Source {
-    /// A source that tells nothing yet.
+    /// A source with tracing off.
     pub const fn new(name: &'static str, help: &'static str, events: &'static [Event]) -> Self {
         assert!(events.len() <= 64, "events are bits of a word");
         Source {
@@ -231,11 +231,11 @@ impl Source {
     }
 
     fn enter(&self, state: TraceState) {
-        // A concurrent change is allowed: the result is as if it came later.
+        // A concurrent change is allowed: the result is as if it happened later.
         let _ = self.state.fetch_update(Relaxed, Relaxed, |now| Some((now & FOLLOWS) | state as u8));
     }
 
-    /// From now on it also reports what concerns the object that `followed` is locked on.
+    /// From now on it also reports events of the object that `followed` is locked on.
     fn follow(&self, followed: Option<&'static Source>) {
         self.followed.get_or_init(|| Published::new(None)).publish(followed);
         if followed.is_some() {
@@ -254,8 +254,8 @@ impl Source {
         self.sink.get_or_init(|| Published::new(None))
     }
 
-    /// A trace point that was reached while the source is active. `tell` appends the text, at most as much as the verbosity
-    /// (an index of [`VERBOSITIES`]) asks for.
+    /// Handles a trace point that was reached while the source is active. The closure appends the text, at most as much
+    /// as the verbosity (an index of [`VERBOSITIES`]) allows.
     #[cold]
     pub fn tell(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
         let (bit, about) = ((1_u64 << (what.event & 63)) | what.also, &what.about);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_until_it_is_started() {
+    fn a_source_reports_nothing_until_it_is_started() {
         let (source, ring) = source();
         reach(source, 0, 1);
         assert!(!source.is_active() && told(&ring).is_empty());
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_tells_of_what_the_other_stuck_to() {
+    fn a_follower_reports_the_object_that_its_leader_locked_on() {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
         assert!(follower.is_active() && follower.state() == TraceState::Stopped);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_runs_by_itself_too() {
+    fn a_follower_also_runs_by_itself() {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
         follower.set_state(TraceState::Running);
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_events_choose_what_is_reported() {
+    fn levels_and_events_filter_the_reports() {
         let (source, ring) = source();
         source.set_state(TraceState::Running);
         source.report.store(1, Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! Such a descriptor may block, and making it non-blocking would change it for every process that shares it. So each
 //! gets a thread of its own that may wait, fed through a bounded queue that never does. When the reader at the other
-//! end is slow or dead the queue fills up, and what does not fit is dropped and counted; traffic goes on.
+//! end is slow or dead the queue fills up, and further lines are dropped and counted; traffic goes on.
 //!
 //! ```text
 //! worker ── a free buffer, filled ──► full queue ──► writer thread ──► write(2)
@@ -38,10 +38,10 @@ use crate::outage::Outage;
 /// Lines that may wait for one descriptor: some 40 ms of a very busy proxy, at most 4 MB at the default line length.
 pub const QUEUE_LINES: usize = 4096;
 
-/// What POSIX calls `PIPE_BUF` on Linux: a write up to this size reaches a pipe in one piece.
+/// `PIPE_BUF` of POSIX on Linux: a write up to this size reaches a pipe in one piece.
 const ATOMIC_WRITE: usize = 4096;
 
-/// Every wait ends: an idle writer looks around this often even if nobody woke it.
+/// Bounds every wait: an idle writer checks its queue this often even without a wake.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How long the thread rests between two writes while lines keep coming, and so how late a line may leave. The queue takes
@@ -197,7 +197,7 @@ struct WritePace {
 }
 
 impl WritePace {
-    /// Notes a write; whether it came soon after another one.
+    /// Notes a write; returns whether it followed soon after another one.
     fn is_busy(&mut self, now: Instant) -> bool {
         let last = self.last_write.replace(now);
         last.is_some_and(|last| now.duration_since(last) <= 2 * REST)
@@ -211,8 +211,8 @@ struct RefusedWrite {
     error: Errno,
 }
 
-/// Moves whole lines from the queue into the batch, as many as one atomic write takes, and says how many. A line that
-/// does not fit any more stays in `next`.
+/// Moves whole lines from the queue into the batch, as many as one atomic write takes, and returns their number. A line
+/// that does not fit any more stays in `next`.
 fn fill(shared: &Shared, batch: &mut Vec<u8>, next: &mut Option<Vec<u8>>) -> u64 {
     let mut lines = 0;
     while let Some(line) = next.take().or_else(|| shared.full.pop()) {
@@ -304,7 +304,7 @@ mod tests {
         let (mut reader, writer_end) = UnixStream::pair().unwrap();
         let writer = Writer::start(writer_end.into(), "fd@9".into()).unwrap();
         let line = [b'x'; 1024];
-        // The socket takes some hundred kilobytes, the queue 4,096 lines; nobody reads, so a bounded number fits.
+        // The socket takes some hundred kilobytes, the queue 4,096 lines; without a reader, a bounded number fits.
         let taken = (0..20_000).filter(|_| writer.push(&line)).count();
         assert!((QUEUE_LINES..20_000).contains(&taken), "{taken}");
         assert!(!writer.flush(Duration::from_millis(5)));

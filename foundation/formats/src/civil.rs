@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn known_dates() {
+    fn computes_known_dates() {
         for (seconds, offset, expected) in [
             (0, 0, (1970, 1, 1, 0, 0, 0, 4, 0)),
             (951_782_399, 0, (2000, 2, 28, 23, 59, 59, 1, 58)),

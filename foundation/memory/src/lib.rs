@@ -1,4 +1,4 @@
-//! The program's allocator, and a wrapper around any: who allocates, how long it takes, and what happens when there is no memory.
+//! The program's allocator, and a wrapper around any: counts callers, measures time, and handles running out of memory.
 //!
 //! ```text
 //!  static ALLOCATOR: Measured<Mimalloc> = Measured::new(Mimalloc);
@@ -6,15 +6,16 @@
 //!  alloc ──► one load, one branch ──► the allocator                         (nothing is measured)
 //!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
 //! ```
-//! While nothing is measured an allocation costs one load of a word that nobody writes, and one predictable branch.
-//! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses when an
-//! operator asks: that takes as long as thousands of requests.
+//! While measuring is off, an allocation costs one load of a word that is never written, and one predictable branch.
+//! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses on
+//! an operator's request: that takes as long as thousands of requests.
 //!
-//! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; [`spent_ns`] is what a scheduler reads around a task.
-//! [`Mimalloc`] is what the program wraps; [`shortage`] is what happens when there is no memory; [`Pages`] are memory for what can be refused.
+//! Begin with [`Measured`], [`count`], [`name_places`] and [`report`]; a scheduler reads [`spent_ns`] around a task.
+//! The program wraps [`Mimalloc`]; [`shortage`] handles running out of memory; [`Pages`] are memory for uses that can
+//! be refused.
 //!
-//! This crate refuses to know what the memory is for, and allocates for itself only when a call site is seen for the
-//! first time.
+//! This crate must not know the purpose of the memory, and allocates for itself only on the first allocation of a call
+//! site.
 
 mod mimalloc;
 mod names;
@@ -38,7 +39,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use table::TABLE;
 use weir_sys::time::monotonic_ns;
 
-/// An allocator that can tell who uses it. Make it the `#[global_allocator]`.
+/// An allocator that can report its callers. Make it the `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Measured<A> {
     allocator: A,
@@ -51,7 +52,7 @@ impl<A> Measured<A> {
     }
 }
 
-/// Turns the counting of memory by call site on or off. Turning it on forgets what was counted before.
+/// Turns the counting of memory by call site on or off. Turning it on discards the former counts.
 pub fn count(on: bool) {
     if on && !is_counting() {
         TABLE.clear();
@@ -76,8 +77,8 @@ pub fn give_back() {
     }
 }
 
-// SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; where another
-// allocator is in use, there is nothing to give back.
+// SAFETY: mimalloc.h declares it so. It takes either value, from any thread, and moves no live block; with another
+// allocator in use, it frees nothing.
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
@@ -98,12 +99,12 @@ pub fn spent_ns() -> u64 {
     SPENT_NS.get()
 }
 
-/// Makes `name` report what kind of work the current thread does, for the counting. Only the first call counts.
+/// Sets `name` as the source of the current thread's kind of work, for the counting. Only the first call counts.
 pub fn name_work_with(name: fn() -> Option<&'static str>) {
     let _ = WORK.set(name);
 }
 
-/// Whether some counted call sites have no names yet.
+/// Whether some counted call sites are still unnamed.
 pub fn has_unnamed_places() -> bool {
     TABLE.has_unnamed()
 }
@@ -149,9 +150,9 @@ pub fn report() -> Report {
     Report { since_ns, until_ns, now_ns, lines: without_counting(|| TABLE.lines()) }
 }
 
-// SAFETY: a request is passed on to the wrapped allocator unchanged, and what comes back is returned unchanged. When nothing came
-// back the region serves it, which takes its own blocks back. What is measured beside it neither unwinds nor asks this allocator
-// for memory that it would measure.
+// SAFETY: a request is passed on to the wrapped allocator unchanged, and its result is returned unchanged. If it
+// returns null, the region serves the request, and takes its own blocks back. Measuring neither unwinds nor takes
+// memory from this allocator that it would measure.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -215,17 +216,17 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Measured<A> {
 }
 
 impl<A: GlobalAlloc> Measured<A> {
-    /// Resizes a block that the wrapped allocator cannot resize: it has no memory, or the block is the region's.
+    /// Resizes a block that the wrapped allocator cannot resize: it is out of memory, or the block is the region's.
     ///
     /// # Safety
     /// As [`GlobalAlloc::realloc`].
     #[cold]
     unsafe fn move_block(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Ok(larger) = Layout::from_size_align(size, layout.align()) else { return std::ptr::null_mut() };
-        // SAFETY: the caller says that the size is not zero.
+        // SAFETY: by the caller's contract, the size is not zero.
         let moved = unsafe { self.alloc(larger) };
         if !moved.is_null() {
-            // SAFETY: both blocks hold as many bytes, and the new one is nobody else's.
+            // SAFETY: both blocks hold as many bytes, and the new one is referenced only here.
             unsafe { moved.copy_from_nonoverlapping(block, size.min(layout.size())) };
             // SAFETY: it was allocated here with this layout, and the caller uses it no more.
             unsafe { self.dealloc(block, layout) };
@@ -234,7 +235,7 @@ impl<A: GlobalAlloc> Measured<A> {
     }
 }
 
-/// A zeroed block of the region, for when the allocator has none.
+/// A zeroed block of the region, for when the allocator is out of memory.
 #[cold]
 fn zeroed_relief(layout: Layout) -> *mut u8 {
     let block = shortage::relieve(layout);
@@ -265,7 +266,7 @@ fn measured<R>(method: Method, bytes: [usize; 2], request: impl FnOnce() -> R) -
     result
 }
 
-/// Runs work of this crate, whose own use of memory is not counted.
+/// Runs work of this crate without counting its own use of memory.
 fn without_counting<R>(work: impl FnOnce() -> R) -> R {
     let busy = BUSY.replace(true);
     let result = work();
@@ -281,7 +282,7 @@ fn change(bit: u8, on: bool) {
     }
 }
 
-/// What is measured now; read at every allocation, so it stands alone on its cache line.
+/// The measurements that are on; read at every allocation, so it stands alone on its cache line.
 #[repr(align(128))]
 struct Switch(AtomicU8);
 
@@ -299,7 +300,7 @@ const COUNTING: u8 = 1;
 const TIMING: u8 = 2;
 /// Used bytes are counted, because there is a limit.
 const LIMITED: u8 = 4;
-/// The wrapped allocator had no memory at least once.
+/// The wrapped allocator ran out of memory at least once.
 const FAILED: u8 = 8;
 static SINCE_NS: AtomicU64 = AtomicU64::new(0);
 static UNTIL_NS: AtomicU64 = AtomicU64::new(0);

@@ -1,8 +1,9 @@
 //! mimalloc as the program's allocator.
 //!
-//! mimalloc aligns every block to 16 bytes, which is all that nearly every type needs. Its functions for aligned blocks do not rely on that: where
-//! the free list of the size at hand is empty, or the size is beyond 1 kB, they ask for `alignment - 1` bytes more unless the size
-//! is a power of two. A block of 1,280 bytes then takes 1,536. So they are called only for what is aligned more strictly.
+//! mimalloc aligns every block to 16 bytes, enough for nearly every type. Its functions for aligned blocks do not rely
+//! on that: where the free list of the requested size is empty, or the size is beyond 1 kB, they request `alignment -
+//! 1` bytes more unless the size is a power of two. A block of 1,280 bytes then takes 1,536. So they are called only
+//! for stricter alignments.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
@@ -25,14 +26,14 @@ fn is_usual(alignment: usize, size: usize) -> bool {
 /// `MI_MAX_ALIGN_SIZE` of mimalloc/types.h.
 const ALIGNMENT: usize = 16;
 
-// SAFETY: the functions are those of the C library: what they return is null, or a block of that size and alignment which nobody else
-// has; the content is moved or zeroed as the trait wants it, and nothing unwinds.
+// SAFETY: the functions are those of the C library: they return null, or a block of that size and alignment without
+// another owner; the content is moved or zeroed as the trait requires, and nothing unwinds.
 unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (size, alignment) = (layout.size(), layout.align());
         let block = match is_usual(alignment, size) {
-            // SAFETY: any size may be asked for.
+            // SAFETY: any size is allowed.
             true => unsafe { mi_malloc(size) },
             // SAFETY: the alignment of a layout is a power of two.
             false => unsafe { mi_malloc_aligned(size, alignment) },
@@ -44,7 +45,7 @@ unsafe impl GlobalAlloc for Mimalloc {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let (size, alignment) = (layout.size(), layout.align());
         let block = match is_usual(alignment, size) {
-            // SAFETY: any size may be asked for.
+            // SAFETY: any size is allowed.
             true => unsafe { mi_zalloc(size) },
             // SAFETY: the alignment of a layout is a power of two.
             false => unsafe { mi_zalloc_aligned(size, alignment) },
@@ -54,7 +55,8 @@ unsafe impl GlobalAlloc for Mimalloc {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        // SAFETY: the caller says that it came from here and is not used any more. One function frees blocks of any alignment.
+        // SAFETY: by the caller's contract, it was allocated here and is not used any more. One function frees blocks
+        // of any alignment.
         unsafe { mi_free(block.cast::<c_void>()) };
     }
 
@@ -62,7 +64,7 @@ unsafe impl GlobalAlloc for Mimalloc {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (block, alignment) = (block.cast::<c_void>(), layout.align());
         let moved = match is_usual(alignment, size) {
-            // SAFETY: the caller says that it came from here, and the size is not zero.
+            // SAFETY: by the caller's contract, it was allocated here, and the size is not zero.
             true => unsafe { mi_realloc(block, size) },
             // SAFETY: the same, and the alignment of a layout is a power of two.
             false => unsafe { mi_realloc_aligned(block, size, alignment) },
@@ -90,18 +92,18 @@ mod tests {
                 // SAFETY: the block has that many bytes, all of them initialised.
                 let bytes = unsafe { std::slice::from_raw_parts(zeroed, size) };
                 assert!(bytes.iter().all(|byte| *byte == 0));
-                // SAFETY: the block has that many bytes, and nobody else refers to it.
+                // SAFETY: the block has that many bytes, and is referenced only here.
                 unsafe { first.write_bytes(7, size) };
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 let grown = unsafe { Mimalloc.realloc(first, layout, size * 3) };
                 assert!(!grown.is_null() && grown.addr() % alignment == 0);
                 // SAFETY: as many bytes were moved.
                 let bytes = unsafe { std::slice::from_raw_parts(grown, size) };
                 assert!(bytes.iter().all(|byte| *byte == 7));
                 let layout_grown = Layout::from_size_align(size * 3, alignment).expect("a valid layout");
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 unsafe { Mimalloc.dealloc(grown, layout_grown) };
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 unsafe { Mimalloc.dealloc(zeroed, layout) };
             }
         }
@@ -119,7 +121,7 @@ mod tests {
                 .collect();
             for block in blocks {
                 assert_eq!(usable(block), size);
-                // SAFETY: it came from there, and is used no more.
+                // SAFETY: it was allocated there, and is not used any more.
                 unsafe { Mimalloc.dealloc(block, layout) };
             }
         }

@@ -26,7 +26,7 @@ pub(crate) fn caller(trace: &str) -> CallSite {
     CallSite::Other
 }
 
-/// File, from the root of the source tree, and line; none for foreign sources and for this crate's.
+/// File, from the root of the source tree, and line; `None` for foreign sources and for this crate's.
 fn own_file(place: &str) -> Option<(&str, &str)> {
     let mut parts = place.rsplitn(3, ':');
     let (_column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
@@ -42,7 +42,7 @@ fn own_file(place: &str) -> Option<(&str, &str)> {
     Some((&file[start..], line))
 }
 
-/// The name of a function without its path and what it is generic over.
+/// The name of a function without its path and its generic arguments.
 fn short(function: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0_u32;
@@ -64,7 +64,7 @@ fn short(function: &str) -> String {
 /// The folders of the source tree that hold the program.
 const FLOORS: &[&str] =
     &["foundation/", "sched/", "proto/", "language/", "data/", "control/", "bin/", "tools/"];
-/// Sources of the standard library, of dependencies, and of what measures.
+/// Sources of the standard library, of dependencies, and of the measuring itself.
 const OTHERS: &[&str] =
     &["/rustc/", "/.cargo/", "/rustlib/", "foundation/memory/src", "foundation/containers/src"];
 

@@ -8,13 +8,13 @@ use crate::shortage;
 #[derive(Debug, Default)]
 pub struct Pages {
     words: weir_sys::memory::Pages,
-    /// Whether they counted when they came: who counts now may not have counted then.
+    /// Whether their bytes were charged on creation: the limit may have been set since.
     is_charged: bool,
 }
 
 impl Pages {
-    /// So many words; none while memory is short, when three quarters of the limit are used (`-m`), or when the kernel maps no more. That
-    /// counts as a failure.
+    /// Allocates this many words. `None`, counted as a failure, while memory is short, when three quarters of the limit
+    /// are used (`-m`), or when the kernel refuses to map more.
     pub fn new(words: usize) -> Option<Self> {
         let bytes = i64::try_from(size_of::<u32>().checked_mul(words)?).ok()?;
         let pages = match shortage::leaves_room(bytes) {
@@ -52,7 +52,7 @@ impl DerefMut for Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         if self.is_charged {
-            // What was counted fits.
+            // The size fits: it was charged before.
             shortage::charge(-(self.words.bytes() as i64));
         }
     }

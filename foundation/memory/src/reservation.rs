@@ -43,7 +43,7 @@ fn arenas_of_threads(limit: u64) -> c_int {
 const SHARE: u64 = 8;
 /// `MI_ARENA_MIN_SIZE` of mimalloc/types.h: the smallest arena.
 const LEAST_ARENA: u64 = 32 << 20;
-/// What mimalloc reserves without a limit.
+/// The size that mimalloc reserves without a limit.
 const USUAL_ARENA: u64 = 1 << 30;
 /// `HEAP_MAX_SIZE` of the C library, twice: it maps that much to find an aligned half.
 const ARENA_OF_A_THREAD: u64 = 128 << 20;

@@ -1,7 +1,7 @@
-//! What happens when memory runs short: running work can end, and no new work begins.
+//! Memory shortage: running work can end, and no new work begins.
 //!
 //! ```text
-//!   the allocator has none ──► the region serves small requests ─┐
+//!   the allocator is empty ──► the region serves small requests ─┐
 //!                                                                ├──► short ──► no new work is begun
 //!   `-m`: used > limit less a sixteenth ─────────────────────────┘
 //!
@@ -9,9 +9,9 @@
 //!
 //!   the allocator has some again / used < limit less an eighth ──► no longer short
 //! ```
-//! Most requests for memory in Rust cannot fail: the process would abort. So they do not: a region that is part of the program
-//! serves them when the allocator cannot. It is bounded, so whatever a client can make grow (connections, buffers, heads) asks
-//! [`is_short`] before it grows.
+//! Most requests for memory in Rust cannot fail: the process would abort. So they do not: a region that is part of the
+//! program serves them when the allocator cannot. It is bounded, so everything that a client can make grow
+//! (connections, buffers, heads) checks [`is_short`] before it grows.
 
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -23,7 +23,7 @@ use weir_sys::time::monotonic_ns;
 
 use crate::{FAILED, LIMITED, change};
 
-/// Limits what the process may allocate, in bytes (`-m`). What was allocated before does not count.
+/// Limits the memory that the process may allocate, in bytes (`-m`). Earlier allocations do not count.
 pub fn limit(bytes: u64) {
     LIMIT.store(i64::try_from(bytes).unwrap_or(i64::MAX), Relaxed);
     change(LIMITED, true);
@@ -55,7 +55,7 @@ fn is_nearly_used_up() -> bool {
     REGION.reached() > REGION_BYTES / 2 || USED.load(Relaxed) > LIMIT.load(Relaxed)
 }
 
-/// Whether so many more bytes, for something that can be refused, leave a quarter of the limit to what cannot.
+/// Whether an optional allocation of this many bytes leaves a quarter of the limit to the others.
 pub(crate) fn leaves_room(bytes: i64) -> bool {
     let limit = LIMIT.load(Relaxed);
     !is_short_still() && USED.load(Relaxed).saturating_add(bytes) <= limit - limit / 4
@@ -72,14 +72,14 @@ pub fn count_refusal() {
     FAILURES.fetch_add(1, Relaxed);
 }
 
-/// How much memory is used, as far as it is counted, and how often an allocation failed.
+/// The memory used, if it is counted, and the number of failed allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortages {
     /// Bytes in use; 0 without a limit.
     pub used: u64,
-    /// How often the allocator had none, or something was refused for that.
+    /// How often the allocator failed, or a request was refused for that.
     pub failures: u64,
-    /// Bytes lent from the region because the allocator had none.
+    /// Bytes lent from the region because the allocator failed.
     pub emergency: u64,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn charge(bytes: i64) {
     }
 }
 
-/// The allocator has no memory: a block of the region, or null when that is used up too.
+/// Serves a request that the allocator could not: a block of the region, or null when that is used up too.
 #[cold]
 pub(crate) fn relieve(layout: Layout) -> *mut u8 {
     FAILURES.fetch_add(1, Relaxed);
@@ -126,13 +126,13 @@ pub(crate) fn lent(block: *const u8) -> bool {
 /// Takes a block back that the region lent.
 ///
 /// # Safety
-/// The region lent it for this layout, and nobody uses it any more.
+/// The region lent it for this layout, and it is not used any more.
 pub(crate) unsafe fn give_back(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller keeps the contract, which is the same.
     unsafe { REGION.give_back(block, layout) };
 }
 
-/// Tries the allocator again, at most every [`LOOK_EVERY_NS`]: while it has nothing, the region serves the request.
+/// Tries the allocator again, at most every [`LOOK_EVERY_NS`]: until it succeeds, the region serves the request.
 #[cold]
 fn look_again() {
     let now = monotonic_ns();
@@ -160,7 +160,7 @@ struct Region {
     locked: AtomicBool,
 }
 
-// SAFETY: blocks are disjoint parts of `bytes`, each used by whom it was lent to; `lists` is used under the lock only.
+// SAFETY: blocks are disjoint parts of `bytes`, each used only by its borrower; `lists` is used under the lock only.
 unsafe impl Sync for Region {}
 
 struct Lists {
@@ -197,7 +197,8 @@ impl Region {
         self.with_lists(|lists| lists.used)
     }
 
-    /// How many bytes are or were lent since the region was last empty: freed blocks among them may have sizes that nobody needs.
+    /// How many bytes are or were lent since the region was last empty: freed blocks among them may have sizes without
+    /// demand.
     fn reached(&self) -> usize {
         self.with_lists(|lists| lists.fresh)
     }
@@ -229,7 +230,7 @@ impl Region {
     }
 
     /// # Safety
-    /// [`Region::take`] gave it for this layout, and nobody uses it any more.
+    /// [`Region::take`] gave it for this layout, and it is not used any more.
     unsafe fn give_back(&self, block: NonNull<u8>, layout: Layout) {
         let Some(class) = class_of(layout) else { return };
         let offset = block.as_ptr() as usize - self.bytes.get() as usize;
@@ -248,7 +249,7 @@ impl Region {
     /// # Safety
     /// The offset is within the region.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: the caller says that this stays inside.
+        // SAFETY: by the caller's contract, this stays inside.
         unsafe { self.bytes.get().cast::<u8>().add(offset) }
     }
 
@@ -257,14 +258,14 @@ impl Region {
         while self.locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::hint::spin_loop();
         }
-        // SAFETY: the lock is held, so nobody else refers to the lists.
+        // SAFETY: the lock is held, so this is the only reference to the lists.
         let result = then(unsafe { &mut *self.lists.get() });
         self.locked.store(false, Release);
         result
     }
 }
 
-/// Which power of two holds a layout; none for one that is too large.
+/// The power of two that holds a layout; `None` if the layout is too large.
 fn class_of(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(LEAST).checked_next_power_of_two()?;
     let class = (size / LEAST).trailing_zeros() as usize;
@@ -280,7 +281,7 @@ static SHORT: AtomicU8 = AtomicU8::new(0);
 const OVER_LIMIT: u8 = 1;
 const NO_MEMORY: u8 = 2;
 
-/// What running work can still allocate until the shortage ends: 800 bytes for each of 20,000 connections. It costs address
+/// The memory left for running work until the shortage ends: 800 bytes for each of 20,000 connections. It costs address
 /// space, no memory.
 const REGION_BYTES: usize = 16 << 20;
 const PAGE: usize = 4096;

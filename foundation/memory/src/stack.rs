@@ -27,7 +27,7 @@ impl Stack {
         stack
     }
 
-    /// Whether nothing is known.
+    /// Whether the stack is unknown.
     pub(crate) fn is_empty(&self) -> bool {
         self.depth == 0
     }
@@ -52,13 +52,13 @@ impl Stack {
 extern "C" fn note(frame: *mut UnwindContext, argument: *mut c_void) -> c_int {
     // SAFETY: the frame is the unwinder's own, given for this call.
     let address = unsafe { _Unwind_GetIP(frame) };
-    // SAFETY: `here` passes its own stack and waits for the walk to end, so nobody else uses it meanwhile.
+    // SAFETY: `here` passes its own stack and waits for the walk to end, so it is not used elsewhere meanwhile.
     let stack = unsafe { &mut *argument.cast::<Stack>() };
     stack.push(address);
     if stack.depth < DEPTH { GO_ON } else { ENOUGH }
 }
 
-/// What the unwinder knows of a frame.
+/// The unwinder's state of a frame.
 #[repr(C)]
 struct UnwindContext {
     _private: [u8; 0],
@@ -101,7 +101,7 @@ mod tests {
 
     /// R80, R177: a null address is not a caller.
     #[test]
-    fn an_address_of_nothing_is_left_out() {
+    fn null_addresses_are_left_out() {
         assert!(Stack::of(&[0, 0]).is_empty());
         assert_eq!(Stack::of(&[0, 7, 0]).hash(), Stack::of(&[7]).hash());
         assert_ne!(Stack::of(&[]).hash(), 0);

@@ -1,4 +1,4 @@
-//! The figures: one entry for each stack, method and kind of work; bounded, with "other" for what does not fit.
+//! The figures: one entry for each stack, method and kind of work; bounded, with "other" for the rest.
 //!
 //! Any thread claims an entry by a compare-and-swap of its key and then counts with atomic additions: this is only used
 //! while an operator looks for a leak. A stack that could not be walked never becomes a key: it counts as "other", so that
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// How memory was asked for or given back, by the names that operators know.
+/// The method of an allocation or a release, by the names that operators know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Method {
@@ -32,7 +32,7 @@ impl Method {
     }
 }
 
-/// Who allocated or freed.
+/// The code that allocated or freed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallSite {
     /// `function@file:line`.
@@ -41,7 +41,7 @@ pub enum CallSite {
     Other,
 }
 
-/// What one caller did with one method.
+/// The allocations of one caller with one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// The caller.
@@ -60,7 +60,7 @@ pub struct Figures {
     pub freed_bytes: u64,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// When counting began, in nanoseconds of the monotonic clock; 0 when it never did.
@@ -154,7 +154,7 @@ impl Table {
         self.all().for_each(Entry::clear);
     }
 
-    /// Whether a call site has no name yet.
+    /// Whether some call site is still unnamed.
     pub(crate) fn has_unnamed(&self) -> bool {
         self.entries.iter().filter_map(|entry| entry.origin.get()).any(|origin| origin.place.get().is_none())
     }
@@ -221,7 +221,7 @@ impl Entry {
         }
     }
 
-    /// None when it did nothing since the figures were forgotten.
+    /// `None` if it was idle since the last reset.
     fn figures(&self, place: CallSite, work: Option<&'static str>, method: Method) -> Option<Figures> {
         let figures = Figures {
             place,
@@ -270,8 +270,8 @@ impl Drop for Naming<'_> {
 struct Noting<'t>(&'t AtomicU32);
 
 impl<'t> Noting<'t> {
-    /// None if it would have to wait for naming, or for a panic that is being printed. Each of this and [`Naming::begin`] writes
-    /// its own number before it reads the other's, so the later one sees the other.
+    /// `None` if it would have to wait for naming, or for a panic that is being printed. Each of this and
+    /// [`Naming::begin`] writes its own number before it reads the other's, so the later one sees the other.
     fn begin(table: &'t Table) -> Option<Self> {
         table.noting.fetch_add(1, SeqCst);
         let noting = Self(&table.noting);
@@ -285,7 +285,7 @@ impl Drop for Noting<'_> {
     }
 }
 
-/// How many stacks are told apart; what comes later counts as "other".
+/// The number of distinct stacks; later ones count as "other".
 const ENTRIES: usize = 2048;
 /// How many entries are looked at for one stack.
 const PROBES: usize = 64;
@@ -322,9 +322,9 @@ mod tests {
         assert!(table.lines().is_empty());
     }
 
-    /// R178: the table is bounded, and what does not fit is counted all the same.
+    /// R178: the table is bounded, and entries beyond its size are counted all the same.
     #[test]
-    fn what_does_not_fit_is_other() {
+    fn entries_beyond_the_table_count_as_other() {
         let table = Box::new(Table::new());
         // Without a trace each: taking thousands of them is slow.
         table.entries.iter().for_each(|entry| entry.key.store(u64::MAX, Relaxed));
@@ -340,7 +340,7 @@ mod tests {
     /// An allocation never waits for naming: neither that of a thread that reads the figures, nor that from a new call site
     /// while call sites are named.
     #[test]
-    fn nobody_waits_for_names() {
+    fn allocations_never_wait_for_naming() {
         let table = Box::new(Table::new());
         table.add(&Stack::here(), Method::Alloc, [5, 0]);
         assert!(table.has_unnamed());

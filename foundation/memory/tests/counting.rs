@@ -1,6 +1,6 @@
 //! The wrapper as a program's allocator: which call sites are counted, and that nothing is counted while it is off.
 //!
-//! One test, because what is measured concerns the whole process.
+//! One test, because counting concerns the whole process.
 
 use std::sync::mpsc;
 
@@ -14,7 +14,7 @@ fn hungry(times: usize) -> Vec<Vec<u8>> {
     (0..times).map(|_| std::hint::black_box(Vec::with_capacity(1000))).collect()
 }
 
-/// What was counted, with names.
+/// The counts, with names.
 fn named() -> Report {
     let (sender, receiver) = mpsc::channel();
     weir_memory::name_places(move || _ = sender.send(std::thread::current().id())).expect("a thread");
@@ -22,9 +22,10 @@ fn named() -> Report {
     report()
 }
 
-/// R178: what one place asked for is found under its name, with exact figures; what others did meanwhile is elsewhere.
+/// R178: the requests of one place are found under its name, with exact figures; those of others meanwhile are
+/// elsewhere.
 #[test]
-fn callers_are_counted_while_it_is_asked_for() {
+fn counts_callers_only_while_counting_is_on() {
     drop(hungry(10));
     assert!(!is_counting() && report().lines.is_empty());
     weir_memory::name_work_with(|| Some("test"));

@@ -1,4 +1,5 @@
-//! Pages that can be refused, beside an allocator that has nothing. One test, because a shortage concerns the whole process.
+//! Pages that can be refused, beside an allocator that is out of memory. One test, because a shortage concerns the
+//! whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +13,7 @@ struct Sometimes;
 
 static IS_EMPTY: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: what it gives is the system allocator's, and goes back there.
+// SAFETY: its blocks come from the system allocator, and go back there.
 unsafe impl GlobalAlloc for Sometimes {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if IS_EMPTY.load(Relaxed) {
@@ -32,7 +33,7 @@ unsafe impl GlobalAlloc for Sometimes {
 static ALLOCATOR: Measured<Sometimes> = Measured::new(Sometimes);
 
 #[test]
-fn who_can_be_refused_is_refused_first() {
+fn refuses_pages_before_other_memory() {
     const WORDS: usize = 1 << 14;
     let early = Pages::new(WORDS).expect("memory");
     assert!(early.iter().all(|word| *word == 0));
@@ -48,7 +49,7 @@ fn who_can_be_refused_is_refused_first() {
         3,
         "the box, the look whether there is memory again, the pages"
     );
-    // The allocator is asked again every 10 ms.
+    // The allocator is tried again every 10 ms.
     let end = Instant::now() + Duration::from_secs(10);
     while Pages::new(WORDS).is_none() {
         assert!(Instant::now() < end, "the shortage is over");
@@ -56,7 +57,7 @@ fn who_can_be_refused_is_refused_first() {
     }
 
     limit(8 << 20);
-    // What came before the limit does not count, not even when it goes.
+    // Allocations before the limit do not count, nor does their release.
     drop(early);
     let mut held: Vec<Pages> = std::iter::from_fn(|| Pages::new(WORDS)).take(200).collect();
     assert!((94..=96).contains(&held.len()), "{} times 64 kB are not three quarters of 8 MB", held.len());

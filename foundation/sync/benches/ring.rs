@@ -1,10 +1,10 @@
 //! Messages a second through a ring, beside a buffer behind a mutex and a channel, all in one run.
 //!
 //! `cargo bench -p weir-sync --bench ring [-- [ms=5] [rounds=41] [writers=1,2,4,8,16] [queues=1,2,6,16] [length=100]
-//! [work=format]]`. Every candidate keeps the newest messages in about a megabyte and loses what a reader that is there
-//! does not take. Candidates take turns for a short time each, and the median of the rounds counts: others use the
-//! machine too. Writers are bound to processors in turn, as workers are. With `work=format` each message is formatted
-//! first, as the line of a log is; without, writers do nothing but write. Ratios count.
+//! [work=format]]`. Every candidate keeps the newest messages in about a megabyte and loses the messages that an
+//! attached reader does not take. Candidates take turns for a short time each, and the median of the rounds counts,
+//! because the machine is shared. Writers are bound to processors in turn, as workers are. With `work=format` each
+//! message is formatted first, as the line of a log is; without, writers do nothing but write. Compare ratios.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -18,20 +18,20 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_sync::Ring;
 use weir_sync::ring::{Progress, RingReader, Seek, Wait};
 
-/// About what a busy proxy keeps of its logs.
+/// About as much as a busy proxy keeps of its logs.
 const SIZE: usize = 1 << 20;
 
-/// A reader looks around this often even if nobody woke it.
+/// A reader checks for messages this often even without a wake.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// What a reader takes at a time where it keeps others away meanwhile.
+/// Messages that a reader takes at a time where it locks others out meanwhile.
 const BATCH: u64 = 64;
 
 /// A buffer of messages that is measured.
 trait Candidate: Send + Sync {
     /// Writes one message.
     fn write(&self, thread: usize, message: &[u8]) -> bool;
-    /// A reader: each call reads for a while, sleeps when there is nothing, and returns how many messages it saw.
+    /// A reader: each call reads for a while, sleeps when the buffer is empty, and returns how many messages it saw.
     fn reader(&self) -> Box<dyn FnMut() -> u64 + Send>;
 }
 
@@ -75,7 +75,7 @@ struct Locked(Arc<(Mutex<Buffer>, Condvar)>);
 #[derive(Default)]
 struct Buffer {
     bytes: VecDeque<u8>,
-    /// Where the reader is, counted from the first byte ever; none without a reader.
+    /// The reader's position, counted from the first byte ever; `None` without a reader.
     reader: Option<u64>,
     /// Whether it sleeps.
     sleeps: bool,
@@ -199,7 +199,7 @@ struct Row {
     time: Duration,
 }
 
-/// About what a log line asks of a worker: numbers among words, `length` bytes in the end.
+/// About as much work as a log line: numbers among words, `length` bytes in the end.
 fn format(line: &mut Vec<u8>, length: usize, number: u64) {
     line.clear();
     let port = 1024 + number % 50_000;

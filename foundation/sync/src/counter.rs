@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(counter.value(), 0);
     }
 
-    /// R25: our own helpers return nothing, so nobody has to ask whether it is the value before or after.
+    /// R25: our own helpers return nothing, so callers cannot confuse the value before with the value after.
     #[test]
     fn adding_returns_nothing() {
         let _: [fn(&Counter); 2] = [Counter::increment, Counter::reset];

@@ -75,7 +75,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// A message is never queued for a sleeper that nobody rings (R14).
+    /// A message is never queued for a sleeper without a ring (R14).
     #[test]
     fn no_message_is_slept_over() {
         loom::model(|| {

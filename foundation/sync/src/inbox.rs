@@ -1,9 +1,9 @@
 //! Values handed to one thread by many.
 //!
-//! A stack of nodes that is only ever pushed to or taken whole, so no node is examined while another thread may
-//! free it. The owner reverses what it took: values arrive in the order in which they were sent. For rare
-//! messages (a connection handed over, a command of the runtime API): each value costs an allocation. Frequent
-//! ones go through [`crate::WakeList`].
+//! A stack of nodes that is only ever pushed to or taken whole, so no node is examined while another thread may free
+//! it. The owner reverses the stack: values arrive in the order in which they were sent. For rare messages (a
+//! connection handed over, a command of the runtime API): each value costs an allocation. Frequent ones go through
+//! [`crate::WakeList`].
 
 use crate::primitives::{AtomicPtr, AtomicUsize, Ordering};
 use std::ptr;
@@ -84,7 +84,7 @@ impl<T> std::fmt::Debug for Inbox<T> {
     }
 }
 
-/// Nodes that belong to the receiver; what is left is freed when `receive` panics.
+/// Nodes that belong to the receiver; the rest is freed when `receive` panics.
 struct Batch<'i, T> {
     first: *mut Node<T>,
     length: &'i AtomicUsize,
@@ -129,7 +129,7 @@ mod tests {
 
     /// When a receiver panics, the nodes that it did not receive are freed.
     #[test]
-    fn what_a_receiver_leaves_is_freed() {
+    fn a_panicking_receiver_frees_the_remaining_values() {
         let (inbox, value) = (Inbox::new(5), Arc::new(()));
         (0..5).for_each(|_| inbox.push(value.clone()).expect("there is room"));
         let receive =
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_received_is_dropped() {
+    fn drop_frees_values_that_were_not_received() {
         let value = Arc::new(());
         let inbox = Inbox::new(8);
         for _ in 0..4 {

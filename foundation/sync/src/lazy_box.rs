@@ -4,14 +4,14 @@ use std::marker::PhantomData;
 
 use crate::primitives::{AtomicPtr, Ordering};
 
-/// A value that costs one pointer until somebody uses it.
+/// A value that costs one pointer until its first use.
 ///
 /// Making a value and looking for it are sequentially consistent: a thread that changes something else and then looks sees
 /// the value of every maker that did not see that change.
 #[derive(Debug)]
 pub struct LazyBox<T> {
     place: AtomicPtr<T>,
-    /// It owns what the pointer leads to.
+    /// Marks ownership of the pointer's target.
     owned: PhantomData<T>,
 }
 
@@ -45,10 +45,10 @@ impl<T: Default + Send + Sync> LazyBox<T> {
     fn make(&self) -> &T {
         let made = Box::into_raw(Box::default());
         match self.place.compare_exchange(std::ptr::null_mut(), made, Ordering::SeqCst, Ordering::SeqCst) {
-            // SAFETY: it was made above, and only `drop` frees what `place` leads to.
+            // SAFETY: it was made above, and only `drop` frees the target of `place`.
             Ok(_) => unsafe { &*made },
             Err(faster) => {
-                // SAFETY: it was made above and nobody else has seen it.
+                // SAFETY: it was made above and never shared.
                 drop(unsafe { Box::from_raw(made) });
                 // SAFETY: it is not null, and so another `make`'s.
                 unsafe { &*faster }
@@ -61,7 +61,7 @@ impl<T> Drop for LazyBox<T> {
     fn drop(&mut self) {
         let value = self.place.load(Ordering::Relaxed);
         if !value.is_null() {
-            // SAFETY: it is a `make`'s, nobody else frees it, and who borrowed it borrowed this.
+            // SAFETY: it came from `make`, only this drop frees it, and all borrows of it borrow `self`.
             drop(unsafe { Box::from_raw(value) });
         }
     }

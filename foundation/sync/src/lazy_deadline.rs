@@ -10,21 +10,21 @@ use crate::primitives::{AtomicU64, Ordering, fence};
 /// One deadline and its entry's time.
 #[derive(Debug)]
 pub struct LazyDeadline {
-    /// [`NEVER`] when there is none.
+    /// [`NEVER`] without a deadline.
     deadline: AtomicU64,
     /// The entry's time in the queue: not later than the deadline; [`NEVER`] without an entry. Written under
     /// the queue's write lock.
     entry: AtomicU64,
 }
 
-/// What to do with an expired entry.
+/// The action for an expired entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
     /// The deadline passed: the entry goes, its owner is woken.
     Due,
     /// The deadline is later: the entry moves there.
     Later(u64),
-    /// There is no deadline any more: the entry goes.
+    /// The deadline was removed: the entry goes.
     Gone,
 }
 
@@ -80,7 +80,7 @@ impl LazyDeadline {
         self.entry.load(Ordering::Relaxed) != NEVER
     }
 
-    /// The deadline, `u64::MAX` when there is none.
+    /// The deadline; `u64::MAX` without one.
     pub fn get(&self) -> u64 {
         self.deadline.load(Ordering::Relaxed)
     }
@@ -138,7 +138,7 @@ mod loom_tests {
             let shared = Arc::new((LazyDeadline::default(), Mutex::new(None)));
             assert!(shared.0.set(10));
             *crate::primitives::lock(&shared.1) = shared.0.arm();
-            // It was woken by something else, and has no deadline while it runs.
+            // Another event woke it; its deadline is off while it runs.
             assert!(!shared.0.set(NEVER));
             let scanner = {
                 let shared = shared.clone();

@@ -65,7 +65,7 @@ mod tests {
         assert!(counts.existing(0).is_none() && counts.existing(9).is_none());
     }
 
-    /// Values are dropped with it, each once, whoever made them.
+    /// Values are dropped with it, each once, including those of other threads.
     #[test]
     fn values_end_with_it() {
         static LIVE: AtomicU32 = AtomicU32::new(0);
@@ -120,7 +120,7 @@ mod loom_tests {
 
     /// A thread that changes something and then looks sees the value of every maker that did not see the change.
     #[test]
-    fn loom_a_value_is_seen_by_who_was_not() {
+    fn loom_either_the_maker_sees_the_change_or_the_changer_sees_the_value() {
         loom::model(|| {
             let counts = Arc::new(LazyPerWorker::<Count>::new(1));
             let version = Arc::new(AtomicU32::new(0));

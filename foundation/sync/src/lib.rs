@@ -4,17 +4,17 @@
 //! `primitives` swaps the standard atomics for loom's under `--cfg loom`. To explore the interleavings:
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-sync --release --target-dir target/loom`.
 //!
-//! Begin with [`WakeList`], through which one thread wakes numbered items of another without allocating;
-//! [`Inbox`] hands over whole values; [`Doorbell`] tells whether the receiver sleeps and must be rung.
-//! [`Ring`] is a buffer of messages that many write and many read, in memory or in a file.
-//! [`RunState`], [`SharedQueue`] and [`SeekLock`] carry tasks that several threads may run.
-//! [`Semaphore`] bounds how many permits are taken and lists the waiters.
-//! [`Counter`] is a figure with one writer, [`Published`] a snapshot that many read while few replace it,
-//! [`PerWorker`] what each worker has for itself, [`LazyPerWorker`] what each writes and all read, made when it is first written,
-//! like every [`LazyBox`]. [`PersistentMap`] is an ordered map for such snapshots: the next version shares all that did not change.
-//! [`atomic`] has the standard atomics, and counts the expensive operations in tests.
+//! Begin with [`WakeList`], through which one thread wakes numbered items of another without allocating; [`Inbox`]
+//! hands over whole values; [`Doorbell`] records whether the receiver sleeps and must be rung. [`Ring`] is a buffer of
+//! messages with many writers and many readers, in memory or in a file. [`RunState`], [`SharedQueue`] and [`SeekLock`]
+//! carry tasks that several threads may run. [`Semaphore`] bounds how many permits are taken and lists the waiters.
+//! [`Counter`] is a figure with one writer, [`Published`] a snapshot with many readers and rare replacements.
+//! [`PerWorker`] holds a private value for each worker, [`LazyPerWorker`] a value that each worker writes and all read,
+//! made on the first write, like every [`LazyBox`]. [`PersistentMap`] is an ordered map for such snapshots: the next
+//! version shares all unchanged parts. [`atomic`] has the standard atomics, and counts the expensive operations in
+//! tests.
 //!
-//! This crate refuses to know what is woken, counted or published, and how a sleeping thread is woken.
+//! This crate must not know the purpose of a wake, a count or a snapshot, nor how a sleeping thread is woken.
 
 pub mod atomic;
 mod counter;

@@ -1,4 +1,4 @@
-//! What locks cost: by label with the feature `lock-statistics`, and by thread while a profile is taken.
+//! The cost of locks: by label with the feature `lock-statistics`, and by thread while a profile is taken.
 //!
 //! Every lock of this crate carries a label. In builds with the feature `lock-statistics` each label counts its locks
 //! and unlocks by mode, and the time spent waiting (R82). In all builds a thread can measure its own
@@ -179,7 +179,7 @@ impl<T> Lock<T> {
         Self { mutex: Mutex::new(value), label }
     }
 
-    /// Waits until nobody else uses the value.
+    /// Waits until the value is free.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         LockGuard { guard: Some(self.label.acquire(Mode::Write, || lock(&self.mutex))), label: self.label }
@@ -349,7 +349,7 @@ mod tests {
 
     /// R82: a lock that is held when measuring ends does not count as held in later figures.
     #[test]
-    fn what_was_held_at_the_end_is_forgotten() {
+    fn stopping_the_measurement_forgets_held_locks() {
         static LABEL: LockLabel = LockLabel::new("TEST_FORGOTTEN");
         let lock = Lock::new(1, &LABEL);
         measure_locks(true);
@@ -384,7 +384,7 @@ mod tests {
 
     /// The report is read by people: labels in the order of their names, whichever was used first.
     #[test]
-    fn labels_are_told_in_the_order_of_their_names() {
+    fn figures_are_sorted_by_the_label_s_name() {
         static LABELS: [LockLabel; 3] =
             [LockLabel::new("TEST_ORDER_B"), LockLabel::new("TEST_ORDER_C"), LockLabel::new("TEST_ORDER_A")];
         measure_locks(true);
@@ -399,7 +399,7 @@ mod tests {
 
     /// How long a thread holds locks is the time from the first that it takes to the last that it gives back.
     #[test]
-    fn held_is_from_the_first_lock_to_the_last() {
+    fn hold_time_runs_from_the_first_lock_to_the_last_release() {
         static LABEL: LockLabel = LockLabel::new("TEST_HELD");
         let (outer, inner) = (Lock::new((), &LABEL), Lock::new((), &LABEL));
         let pass = |nanoseconds: u64| {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_holder_knows_for_how_long() {
+    fn measures_the_wait_for_a_lock_holder() {
         static LABEL: LockLabel = LockLabel::new("TEST_WAIT");
         let lock = SeekLock::labelled((), &LABEL);
         let holding = lock.write();

@@ -6,8 +6,8 @@ use crate::primitives::{Mutex, MutexGuard};
 
 /// A value for each worker, on cache lines of its own, used by that worker only.
 ///
-/// Callers are trusted to pass their own number. If another thread uses the value, the caller gets `None`: nobody ever
-/// waits here, and a wrong number costs the shortcut, not the safety.
+/// Callers are trusted to pass their own number. If another thread uses the value, the caller gets `None`: callers
+/// never wait here, and a wrong number costs the shortcut, not the safety.
 #[derive(Debug)]
 pub struct PerWorker<T>(Box<[CachePadded<Mutex<T>>]>);
 
@@ -17,7 +17,7 @@ impl<T> PerWorker<T> {
         Self((0..workers.max(1)).map(|worker| CachePadded::new(Mutex::new(make(worker)))).collect())
     }
 
-    /// The worker's value; `None` while another thread uses it, and when there is no such worker.
+    /// The worker's value; `None` while another thread uses it, and for an unknown worker.
     #[inline]
     pub fn of(&self, worker: usize) -> Option<MutexGuard<'_, T>> {
         match self.0.get(worker)?.try_lock() {
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_second_is_turned_away() {
+    fn returns_none_while_the_value_is_in_use() {
         let parts = PerWorker::new(1, |_| ());
         let first = parts.of(0).expect("free");
         assert!(parts.of(0).is_none());

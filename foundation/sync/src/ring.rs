@@ -1,4 +1,4 @@
-//! A ring of messages with many writers and many readers, none of which waits for another.
+//! A ring of messages with many writers and many readers; none of them waits for another.
 //!
 //! A writer reserves its place while it holds the tail for some instructions, then copies its message while others
 //! reserve theirs. When the ring is full the oldest messages go; when a reader still needs those, the new one is dropped
@@ -11,10 +11,11 @@
 //!                 ▲               ▲             ▲                ▲
 //!              its tag     two readers here   being written    the last tag
 //! ```
-//! Begin with [`Ring::write`] and [`Ring::attach`]; `storage` draws the layout, which a file of a ring shares, `waiting`
-//! what writers do when another holds the tail, `wakeup` how readers learn of a message. [`file`] reads such files.
+//! Begin with [`Ring::write`] and [`Ring::attach`]; `storage` draws the layout, which a file of a ring shares,
+//! `waiting` describes writers that find the tail held, `wakeup` the notification of readers. [`file`] reads such
+//! files.
 //!
-//! Who may touch what:
+//! Access rules:
 //!
 //! * head, tail, the last tag and the lengths of messages: the holder of the tail;
 //! * a message: the writer that reserved it, while its tag is [`BUSY`]; then readers, while its or an earlier tag counts a
@@ -80,7 +81,7 @@ impl Ring {
         Self::try_in_memory(size, queues).expect("memory for a ring of a constant size")
     }
 
-    /// Like [`Ring::in_memory`], for a configured size; none when there is not enough memory.
+    /// Like [`Ring::in_memory`], for a configured size; `None` if memory runs out.
     pub fn try_in_memory(size: usize, queues: usize) -> Option<Arc<Self>> {
         Some(Arc::new(Self::over(Storage::allocate(size)?, queues)))
     }
@@ -213,7 +214,7 @@ impl Ring {
         self.storage.unlock(end);
         batch.each(|pending| {
             if let Ok(place) = pending.place.get() {
-                // SAFETY: the writer of the message waits, so what it points at is there.
+                // SAFETY: the writer of the message waits, so its text is still there.
                 self.copy(place, unsafe { pending.parts() });
             }
         });
@@ -233,7 +234,7 @@ impl Ring {
         self.make_room(needed, *tail)?;
         let at = self.before(*tail);
         let tag = self.storage.tag(at);
-        // Readers may be there already; without any, nobody else changes a tag.
+        // Readers may be attached already; without any, no other thread changes a tag.
         let readers = if watched {
             tag.swap(BUSY, Ordering::AcqRel)
         } else {
@@ -272,7 +273,7 @@ impl Ring {
             match self.storage.tag(head).load(Ordering::Acquire) {
                 0 => {}
                 BUSY => return Err(Fate::Blocked),
-                // Readers stand on the tag of the next message that they want.
+                // A reader's count is at the tag of the next message to read.
                 _ => return Err(self.note_full(head)),
             }
             let (length, bytes) = self.storage.length_at(head).ok_or(Fate::Dropped)?;

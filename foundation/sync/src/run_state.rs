@@ -1,4 +1,4 @@
-//! The state of a task that several threads may run, in one word that decides who must do what next.
+//! The state of a task that several threads may run, in one word that decides the next step of each thread.
 //!
 //! ```text
 //!             wake, kill: QUEUED            begin: RUNNING                 finish, end
@@ -8,8 +8,8 @@
 //!      └──────────────────────────────── nothing happened ─────┘
 //! ```
 //! Every change is one read-modify-write. Only the thread that sets QUEUED on a waiting task puts it into a queue: so
-//! it is never in two, and never in none while it should run (R62, R63). A wake that finds it queued or running
-//! still releases what the waker wrote to the run that follows. The generation makes a stale key find nothing.
+//! it is never in two, and always in one while it should run (R62, R63). A wake that finds it queued or running still
+//! releases the waker's writes to the run that follows. The generation makes a stale key find nothing.
 
 use crate::primitives::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ use crate::primitives::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct RunState(AtomicU64);
 
-/// What the thread that took a task out of its queue does with it.
+/// The next step of the thread that took a task out of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
     /// Runs it, then calls [`RunState::finish`].
@@ -31,7 +31,7 @@ pub enum Begin {
     End,
 }
 
-/// What the thread that ran a task does with it.
+/// The next step of the thread that ran a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// Nothing: it waits.
@@ -56,7 +56,7 @@ impl RunState {
         generation(before)
     }
 
-    /// Wakes the task of `generation`; `event` says whether by something else than its deadline. True: the caller queues it.
+    /// Wakes the task of `generation`; `event`: by something other than its deadline. True: the caller queues it.
     #[must_use = "when it is true the caller has to queue the task"]
     pub fn wake(&self, generation: u32, event: bool) -> bool {
         self.call(generation, if event { EVENT } else { 0 })
@@ -80,7 +80,7 @@ impl RunState {
                 RUNNING => (WOKEN, false),
                 _ => (0, false),
             };
-            // Written even when no bit changes: the run that follows must see what this thread wrote before.
+            // Written even when no bit changes: the run that follows must see the earlier writes of this thread.
             let new = state | bits | reason;
             match self.0.compare_exchange_weak(state, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return queues,
@@ -101,7 +101,7 @@ impl RunState {
         Begin::Run { event: before & EVENT != 0, flag: before & FLAG != 0 }
     }
 
-    /// The run is over and the task wants to go on later; `woken`: it woke itself. `flag` is kept for its next run (R19).
+    /// The run is over and the task will go on later; `woken`: it woke itself. `flag` is kept for its next run (R19).
     #[must_use]
     pub fn finish(&self, woken: bool, flag: bool) -> Finish {
         let mut state = self.0.load(Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl RunState {
         }
     }
 
-    /// The task ended (the caller ran it, or was told to end it): its slot is free, its key finds nothing any more.
+    /// The task ended (the caller ran it, or ends it after a kill): its slot is free, its key is stale.
     pub fn end(&self) {
         let before = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(before & (OCCUPIED | RUNNING), OCCUPIED | RUNNING, "only who runs it ends it");
@@ -179,7 +179,7 @@ mod tests {
 
     /// Waking an empty slot does nothing, also with the generation that its next task will have.
     #[test]
-    fn an_empty_place_is_called_in_vain() {
+    fn waking_an_empty_slot_does_nothing() {
         let state = RunState::default();
         let (first, next) = (state.occupy(), generation(RunState::default().0.load(Ordering::Relaxed)));
         assert_eq!(state.begin(), Begin::Run { event: true, flag: false });
@@ -237,7 +237,7 @@ mod tests {
 
     /// Each task of a slot has a generation of its own, never zero, also after a wrap.
     #[test]
-    fn a_name_is_of_one_task() {
+    fn each_task_of_a_slot_has_its_own_generation() {
         let state = RunState(AtomicU64::new(u64::from(u32::MAX - 1) << 32));
         let mut names = Vec::new();
         for _ in 0..4 {
@@ -255,7 +255,7 @@ mod tests {
     /// R60: debug builds notice a broken protocol.
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "only what is queued is begun"))]
-    fn what_is_not_queued_is_not_begun() {
+    fn begin_panics_for_a_task_that_is_not_queued() {
         let (state, _) = waiting();
         state.begin();
     }
@@ -305,11 +305,11 @@ mod loom_tests {
             self.queue.push(&ThreadSet::all(2), 0, 0);
         }
 
-        /// What a worker does in one round.
+        /// One round of a worker.
         fn work(&self, worker: usize) {
             self.queue.pick(worker, 4, |_| match self.state.begin() {
                 Begin::Run { .. } => {
-                    // SAFETY: loom checks that nobody else runs it.
+                    // SAFETY: loom checks that only one thread runs it.
                     self.memory.with_mut(|memory| unsafe { *memory += 1 });
                     self.seen.store(self.news.load(Ordering::Relaxed), Ordering::Relaxed);
                     match self.state.finish(false, false) {
@@ -330,7 +330,7 @@ mod loom_tests {
         }
     }
 
-    /// R62, R63: a wake that meets a run is followed by another run, which sees what the waker wrote; never two at once.
+    /// R62, R63: a wake that meets a run is followed by another run, which sees the waker's writes; never two at once.
     #[test]
     fn a_shared_task_misses_no_wake() {
         loom::model(|| {

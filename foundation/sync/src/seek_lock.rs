@@ -83,7 +83,7 @@ impl<T> SeekLock<T> {
         None
     }
 
-    /// Writes, once nobody else seeks, writes or reads.
+    /// Writes, once all other seekers, writers and readers have left.
     pub fn write(&self) -> WriteGuard<'_, T> {
         self.label.acquire(Mode::Write, || self.wait_to_write())
     }
@@ -175,7 +175,7 @@ impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: while this guard counts among the readers, `upgrade` gives no unique access to anybody.
+        // SAFETY: while this guard counts among the readers, `upgrade` never gives unique access.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -200,7 +200,7 @@ impl<T> Deref for WriteGuard<'_, T> {
 
 impl<T> DerefMut for WriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard was made when the last reader had left; none enters and nobody else seeks while it lives.
+        // SAFETY: the guard was made when the last reader had left; no reader or seeker enters while it lives.
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -299,12 +299,12 @@ mod loom_tests {
     unsafe impl Sync for Value {}
 
     fn get(value: &Value) -> u32 {
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks that no thread writes meanwhile.
         value.0.with(|value| unsafe { *value })
     }
 
     fn add(value: &Value) {
-        // SAFETY: loom checks that nobody else reads or writes meanwhile.
+        // SAFETY: loom checks that no other thread reads or writes meanwhile.
         value.0.with_mut(|value| unsafe { *value += 1 });
     }
 

@@ -1,8 +1,8 @@
 //! A bounded number of permits, and the list of those that wait for one.
 //!
-//! A caller that gets no permit enlists and then tries again; a caller that returns one counts down and then looks at the
-//! list. A fence between the two steps of each makes one of them see the other, so a free permit and a
-//! waiter never miss each other. While nobody waits, returning a permit takes no lock.
+//! A caller that gets no permit enlists and then tries again; a caller that returns one counts down and then looks at
+//! the list. A fence between the two steps of each makes one of them see the other, so a free permit and a waiter never
+//! miss each other. Without waiters, returning a permit takes no lock.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ impl<W: Copy + PartialEq> Default for Semaphore<W> {
 }
 
 impl<W: Copy + PartialEq> Semaphore<W> {
-    /// No permit taken, nobody waiting.
+    /// All permits free, the list empty.
     pub fn new() -> Self {
         Self {
             inside: AtomicU32::new(0),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_enters_beyond_the_limit() {
+    fn refuses_permits_beyond_the_limit() {
         let semaphore = Semaphore::<u8>::new();
         assert_eq!(semaphore.inside(), 0);
         assert!(semaphore.enter(2) && semaphore.enter(2) && !semaphore.enter(2));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_longest_is_told_first() {
+    fn the_longest_waiter_gets_the_permit_first() {
         let semaphore = Semaphore::new();
         assert!(semaphore.enter(1));
         semaphore.enlist('a');
@@ -152,7 +152,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_place_that_becomes_free_is_seen_or_told() {
+    fn a_freed_permit_is_taken_or_its_waiter_notified() {
         loom::model(|| {
             let semaphore = Arc::new(Semaphore::new());
             assert!(semaphore.enter(1));
@@ -168,7 +168,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn of_two_who_come_one_enters_and_the_other_is_told_when_it_leaves() {
+    fn of_two_callers_one_enters_and_the_other_is_notified_when_it_leaves() {
         loom::model(|| {
             let semaphore = Arc::new(Semaphore::new());
             let other = {

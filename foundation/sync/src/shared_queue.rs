@@ -128,7 +128,7 @@ impl Lanes {
 pub struct ThreadSet([u64; WORDS]);
 
 impl ThreadSet {
-    /// How many threads a set can tell apart.
+    /// The most threads in a set.
     pub const LIMIT: usize = WORDS * 64;
 
     /// No thread.
@@ -188,7 +188,7 @@ impl FromIterator<usize> for ThreadSet {
 const WORDS: usize = 16;
 /// How many are taken under one hold of the lock.
 const BATCH: usize = 16;
-/// High enough that numbers moved forward stay behind those whose task is to be ended.
+/// High enough that numbers moved forward stay behind those of killed tasks.
 const INDEX_START: u64 = 1 << 32;
 
 #[cfg(all(test, not(loom)))]

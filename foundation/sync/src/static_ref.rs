@@ -1,6 +1,6 @@
 //! A shared place for a reference to something that lives for ever: a name, a source location, a kind of work.
 //!
-//! Replacing it is one store, reading it one load. What it refers to never goes away, so nothing is counted.
+//! Replacing it is one store, reading it one load. Its target lives for ever, so nothing is counted.
 
 use crate::atomic::{AtomicPtr, Ordering};
 
@@ -14,7 +14,7 @@ impl<T: Sync + 'static> StaticRef<T> {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Replaces the reference; a thread that reads it also sees what was written before.
+    /// Replaces the reference; a thread that reads it also sees the earlier writes.
     #[inline]
     pub fn set(&self, value: Option<&'static T>) {
         let pointer = value.map_or(std::ptr::null_mut(), |value| std::ptr::from_ref(value).cast_mut());
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_read() {
+    fn returns_the_reference_set_last() {
         static ONE: u8 = 1;
         static OTHER: u8 = 1;
         let place = StaticRef::none();

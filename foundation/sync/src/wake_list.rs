@@ -5,10 +5,9 @@
 //!   idle ───────────────────────────────► listed ──────────────────────────────► idle
 //!            push on the stack                        clear the mark, then run it
 //! ```
-//! The mark is set *before* the number enters the list and cleared *after* it left it (R63). Setting and clearing
-//! are both read-modify-writes: a waker that finds the mark set has still released what it wrote to the thread that
-//! clears the mark next, so that run sees it. A plain load there is the race of R62 that weakly ordered
-//! processors show.
+//! The mark is set *before* the number enters the list and cleared *after* it left it (R63). Setting and clearing are
+//! both read-modify-writes: a waker that finds the mark set has still released its writes to the thread that clears the
+//! mark next, so that run sees them. A plain load there is the race of R62 that weakly ordered processors show.
 //!
 //! A waker may leave a [`Stamp`]: when and where it woke. Only the waker that sets the mark writes it, before the number enters
 //! the list, and it is read before the mark is cleared, so no later waker replaces the date of a wake that is being
@@ -39,14 +38,14 @@ pub struct Stamp {
     pub place: &'static Location<'static>,
 }
 
-/// A number that was woken, and what its wakers left with it.
+/// A woken number with the data of its wakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
     /// The number.
     pub number: u32,
     /// The generation of the item that must end, if one must.
     pub doomed: Option<u32>,
-    /// When and where it was woken first, if the waker said so.
+    /// Time and place of the first wake, if its waker recorded them.
     pub stamp: Option<Stamp>,
 }
 
@@ -58,7 +57,7 @@ struct Link {
 }
 
 struct StampCell {
-    /// 0 while there is none.
+    /// 0 without a date.
     date_ns: AtomicU64,
     place: StaticRef<Location<'static>>,
 }
@@ -104,7 +103,7 @@ impl WakeList {
         }
     }
 
-    /// Lists `number` with the order that its owner of `generation` ends. Returns what [`WakeList::wake`] does.
+    /// Lists `number` with the order to end its owner of `generation`. Returns the same as [`WakeList::wake`].
     ///
     /// Of two orders the one for the younger generation stays: there are younger ones only where the older has ended.
     pub fn doom(&self, number: u32, generation: u32) -> bool {
@@ -121,14 +120,14 @@ impl WakeList {
         self.wake(number)
     }
 
-    /// Whether nothing is listed, as far as this thread sees.
+    /// Whether the list is empty, as far as this thread sees.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == NONE
     }
 
-    /// Takes the whole list and hands each number to `receive`, first come first served, with what the wakers left;
-    /// returns how many there were. Only for the owner.
+    /// Takes the whole list and hands each number to `receive`, first come first served, with the data of the wakers;
+    /// returns their count. Only for the owner.
     pub fn drain(&self, mut receive: impl FnMut(Listed)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
@@ -155,7 +154,7 @@ impl WakeList {
         count
     }
 
-    /// Reverses a list that was taken. Its marks are still set, so nobody else writes these links.
+    /// Reverses a list that was taken. Its marks are still set, so other threads do not write these links.
     fn reverse(&self, mut number: u32) -> u32 {
         let mut reversed = NONE;
         while number != NONE {
@@ -309,10 +308,10 @@ mod loom_tests {
     use super::*;
     use loom::sync::Arc;
 
-    /// R62, R63: whatever a waker wrote before waking is seen by a run that follows, even when the wake found
-    /// the number listed already.
+    /// R62, R63: a run that follows a wake sees everything that the waker wrote before, even when the wake found the
+    /// number listed already.
     #[test]
-    fn the_run_after_a_wake_sees_what_was_written() {
+    fn the_run_after_a_wake_sees_the_waker_s_writes() {
         loom::model(|| {
             let shared = Arc::new((WakeList::new(2), AtomicU32::new(0), AtomicU32::new(0)));
             let wakers: Vec<_> = (0..2)
@@ -399,7 +398,7 @@ mod loom_tests {
         });
     }
 
-    /// R67, R71: an order to end arrives once, whatever wakes and other orders it meets; the younger one wins.
+    /// R67, R71: an order to end arrives once, among any wakes and other orders; the younger order wins.
     #[test]
     fn an_order_to_end_is_never_lost() {
         loom::model(|| {

@@ -69,7 +69,7 @@ impl Address {
         }
     }
 
-    /// Whether this is a UNIX address of whatever kind.
+    /// Whether this is a UNIX address of any kind.
     pub fn is_unix(&self) -> bool {
         self.inet().is_none()
     }
@@ -98,7 +98,7 @@ impl Address {
     }
 
     fn from_unix(address: &SocketAddrUnix) -> Self {
-        // What the kernel reports for a socket without a name also passes for an empty abstract name.
+        // The kernel reports a socket without a name in a form that also passes for an empty abstract name.
         if let Some(name) = address.abstract_name().filter(|name| !name.is_empty()) {
             return Self::Abstract(name.into());
         }

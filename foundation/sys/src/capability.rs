@@ -1,8 +1,8 @@
-//! The kernel's capabilities: parts of root's privileges, which a process may keep when it is no longer root.
+//! The kernel's capabilities: parts of root's privileges, which a process may keep when it stops being root.
 //!
-//! They belong to a thread; a new one has what its creator had. When a process stops being root, every thread loses all of
-//! them but the one that asked to keep them ([`keep_over_identity_change`]), so a thread that exists already can only have
-//! less afterwards, never more.
+//! They belong to a thread; a new thread inherits those of its creator. When a process stops being root, every thread
+//! loses all of them except the thread that called [`keep_over_identity_change`], so a thread that exists already can
+//! only have less afterwards, never more.
 
 use crate::Result;
 use crate::process::status;
@@ -12,7 +12,7 @@ use crate::process::status;
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// Bind ports below 1024.
     pub const NET_BIND_SERVICE: Self = Self(1 << 10);
@@ -50,7 +50,7 @@ impl Capabilities {
         Self(self.0 & other.0)
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -150,7 +150,7 @@ mod tests {
         let both = Capabilities::named("cap_net_admin")
             .expect("known")
             .with(Capabilities::named("cap_net_bind_service").expect("known"));
-        // What the manual's example shows for these two.
+        // From the manual's example for these two.
         assert_eq!(both.bits(), 0x1400);
         assert!(both.contains(Capabilities::NET_ADMIN) && !both.contains(Capabilities::NET_RAW));
         assert_eq!(both.missing(Capabilities::NET_RAW), Capabilities::NET_RAW);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_can_be_asked_and_given_up() {
+    fn held_capabilities_can_be_read_and_dropped() {
         let before = held().expect("the kernel tells");
         assert!(before.permitted.contains(before.effective));
         std::thread::scope(|scope| {

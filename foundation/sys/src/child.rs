@@ -37,7 +37,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Reaps one child that ended; `None` when there is none.
+/// Reaps one child that ended; `None` if all others still run.
 pub fn reap() -> Result<Option<(u32, Exit)>> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -71,7 +71,7 @@ pub fn execute(program: &[u8], words: &[Vec<u8>], environment: &[Vec<u8>]) -> Er
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The texts as C strings; none if one contains a zero byte.
+/// The texts as C strings; `None` if one contains a zero byte.
 pub(crate) fn strings(texts: &[Vec<u8>]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_slice()).ok()).collect()
 }
@@ -81,7 +81,7 @@ pub(crate) fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// A file without a name in memory: it goes away with its last descriptor. What is written to it is appended.
+/// A file without a name in memory: it goes away with its last descriptor. Writes append to it.
 pub fn memory_file(name: &str) -> Result<OwnedFd> {
     let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND)?;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_as_a_shell_tells_it() {
+    fn an_exit_is_reported_as_by_a_shell() {
         assert_eq!((Exit::Code(3).status(), Exit::Code(3).to_string()), (3, "Exit".into()));
         let crash = Exit::Signal(libc::SIGSEGV);
         assert_eq!((crash.status(), crash.to_string()), (139, "Segmentation fault".into()));

@@ -11,13 +11,13 @@ use rustix::fs::OFlags;
 ///
 /// # Errors
 ///
-/// `InvalidInput` for anything but a regular file (a device has no end, a pipe may never have one), `FileTooLarge`, and the
+/// `InvalidInput` for anything but a regular file (a device is endless, a pipe may never end), `FileTooLarge`, and the
 /// system's errors.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("/dev/null") {
         return Ok(Vec::new());
     }
-    // Without NONBLOCK, opening a pipe that nobody writes to never returns.
+    // Without NONBLOCK, opening a pipe without a writer never returns.
     let flags = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let kind = file.metadata()?.file_type();

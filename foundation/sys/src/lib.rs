@@ -1,14 +1,13 @@
 //! Safe wrappers of the kernel's system calls.
 //!
-//! Every system call that weir makes goes through here: safe functions over descriptors that the standard library
-//! owns ([`std::os::fd::OwnedFd`]), with [`Errno`] as the error, because comparing an `Errno` is one instruction.
-//! rustix does most of the work; libc serves what rustix lacks (process-wide identity, signals, exotic socket
-//! options).
+//! Every system call that weir makes goes through here: safe functions over descriptors that the standard library owns
+//! ([`std::os::fd::OwnedFd`]), with [`Errno`] as the error, because comparing an `Errno` is one instruction. rustix
+//! does most of the work; libc provides the rest (process-wide identity, signals, exotic socket options).
 //!
-//! Begin with [`Address`] and [`socket`]; [`option`] sets what a listener or a server line asks for; [`poll`] is
-//! what the scheduler waits on; [`process`] is what happens once at the start.
+//! Begin with [`Address`] and [`socket`]; [`option`] sets the options of `bind` and `server` lines; the scheduler waits
+//! on [`poll`]; [`process`] holds the steps at the start.
 //!
-//! This crate refuses to know what weir is: no policy, no configuration, no retries.
+//! This crate must not know the purpose of weir: no policy, no configuration, no retries.
 
 mod address;
 pub mod capability;

@@ -1,5 +1,5 @@
-//! Memory that the kernel maps: files, where what a process writes reaches the file even when the process is killed, and
-//! pages that it has back at once.
+//! Memory that the kernel maps: files, with writes that reach the file even when the process is killed, and pages that
+//! return to the kernel at once.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -27,7 +27,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps a file of `length` bytes that only its owner can read: a new one, of zeroes, or what is there.
+    /// Maps a file of `length` bytes that only its owner can read: a new one, of zeroes, or an existing one with its
+    /// content.
     ///
     /// Its blocks are allocated at once, because a file system that fills up later would kill the process at a write.
     pub fn create(path: &Path, length: usize) -> io::Result<Self> {
@@ -68,8 +69,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Words of zeroes in pages of their own. The kernel has the pages back when this is dropped, whatever an allocator would keep
-/// for later, and gives each only when something is written there.
+/// Words of zeroes in pages of their own. The kernel has the pages back when this is dropped, while an allocator would
+/// keep them for later, and supplies each on its first write.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u32>,
@@ -82,7 +83,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// So many words; none when the kernel maps no more: a limit of the process, or of the machine.
+    /// Maps this many words; `None` at a limit of the process or of the machine.
     pub fn new(words: usize) -> Option<Self> {
         if words == 0 {
             return Some(Self::default());
@@ -116,7 +117,7 @@ impl Deref for Pages {
 
     #[inline]
     fn deref(&self) -> &[u32] {
-        // SAFETY: `start` is aligned and has `words` initialized words, which nobody else changes while this is borrowed.
+        // SAFETY: `start` is aligned and has `words` initialized words, which do not change while this is borrowed.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -124,7 +125,7 @@ impl Deref for Pages {
 impl DerefMut for Pages {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u32] {
-        // SAFETY: as above; nobody else has them while this is borrowed.
+        // SAFETY: as above; the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
     }
 }
@@ -136,10 +137,11 @@ impl Drop for Pages {
         }
         let start = self.start.as_ptr();
         let length = self.bytes();
-        // SAFETY: `new` mapped exactly this range, and nobody borrows it any more.
+        // SAFETY: `new` mapped exactly this range, and all borrows of it have ended.
         let unmapped = unsafe { rustix::mm::munmap(start.cast(), length) };
         if unmapped.is_err() {
-            // A process may have no more mappings, and a hole makes two of one: the addresses are lost, their pages are not.
+            // The number of mappings is limited, and a hole splits one into two: the addresses are lost, their pages
+            // are not.
             // SAFETY: as above.
             let _ = unsafe { rustix::mm::madvise(start.cast(), length, Advice::LinuxDontNeed) };
         }
@@ -170,24 +172,24 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_map_is_not_there() {
+    fn returns_none_if_the_kernel_refuses_the_mapping() {
         // More than any address space has.
         assert!(Pages::new(1 << 60).is_none());
     }
 
     #[test]
-    fn what_is_written_is_in_the_file() {
+    fn writes_to_the_mapping_reach_the_file() {
         let path = std::env::temp_dir().join(format!("weir-mapping-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let mapping = Mapping::create(&path, 8192).unwrap();
-        // SAFETY: the mapping is longer than this, and nobody else knows it.
+        // SAFETY: the mapping is longer than this, and only this test uses it.
         unsafe { mapping.start().as_ptr().write(b'x') };
         let content = std::fs::read(&path).unwrap();
         assert_eq!((content.len(), content[0]), (8192, b'x'));
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         drop(mapping);
         let again = Mapping::create(&path, 4096).unwrap();
-        // SAFETY: the mapping is longer than this, and nobody else knows it.
+        // SAFETY: the mapping is longer than this, and only this test uses it.
         assert_eq!((unsafe { again.start().as_ptr().read() }, again.length()), (b'x', 4096));
         std::fs::remove_file(&path).unwrap();
     }

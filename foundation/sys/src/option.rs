@@ -1,4 +1,4 @@
-//! Socket options that `bind`, `server` and `global` lines ask for.
+//! Socket options of `bind`, `server` and `global` lines.
 
 use crate::{AddressFamily, Errno, Result};
 use rustix::net::sockopt;
@@ -211,7 +211,7 @@ mod tests {
     use crate::socket;
 
     #[test]
-    fn options_of_a_listener() {
+    fn sets_the_options_of_a_listener() {
         let socket = socket::stream(AddressFamily::Inet).expect("a socket");
         assert_eq!(set_reuse_address(&socket), Ok(()));
         assert_eq!(set_reuse_port(&socket), Ok(()));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_connection() {
+    fn sets_the_options_of_a_connection() {
         let socket = socket::stream(AddressFamily::Inet6).expect("a socket");
         let probes = KeepAlive { idle: Some(Duration::from_secs(60)), interval: None, count: Some(3) };
         assert_eq!(set_keep_alive(&socket, probes), Ok(()));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_no_type_of_service() {
+    fn rejects_a_type_of_service_for_unix_sockets() {
         let (socket, _) = socket::stream_pair().expect("a pair");
         assert_eq!(set_tos(&socket, AddressFamily::Unix, 8), Err(Errno::OPNOTSUPP));
     }

@@ -9,8 +9,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Sends `descriptors` along with `bytes`, of which at least one is needed. Returns how many bytes were taken;
-/// the descriptors travel with the first of them.
+/// Sends `descriptors` along with `bytes`; at least one byte is needed. Returns how many bytes were taken; the
+/// descriptors travel with the first of them.
 pub fn send_descriptors(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<usize> {
     if descriptors.len() > MOST_DESCRIPTORS {
         return Err(Errno::TOOBIG);
@@ -43,7 +43,7 @@ pub fn receive_descriptors(socket: impl AsFd, space: &mut [u8]) -> Result<(usize
 }
 
 /// Takes one connection that was passed over a pair of sockets (`sockpair@`), ready to be used like an accepted one.
-/// [`Errno::AGAIN`] when there is none.
+/// [`Errno::AGAIN`] if the queue is empty.
 pub fn receive_connection(socket: impl AsFd) -> Result<OwnedFd> {
     let (_, descriptors) = receive_descriptors(socket, &mut [0])?;
     // The sender closed its end and will pass no more connections.
@@ -59,7 +59,7 @@ pub fn pass_connection(socket: impl AsFd) -> Result<OwnedFd> {
     Ok(near)
 }
 
-/// The most descriptors in one message: what the kernel allows (`SCM_MAX_FD`).
+/// The most descriptors in one message: the limit of the kernel (`SCM_MAX_FD`).
 pub const MOST_DESCRIPTORS: usize = 253;
 /// Room for the message header, alignment and that many descriptors.
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS));

@@ -21,7 +21,7 @@ impl Epoll {
         Ok(Self { instance, events: vec![MaybeUninit::uninit(); most_events.max(1)].into_boxed_slice() })
     }
 
-    /// Watches `descriptor`, edge-triggered, for everything, for as long as it is open; events carry `token`.
+    /// Watches `descriptor`, edge-triggered, for everything, until it is closed; events carry `token`.
     pub fn watch(&self, descriptor: impl AsFd, token: u64) -> Result<()> {
         epoll::add(&self.instance, descriptor, epoll::EventData::new_u64(token), EVERYTHING)
     }

@@ -1,4 +1,4 @@
-//! What a process sets for itself, mostly once at the start: identity, limits, root directory, processors.
+//! Settings of the own process, mostly made once at the start: identity, limits, root directory, processors.
 
 use crate::{Errno, Result};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -49,7 +49,7 @@ pub fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// Whether a thread of this process sleeps in the kernel, for any reason; none when `/proc` does not say.
+/// Whether a thread of this process sleeps in the kernel, for any reason; `None` if `/proc` cannot be read.
 pub fn thread_sleeps(thread: u32) -> Option<bool> {
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The state follows the name, which is in parentheses and may contain parentheses.
@@ -57,8 +57,8 @@ pub fn thread_sleeps(thread: u32) -> Option<bool> {
     Some(state.starts_with(['S', 'D']))
 }
 
-/// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back, except
-/// that the root is only entered. The error says which one was refused, and why.
+/// Whether the process could take this root directory ([`change_root`]), group and user: each is taken and given back,
+/// except that the root is only entered. The error names the refused one, and the reason.
 ///
 /// Another thread could see a wrong identity or current directory meanwhile: call it while there is only one thread.
 pub fn rehearse_identity(
@@ -95,7 +95,7 @@ pub fn rehearse_identity(
     Ok(())
 }
 
-/// What a process may not become ([`rehearse_identity`]).
+/// The refused part of a new identity ([`rehearse_identity`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// The root directory.
@@ -147,7 +147,7 @@ pub fn use_small_pages() -> Result<()> {
 /// The bounds of a resource; `None` means without bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// What is enforced now.
+    /// The limit enforced now.
     pub soft: Option<u64>,
     /// How far an unprivileged process may raise it.
     pub hard: Option<u64>,
@@ -195,7 +195,7 @@ pub fn processors() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
-/// The processors that are switched on, as far as the system tells.
+/// The processors that are switched on; empty if the system does not report them.
 pub fn online_processors() -> std::collections::BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let range = |text: &str| {
@@ -233,8 +233,8 @@ pub fn set_niceness(niceness: i32) -> Result<()> {
     rustix::process::setpriority_process(None, niceness)
 }
 
-/// A quarter of a processor that another thread also wants. At 19 it was a hundredth, and waiters for the thread's result
-/// timed out.
+/// A quarter of a processor in competition with another thread. At 19 it was a hundredth, and waiters for the thread's
+/// result timed out.
 const NICENESS: i32 = 5;
 
 /// Makes the calling thread, and those that it starts, gain no privileges from a program that it executes: neither the
@@ -305,7 +305,7 @@ pub fn current_directory() -> Result<OwnedFd> {
     open_directory(Path::new("."))
 }
 
-/// Makes the directory that a descriptor stands for the current one.
+/// Makes the directory of a descriptor the current one.
 pub fn return_to(directory: impl AsFd) -> Result<()> {
     rustix::process::fchdir(directory)
 }
@@ -318,9 +318,9 @@ pub fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd> {
 /// Takes over a descriptor that this process inherited and that nothing in it owns yet (`fd@N`, sockets of
 /// systemd). Refused when it is not open. Callers take each number once, at the start.
 pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
-    // SAFETY: touches no memory; tells only whether the descriptor is open.
+    // SAFETY: touches no memory; only checks whether the descriptor is open.
     status(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
-    // SAFETY: the descriptor is open, and by this function's contract nobody else owns it.
+    // SAFETY: the descriptor is open, and by this function's contract it is not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -329,12 +329,12 @@ pub fn inherited_descriptor(number: i32) -> Result<OwnedFd> {
 pub fn duplicate_number(number: i32) -> Result<OwnedFd> {
     // SAFETY: touches no memory; makes a new descriptor or fails.
     let duplicate = status(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: the kernel made it just now, so nobody else owns it.
+    // SAFETY: the kernel made it just now, so it is not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(duplicate) })
 }
 
 /// The sockets that the service manager opened for this process, or for its parent (systemd, sd_listen_fds): those from
-/// number 3 on, if the variables say so. They are duplicated: the originals stay where a configuration may name them.
+/// number 3 on, if the variables name it. They are duplicated: the originals stay where a configuration may name them.
 pub fn activated_sockets(variable: impl Fn(&str) -> Option<String>) -> Vec<OwnedFd> {
     let number = |name: &str| variable(name)?.parse::<u32>().ok();
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get() as u32);
@@ -371,7 +371,7 @@ pub fn set_inheritable(descriptor: impl AsFd, inheritable: bool) -> Result<()> {
     rustix::io::fcntl_setfd(descriptor, flags)
 }
 
-/// How many threads the process has; 0 when `/proc` does not tell.
+/// The number of threads of the process; 0 if `/proc` cannot be read.
 fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_rehearsed_in_vain_where_it_cannot_be_had() {
+    fn rehearsing_an_unavailable_identity_fails() {
         let (user, group) = (effective_user(), rustix::process::getegid().as_raw());
         assert_eq!(rehearse_identity(Some(user), Some(group), None), Ok(()));
         assert_eq!(effective_user(), user);

@@ -1,12 +1,14 @@
-//! Programs that run beside this process: started without copying it, awaited through a descriptor, ended with what they started.
+//! Programs that run beside this process: started without copying it, awaited through a descriptor, killed with their
+//! process group.
 //!
 //! ```text
 //!   start ──► runs ──► ended: its descriptor is readable ──► exit
 //!              │
 //!              └─ dropped ──► killed, with its group; the next start reaps it
 //! ```
-//! A program begins in a process group of its own, with no signal blocked or ignored, and with `/dev/null` for its standard
-//! streams. It inherits no descriptor of ours: all are closed on exec. [`output`] waits for one, and reads what it prints.
+//! A program begins in a process group of its own, with all signals unblocked and at their defaults, and with
+//! `/dev/null` for its standard streams. It inherits no descriptor of ours: all are closed on exec. [`output`] waits
+//! for one, and reads its output.
 
 use crate::child::{Exit, pointers, strings};
 use crate::process::NullDevice;
@@ -17,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
+/// A program to run: the file, its words (the first is its name), and its environment, `NAME=value` each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The path of the file; no search path is used.
@@ -67,7 +69,7 @@ impl Program {
         }
     }
 
-    /// How it ended; none while it runs.
+    /// How it ended; `None` while it runs.
     pub fn exit(&mut self) -> Result<Option<Exit>> {
         let exit = take_note(self.process)?;
         self.buried |= exit.is_some();
@@ -88,7 +90,7 @@ impl Drop for Program {
     }
 }
 
-/// Why a program has no output.
+/// Why the output of a program is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputError {
     /// It could not be started, or not be read.
@@ -107,10 +109,10 @@ impl From<Errno> for OutputError {
     }
 }
 
-/// Runs a program and returns what it printed: at most `most` bytes, within `time`. It reads nothing, and its errors go where ours
-/// go. For threads that may block.
+/// Runs a program and returns its output: at most `most` bytes, within `time`. Its input is empty, and its errors go to
+/// ours. For threads that may block.
 ///
-/// What it leaves behind in the background may keep its output open: its own end is what counts.
+/// Background processes of the program may keep its output open: only its own end counts.
 ///
 /// # Errors
 /// See [`OutputError`].
@@ -132,7 +134,7 @@ pub fn output(
     let mut printed = Vec::new();
     let mut is_open = true;
     loop {
-        // Whether it ended is asked first: what it printed before is then there to be read.
+        // Check for its end first: everything printed before can then be read.
         let exit = program.exit()?;
         while is_open {
             let mut part = [0; 512];
@@ -218,7 +220,7 @@ fn spawn(invocation: &Invocation, streams: [BorrowedFd<'_>; 3]) -> Result<Pid> {
     Pid::from_raw(process).ok_or(Errno::IO)
 }
 
-/// What happens to descriptors before the program begins.
+/// The operations on descriptors before the program begins.
 struct Actions(libc::posix_spawn_file_actions_t);
 
 impl Actions {
@@ -250,7 +252,7 @@ impl Drop for Actions {
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
-    /// A process group of its own, every signal as the kernel has it, none blocked.
+    /// A process group of its own, with every signal at the kernel's default and unblocked.
     fn clean() -> Result<Self> {
         let mut attributes = MaybeUninit::uninit();
         // SAFETY: initialises the value behind the pointer.
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_prints_is_read_within_its_limits() {
+    fn reads_the_output_of_a_program_within_its_limits() {
         let long = Duration::from_secs(60);
         assert_eq!(printed("printf abc; /bin/sleep 0.1; printf def", long), Ok(b"abcdef".to_vec()));
         assert_eq!(printed("cat", long), Ok(Vec::new()), "its input has ended");
@@ -330,20 +332,20 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_in_the_background_is_not_waited_for() {
+    fn output_does_not_wait_for_background_processes() {
         let begin = Instant::now();
         assert_eq!(printed("/bin/sleep 5 & printf abc", Duration::from_secs(60)), Ok(b"abc".to_vec()));
         assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
     }
 
     #[test]
-    fn a_program_that_is_not_there_has_no_output() {
+    fn output_fails_for_a_missing_program() {
         let missing = Invocation { file: b"/nonexistent".to_vec(), ..Invocation::default() };
         assert_eq!(output(&missing, 10, Duration::from_secs(1)), Err(OutputError::System(Errno::NOENT)));
     }
 
     #[test]
-    fn a_program_ends_as_it_likes_and_its_descriptor_tells() {
+    fn the_descriptor_reports_any_kind_of_exit() {
         assert_eq!(wait(start("exit 3")), (Exit::Code(3), true));
         assert_eq!(wait(start("kill -TERM $$")), (Exit::Signal(libc::SIGTERM), true));
     }
@@ -363,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_dropped_is_killed_with_what_it_started() {
+    fn dropping_a_program_kills_it_with_its_children() {
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
-        // Both the shell and what it starts hold the pipe.
+        // Both the shell and its child hold the pipe.
         let path = format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
         let program = start(&format!("exec 3>{path}; sleep 60 & echo ready >&3; wait"));
         let mut line = [0; 6];
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_program_does_not_start() {
+    fn start_fails_for_files_that_are_not_programs() {
         let null = NullDevice::open().expect("a device");
         let start = |file: &[u8]| {
             let invocation = Invocation { file: file.to_vec(), ..Invocation::default() };

@@ -3,7 +3,7 @@
 use crate::{Errno, Result};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Fills `space` with bytes that nobody can predict.
+/// Fills `space` with unpredictable bytes.
 pub fn fill(mut space: &mut [u8]) -> Result<()> {
     while !space.is_empty() {
         match getrandom(&mut *space, GetRandomFlags::empty()) {
@@ -15,7 +15,7 @@ pub fn fill(mut space: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// A number that nobody can predict.
+/// An unpredictable number.
 pub fn number() -> Result<u64> {
     let mut bytes = [0; 8];
     fill(&mut bytes)?;

@@ -22,7 +22,7 @@ impl SignalReader {
     /// Call it in the main thread before any other exists, or a thread that does not block them gets them.
     pub fn new(signals: &[Signal]) -> Result<Self> {
         let set = block(signals)?;
-        // SAFETY: the set is initialised, and -1 asks for a new descriptor.
+        // SAFETY: the set is initialised, and -1 requests a new descriptor.
         let descriptor = unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) };
         let descriptor = crate::process::status(descriptor)?;
         // SAFETY: the kernel just made this descriptor for us.
@@ -83,8 +83,8 @@ pub fn restore_default(signal: Signal) -> Result<()> {
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
 
-/// Sends `signal` to a process. `false` when there is no such process; also for 0, which the kernel would take for
-/// the caller's whole group.
+/// Sends `signal` to a process. `false` if the process does not exist; also for 0, which the kernel would take for the
+/// caller's whole group.
 pub fn send(process: u32, signal: Signal) -> Result<bool> {
     let Ok(process @ 1..) = libc::pid_t::try_from(process) else { return Ok(false) };
     // SAFETY: `kill` touches no memory.
@@ -96,8 +96,8 @@ pub fn send(process: u32, signal: Signal) -> Result<bool> {
     }
 }
 
-/// Sends `signal` to one thread of this process (its number is that of [`crate::process::thread_id`]). `false` when there
-/// is no such thread.
+/// Sends `signal` to one thread of this process (its number is that of [`crate::process::thread_id`]). `false` if the
+/// thread does not exist.
 pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
     let Ok(thread) = libc::pid_t::try_from(thread) else { return Ok(false) };
     // SAFETY: touches no memory.
@@ -115,7 +115,7 @@ pub fn send_to_thread(thread: u32, signal: Signal) -> Result<bool> {
 /// a watchdog that found this thread stuck.
 pub fn die_with_a_trace_on(signal: Signal) -> Result<()> {
     let handler: extern "C" fn(Signal) = last_words;
-    // SAFETY: the handler never returns to what it interrupted, so whatever it finds half done stays unseen.
+    // SAFETY: the handler never returns to the interrupted code, so inconsistent state stays unseen.
     let former = unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
     if former == libc::SIG_ERR { Err(last_error()) } else { Ok(()) }
 }
@@ -143,7 +143,7 @@ fn change_mask(how: libc::c_int, signals: &[Signal]) -> Result<libc::sigset_t> {
         // SAFETY: the set is initialised; an unknown number is refused.
         crate::process::status(unsafe { libc::sigaddset(&mut set, signal) })?;
     }
-    // SAFETY: the set is initialised, and the former mask is not asked for.
+    // SAFETY: the set is initialised, and the former mask is not requested.
     let error = unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) };
     if error == 0 { Ok(set) } else { Err(Errno::from_raw_os_error(error)) }
 }

@@ -48,12 +48,12 @@ pub fn bind(socket: impl AsFd, address: &Address) -> Result<()> {
     rustix::net::bind(socket, &address.to_kernel()?)
 }
 
-/// Starts to listen, with room for `backlog` connections that nobody accepted yet.
+/// Starts to listen, with room for `backlog` connections that are not accepted yet.
 pub fn listen(socket: impl AsFd, backlog: i32) -> Result<()> {
     rustix::net::listen(socket, backlog)
 }
 
-/// Accepts one connection; the new socket is non-blocking. [`crate::Errno::AGAIN`] when there is none.
+/// Accepts one connection; the new socket is non-blocking. [`crate::Errno::AGAIN`] if the queue is empty.
 pub fn accept(socket: impl AsFd) -> Result<(OwnedFd, Address)> {
     let (accepted, peer) = rustix::net::acceptfrom_with(socket, FLAGS)?;
     Ok((accepted, peer.as_ref().map(Address::from_kernel).unwrap_or_default()))
@@ -84,13 +84,13 @@ pub fn disconnect(socket: impl AsFd) -> Result<()> {
 }
 
 /// Stops a bound datagram socket from receiving: it is connected to itself. Datagrams for its address meanwhile go to
-/// other sockets there, or are refused. [`hear_everybody`] undoes it, if its port was asked for when it was bound.
+/// other sockets there, or are refused. [`hear_everybody`] undoes it, if the socket was bound to an explicit port.
 pub fn hear_nobody(socket: impl AsFd) -> Result<()> {
     let own = rustix::net::getsockname(&socket)?;
     rustix::net::connect(socket, &own)
 }
 
-/// Lets a datagram socket receive from everybody again.
+/// Lets a datagram socket receive from every sender again.
 pub fn hear_everybody(socket: impl AsFd) -> Result<()> {
     rustix::net::connect_unspec(socket)
 }
@@ -122,24 +122,24 @@ pub fn receive(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT).map(|(stored, _)| stored)
 }
 
-/// Receives one datagram and says who sent it. What does not fit into `space` is lost.
+/// Receives one datagram and returns its sender. Bytes beyond `space` are lost.
 pub fn receive_from(socket: impl AsFd, space: &mut [u8]) -> Result<(usize, Address)> {
     let (stored, _, from) = rustix::net::recvfrom(socket, space, RecvFlags::DONTWAIT)?;
     Ok((stored, from.as_ref().map(Address::from_kernel).unwrap_or_default()))
 }
 
-/// Looks at what [`receive`] would return and leaves it there.
+/// Copies the bytes that [`receive`] would return and leaves them in the socket.
 pub fn peek(socket: impl AsFd, space: &mut [u8]) -> Result<usize> {
     rustix::net::recv(socket, space, RecvFlags::DONTWAIT | RecvFlags::PEEK).map(|(stored, _)| stored)
 }
 
-/// Sends what fits of `bytes`; `more` announces that more follows at once, so a packet may wait for it.
+/// Sends as much of `bytes` as fits; `more` announces that more follows at once, so a packet may wait for it.
 #[inline]
 pub fn send(socket: impl AsFd, bytes: &[u8], more: bool) -> Result<usize> {
     rustix::net::send(socket, bytes, send_flags(more))
 }
 
-/// Sends what fits of several slices, in order.
+/// Sends as much of several slices as fits, in order.
 #[inline]
 pub fn send_vectored(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize> {
     rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), send_flags(more))
@@ -205,7 +205,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn datagrams_are_told_from_streams() {
+    fn distinguishes_datagram_sockets_from_streams() {
         let (stream, _) = stream_pair().expect("a pair");
         assert!(!keeps_messages_apart(&stream));
         assert!(keeps_messages_apart(datagram(AddressFamily::Inet).expect("a socket")));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_over_loopback() {
+    fn connects_over_loopback() {
         let listener = stream(AddressFamily::Inet).expect("a socket");
         bind(&listener, &Address::from((Ipv4Addr::LOCALHOST, 0))).expect("any port is free");
         listen(&listener, 8).expect("bound");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_hears_nobody_lets_another_one_hear() {
+    fn a_socket_that_stopped_receiving_lets_another_one_receive() {
         for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
             let bound = |address: &Address| {
                 let socket = datagram(AddressFamily::Inet).expect("a socket");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_between_abstract_names() {
+    fn passes_datagrams_between_abstract_names() {
         let receiver = datagram(AddressFamily::Unix).expect("a socket");
         let name = format!("weir-sys-test-{}", std::process::id());
         let address = Address::Abstract(name.into_bytes().into());

@@ -39,7 +39,7 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Moves what the pipe holds to `socket`, as much as it takes; `more` announces that more follows.
+    /// Moves the pipe's content to `socket`, as much as it takes; `more` announces that more follows.
     pub fn drain_to(&mut self, socket: impl AsFd, more: bool) -> Result<usize> {
         let flags = if more { FLAGS | SpliceFlags::MORE } else { FLAGS };
         let moved = rustix::pipe::splice(&self.read, None, socket, None, self.held, flags)?;
@@ -70,7 +70,7 @@ mod tests {
     use crate::{Errno, socket};
 
     #[test]
-    fn bytes_pass_unseen() {
+    fn splices_bytes_between_sockets() {
         let (near, in_far) = socket::stream_pair().expect("a pair");
         let (out_far, far) = socket::stream_pair().expect("a pair");
         let mut pipe = Pipe::new(65_536).expect("a pipe");

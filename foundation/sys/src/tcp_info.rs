@@ -1,10 +1,10 @@
-//! What the kernel knows about a TCP connection (`fc_rtt` and others).
+//! The kernel's figures of a TCP connection (`fc_rtt` and others).
 
 use crate::Result;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The parts of `struct tcp_info` that the language can ask for.
+/// The parts of `struct tcp_info` that sample fetches can read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The kernel's number of the connection's state (1: established).
@@ -63,7 +63,7 @@ mod tests {
     use crate::{AddressFamily, Errno, socket};
 
     #[test]
-    fn only_tcp_has_it() {
+    fn only_tcp_sockets_have_tcp_info() {
         let (unix, _) = socket::stream_pair().expect("a pair");
         assert_eq!(tcp_info(&unix), Err(Errno::OPNOTSUPP));
         let tcp = socket::stream(AddressFamily::Inet).expect("a socket");

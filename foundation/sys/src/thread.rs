@@ -78,7 +78,7 @@ mod tests {
 
     /// One test: the reserve is of the whole process.
     #[test]
-    fn those_of_the_reserve_come_first() {
+    fn start_uses_reserved_threads_first() {
         let told = |name| {
             let (sender, receiver) = channel();
             let thread = start(name, move || {

@@ -25,12 +25,12 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// The processor time of one thread, readable from any other (what a watchdog looks at).
+/// The processor time of one thread, readable from any other (a watchdog's measure).
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadClock(libc::clockid_t);
 
 impl ThreadClock {
-    /// The clock of the calling thread; none when the system has no such clocks.
+    /// The clock of the calling thread; `None` on a system without such clocks.
     pub fn of_this_thread() -> Option<Self> {
         let mut clock = 0;
         // SAFETY: touches no memory.
@@ -40,10 +40,10 @@ impl ThreadClock {
         (error == 0).then_some(Self(clock))
     }
 
-    /// Nanoseconds of processor time that the thread used; none once it has ended.
+    /// Nanoseconds of processor time that the thread used; `None` once it has ended.
     pub fn ns(self) -> Option<u64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the place for the result is ours; a clock whose thread ended is refused.
+        // SAFETY: the place for the result is ours; the kernel refuses the clock of a thread that ended.
         let status = unsafe { libc::clock_gettime(self.0, &mut time) };
         (status == 0)
             .then(|| (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64))

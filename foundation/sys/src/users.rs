@@ -13,7 +13,7 @@ pub struct User {
     pub group: u32,
 }
 
-/// Looks a user up; `None` when there is no such name.
+/// Looks a user up; `None` for an unknown name.
 pub fn user(name: &str) -> Result<Option<User>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     with_growing_space(|space| {
@@ -38,7 +38,7 @@ pub fn user(name: &str) -> Result<Option<User>> {
     })
 }
 
-/// Looks a group up and returns its number; `None` when there is no such name.
+/// Looks a group up and returns its number; `None` for an unknown name.
 pub fn group(name: &str) -> Result<Option<u32>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     with_growing_space(|space| {
@@ -68,14 +68,14 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// What `uname` says: system, release, version, machine.
+/// The output of `uname`: system, release, version, machine.
 pub fn system_name() -> [String; 4] {
     let name = rustix::system::uname();
     let text = |part: &CStr| part.to_string_lossy().into_owned();
     [text(name.sysname()), text(name.release()), text(name.version()), text(name.machine())]
 }
 
-/// Repeats a look-up with twice the space as long as the C library asks for more.
+/// Repeats a look-up with twice the space as long as the C library requests more.
 fn with_growing_space<T>(mut look_up: impl FnMut(&mut [u8]) -> Result<T>) -> Result<T> {
     let mut space = vec![0; 1024];
     loop {

@@ -7,20 +7,20 @@ use crate::name::Name;
 use crate::question::{CLASS_IN, Kind, Question};
 use crate::reader::Reader;
 
-/// An answer to a question that was asked.
+/// An answer to our question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The response code.
     pub code: ResponseCode,
-    /// The answer was truncated (TC): ask again over TCP. Nothing else of the message is read.
+    /// The answer was truncated (TC): retry over TCP. Nothing else of the message is read.
     pub is_truncated: bool,
     /// The answer contains aliases (CNAME).
     pub has_aliases: bool,
     /// The aliases form a loop, or are more than [`MOST_ALIASES`].
     pub aliases_fail: bool,
-    /// The addresses of the name or of its last alias, of the kind that was asked for, in the order in which they came.
+    /// The addresses of the name or of its last alias, of the requested kind, in the order of the answer.
     pub addresses: Vec<IpAddr>,
-    /// The SRV records, in the order in which they came.
+    /// The SRV records, in the order of the answer.
     pub services: Vec<Service>,
 }
 
@@ -71,7 +71,7 @@ pub enum Refusal {
 pub const MOST_ALIASES: usize = 16;
 
 impl Answer {
-    /// Reads a message that may be the answer to `question`, asked with `identifier`.
+    /// Reads a message that may be the answer to `question`, sent with `identifier`.
     ///
     /// # Errors
     /// When it is not an answer; a later message still may be.
@@ -196,7 +196,7 @@ fn same_question(reader: &mut Reader<'_>, question: &Question) -> Result<(), Ref
     Ok(())
 }
 
-/// The records of a message, as far as they are needed.
+/// The needed records of a message.
 #[derive(Default)]
 struct Records {
     aliases: Vec<(Name, Name)>,
@@ -249,7 +249,7 @@ impl Records {
         Some(())
     }
 
-    /// The last alias of a name; none when the aliases form a loop or are too many.
+    /// The last alias of a name; `None` if the aliases form a loop or are too many.
     fn follow<'r>(&'r self, name: &'r Name) -> Option<Name> {
         let mut name = name;
         for _ in 0..=MOST_ALIASES {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_name_that_was_asked_for() {
+    fn keeps_only_the_addresses_of_the_requested_name() {
         let asked = question(Kind::A);
         let message = Message::to(&asked, 0)
             .answer("www.example", 1, &[192, 0, 2, 1])
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_aliases_are_followed_and_no_more() {
+    fn follows_aliases_up_to_the_limit() {
         let chain = |links: usize| {
             let mut message = Message::to(&question(Kind::A), 0).alias("www.example", "n0");
             for link in 1..links {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn services_with_the_addresses_that_came_along() {
+    fn reads_services_with_their_additional_addresses() {
         let asked = question(Kind::Srv);
         let service = |priority: u8, weight: u8, port: u8, target: &str| {
             let mut data = vec![0, priority, 0, weight, 0, port];
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_to_the_question() {
+    fn rejects_messages_that_do_not_answer_the_question() {
         let asked = question(Kind::A);
         let good = Message::to(&asked, 0).answer("www.example", 1, &[192, 0, 2, 1]);
         assert!(read(&good, &asked).is_ok());
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_and_flags() {
+    fn reads_response_codes_and_flags() {
         let asked = question(Kind::A);
         let code = |flags| read(&Message::to(&asked, flags), &asked).expect("an answer").code;
         assert_eq!(code(0), ResponseCode::NoError);
@@ -494,7 +494,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sent_is_found_again(
+        fn reads_every_address_of_an_answer(
             addresses in proptest::collection::vec(any::<u32>(), 0..40),
             bits in any::<u64>(),
         ) {

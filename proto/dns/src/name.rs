@@ -2,14 +2,14 @@
 
 use std::hash::{Hash, Hasher};
 
-/// A domain name. Two names are the same whatever the case of their letters (RFC 4343).
+/// A domain name. Comparisons ignore the case of letters (RFC 4343).
 #[derive(Clone)]
 pub struct Name(Box<[u8]>);
 
 /// Why a text is not a domain name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// The text is empty, or nothing is between two dots.
+    /// The text is empty, or a label is.
     EmptyLabel,
     /// A label has more than 63 bytes.
     LongLabel,
@@ -23,7 +23,7 @@ impl Name {
     /// The longest label, in bytes without its length (RFC 1035, 2.3.4).
     pub const LONGEST_LABEL: usize = 63;
 
-    /// A name from labels with dots between them. A dot at the end is allowed and has no effect: no search list is used.
+    /// A name from labels separated by dots. A dot at the end is allowed and changes nothing: no search list is used.
     ///
     /// # Errors
     /// When the text is not a valid domain name.
@@ -98,7 +98,7 @@ impl Hash for Name {
     }
 }
 
-/// Labels with dots between them; what cannot be printed as `\` and three digits (RFC 1035, 5.1).
+/// Labels separated by dots; unprintable bytes as `\` and three digits (RFC 1035, 5.1).
 impl std::fmt::Display for Name {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, label) in self.labels().enumerate() {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_every_length() {
+    fn parses_names_within_the_limits_of_length() {
         check("a.example", Ok("a.example"));
         check("a.example.", Ok("a.example"));
         check("_http._tcp.example", Ok("_http._tcp.example"));

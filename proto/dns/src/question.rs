@@ -2,7 +2,7 @@
 
 use crate::name::Name;
 
-/// The kinds of records that are asked for.
+/// The kinds of records to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// IPv4 addresses.
@@ -29,7 +29,7 @@ impl Kind {
 pub struct Question {
     /// The name, in the letter case that the answer must repeat.
     pub name: Name,
-    /// The kind of record to ask for.
+    /// The kind of record to query.
     pub kind: Kind,
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_as_the_rfcs_say() {
+    fn encodes_a_query_as_in_the_rfcs() {
         let question = Question { name: Name::parse(b"a.bc").expect("a name"), kind: Kind::Aaaa };
         let mut out = Vec::new();
         question.write(0x1234, 8192, &mut out);

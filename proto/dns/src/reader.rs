@@ -64,7 +64,8 @@ impl<'m> Reader<'m> {
         self.at == self.message.len()
     }
 
-    /// A name. Each pointer must lead to before the start of the current part of the name, so there is no loop (RFC 1035, 4.1.4).
+    /// A name. Each pointer must lead to before the start of the current part of the name, so a loop is impossible (RFC
+    /// 1035, 4.1.4).
     pub(crate) fn name(&mut self) -> Option<NameBytes> {
         let mut name = NameBytes { bytes: [0; Name::LONGEST], length: 0 };
         let mut begin = self.at;
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_pointers() {
+    fn follows_pointers_in_names() {
         let message = b"\x01a\x01b\x00\x01c\xc0\x02\xc0\x05";
         check(message, 0, Some(("a.b", 5)));
         check(message, 2, Some(("b", 5)));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name() {
+    fn rejects_malformed_names() {
         // To itself, forwards, from one to the other.
         check(b"\xc0\x00", 0, None);
         check(b"\x01a\xc0\x00", 0, None);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_grows_too_long_is_none() {
+    fn rejects_names_that_grow_too_long() {
         // Labels of 63 bytes, each followed by a pointer to the one before.
         let mut message = b"\x00".to_vec();
         let mut target = 0;

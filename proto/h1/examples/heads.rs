@@ -1,4 +1,4 @@
-//! What parsing a head costs: `cargo run --release -p weir-h1 --example heads`.
+//! Measures the cost of parsing a head: `cargo run --release -p weir-h1 --example heads`.
 //!
 //! Prints nanoseconds for each kind of head, with a reused parser and a reused index, as a connection has them. For
 //! instruction counts, give a name and a number of rounds, and run it under callgrind twice with different numbers:

@@ -50,8 +50,8 @@ pub struct Advance {
     /// The number of bytes at the front that belong to the body: its wire form, or its payload and then its trailers. All that is left,
     /// unless the body ended.
     pub consumed: usize,
-    /// The number of framing bytes before those, which the caller has to drop: moving a long chunk over them would cost more. None where
-    /// the wire form is kept.
+    /// The number of framing bytes before those, which the caller has to drop: moving a long chunk over them would cost
+    /// more. 0 if the wire form is kept.
     pub skipped: usize,
     /// The number of bytes removed behind the skipped ones; the bytes behind have moved up.
     pub removed: usize,
@@ -59,7 +59,7 @@ pub struct Advance {
     pub payload: usize,
     /// The range of trailers among them, line ends included, without the empty line that ends them; empty for most bodies.
     pub trailers: Range<usize>,
-    /// The body ended with them: what follows is the next message.
+    /// The body ended with them: the bytes behind begin the next message.
     pub done: bool,
 }
 
@@ -102,7 +102,7 @@ enum Piece {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// A chunk size that does not begin with a hexadecimal digit, or goes on with something else.
+    /// A chunk size that does not begin with a hexadecimal digit, or continues with something else.
     InvalidSize,
     /// A chunk size of more digits than [`ChunkDecoder::MAX_DIGITS`], or above [`ChunkDecoder::MAX_SIZE`].
     SizeTooLarge,
@@ -141,7 +141,7 @@ enum Awaiting {
 }
 
 impl ChunkDecoder {
-    /// The most digits a chunk size may have, leading zeros included: what 64 bits need.
+    /// The most digits of a chunk size, leading zeros included: enough for 64 bits.
     pub const MAX_DIGITS: u16 = 16;
 
     /// The largest chunk: a recipient that counts in floating-point numbers still counts it exactly. HAProxy has the same limit.
@@ -161,8 +161,8 @@ impl ChunkDecoder {
         ChunkDecoder::default()
     }
 
-    /// Takes as much of `bytes` as belongs to the body, and takes extensions out of it. Everything consumed may be
-    /// forwarded as it is. After an error, nothing of `bytes` may.
+    /// Takes as much of `bytes` as belongs to the body, and removes extensions from it. Everything consumed may be
+    /// forwarded verbatim. After an error, nothing of `bytes` may.
     ///
     /// # Errors
     /// Where the coding is invalid.
@@ -171,8 +171,8 @@ impl ChunkDecoder {
         self.pass::<true>(bytes, false)
     }
 
-    /// The same, but takes all framing out: what is consumed is payload, contiguous across chunks, and then trailers. The first
-    /// [`skipped`](Advance::skipped) bytes are framing; none of them if not `may_skip`.
+    /// The same, but removes all framing: the consumed bytes are payload, contiguous across chunks, and then trailers.
+    /// The first [`skipped`](Advance::skipped) bytes are framing; none of them if not `may_skip`.
     ///
     /// # Errors
     /// Where the coding is invalid.
@@ -181,7 +181,7 @@ impl ChunkDecoder {
         self.pass::<false>(bytes, may_skip)
     }
 
-    /// Whether a body may begin with these bytes, which stay as they are.
+    /// Whether a body may begin with these bytes, which are not changed.
     pub fn may_begin(bytes: &[u8]) -> bool {
         let (mut decoder, mut at, mut last) = (ChunkDecoder::new(), 0, SizeLine::default());
         loop {
@@ -344,9 +344,9 @@ impl ChunkDecoder {
         if self.awaiting == Awaiting::Ended { Ok(Piece::Done(at)) } else { Ok(Piece::More) }
     }
 
-    /// The payload of a chunk that begins at `at`, is there as a whole with the line end behind it, and has a short size without an
-    /// extension. A body in small chunks has few others, and a step for each byte costs many times as much. None leaves the state
-    /// unchanged.
+    /// The payload of a chunk that begins at `at`, is complete with the line end behind it, and has a short size
+    /// without an extension. A body in small chunks has few others, and a step for each byte costs many times as much.
+    /// `None` leaves the state unchanged.
     ///
     /// Most chunks of a body have the size of the chunk before. Once two have the same, their size line is expected again
     /// ([`SizeLine::is_at`]). It is not with none: the next bytes may belong to another state then.

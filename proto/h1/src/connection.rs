@@ -22,7 +22,7 @@ pub enum Mode {
     Close,
 }
 
-/// What to announce in a `Connection` field.
+/// The option to announce in a `Connection` field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Announce {
     /// `close`
@@ -53,8 +53,8 @@ pub fn server_persists(response: &Head, response_framing: BodyFraming, mode: Mod
     mode == Mode::KeepAlive && is_delimited(response_framing) && wants_persistence(response)
 }
 
-/// What to announce to the server with a request. An ambiguous one ([`Flags::DOUBTFUL`]) is the last on its connection, whatever
-/// the mode: the server may read a longer or shorter body.
+/// The announcement to the server with a request. An ambiguous one ([`Flags::DOUBTFUL`]) is the last on its connection,
+/// whatever the mode: the server may read a longer or shorter body.
 #[inline]
 pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
     match mode {
@@ -65,14 +65,14 @@ pub fn announcement_to_server(request: &Head, mode: Mode) -> Announce {
     }
 }
 
-/// What to announce to the client with a final response. `persists` is the result of [`client_persists`].
+/// The announcement to the client with a final response. `persists` is the result of [`client_persists`].
 #[inline]
 pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -> Announce {
     if !persists
         && response.version() < Version::HTTP_11
         && !response.flags().contains(Flags::CONNECTION_KEEP_ALIVE)
     {
-        // Its version already says that it closes.
+        // Its version already implies the close.
         Announce::Nothing
     } else if !persists {
         Announce::Close
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_put_right() {
+    fn replaces_a_connection_field_that_does_not_match() {
         announced("", Announce::Nothing, None);
         announced("", Announce::Close, Some("connection: close\r\n"));
         announced("", Announce::KeepAlive, Some("connection: keep-alive\r\n"));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn announcements() {
+    fn announces_close_and_keep_alive_where_needed() {
         let (_, new) = parse(Kind::Request, GET_11, "");
         let (_, old) = parse(Kind::Request, GET_10, "");
         assert_eq!(announcement_to_server(&new, Mode::KeepAlive), Announce::Nothing);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_switch_only_when_asked() {
+    fn protocols_switch_only_on_request() {
         let (_, asks) = parse(Kind::Request, GET_11, "Connection: upgrade\r\nUpgrade: foo\r\n");
         let (_, half) = parse(Kind::Request, GET_11, "Upgrade: foo\r\n");
         let (_, old) = parse(Kind::Request, GET_10, "Connection: upgrade\r\nUpgrade: foo\r\n");

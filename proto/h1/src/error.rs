@@ -3,13 +3,13 @@
 /// Why a head was refused, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadError {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: HeadErrorKind,
     /// The byte it was noticed at, from the start of the raw bytes (`show errors`).
     pub position: usize,
 }
 
-/// What can be wrong with a head.
+/// The errors of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HeadErrorKind {
@@ -17,7 +17,8 @@ pub enum HeadErrorKind {
     InvalidMethod,
     /// A byte that a request target must not have.
     InvalidTarget,
-    /// A target whose form does not fit the method: not an authority with `CONNECT`, `*` without `OPTIONS`, a relative one.
+    /// The target's form does not fit the method: not an authority with `CONNECT`, `*` without `OPTIONS`, a relative
+    /// one.
     TargetForm,
     /// Something after the target that is not `HTTP/x.y`.
     InvalidVersion,
@@ -43,7 +44,7 @@ pub enum HeadErrorKind {
     SpaceBeforeColon,
     /// A byte that a field value must not have.
     InvalidValue,
-    /// The first field line begins with white space: there is no line to continue.
+    /// The first field line begins with white space: it cannot continue another line.
     FoldedFirstField,
     /// More fields than the limit.
     TooManyFields,
@@ -55,7 +56,7 @@ pub enum HeadErrorKind {
     InvalidTransferEncoding,
     /// Transfer codings before the final `chunked`, which are not supported (status 422).
     UnsupportedTransferEncoding,
-    /// A message whose last transfer coding is not `chunked`: it has no safe end.
+    /// The last transfer coding is not `chunked`: the end of the message is not safe to find.
     ChunkedNotFinal,
     /// `chunked` applied twice.
     ChunkedTwice,

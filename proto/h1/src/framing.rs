@@ -5,7 +5,7 @@ use weir_http::{BodySize, Flags, Head, Kind, KnownName, Method, NoRoom, body, st
 /// How the body after a head is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyFraming {
-    /// There is no body.
+    /// Without a body.
     None,
     /// That many bytes (never zero).
     Length(u64),
@@ -44,7 +44,7 @@ pub fn response_framing(head: &Head, request_method: Method) -> BodyFraming {
 }
 
 /// Restores the framing fields of an edited head: rules may have changed these fields or the status, but not the body.
-/// A response without a body gets a length of 0, unless its status implies that there is none.
+/// A response without a body gets a length of 0, unless its status implies the lack of a body.
 #[inline]
 pub fn restate(head: &mut Head, raw: &[u8], framing: BodyFraming) -> Result<(), NoRoom> {
     if !head.is_edited() || states(head, raw, framing) {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_do_not_change_what_a_head_says_of_its_body() {
+    fn rules_cannot_change_the_framing_fields_of_a_head() {
         for start in [REQUEST, RESPONSE] {
             let nothing = if start == REQUEST { "" } else { "content-length: 0" };
             let zero = if start == REQUEST { "" } else { "Content-Length: 0\r\n" };
@@ -181,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn a_response_until_the_end_says_no_length() {
+    fn a_response_until_the_end_loses_its_framing_fields() {
         check(RESPONSE, "", |head, _| head.add(b"content-length", b"3"), "");
         check(RESPONSE, "", |head, _| head.add(b"transfer-encoding", b"chunked"), "");
     }
 
     #[test]
-    fn a_tunnel_has_no_fields_about_a_body() {
+    fn a_tunnel_loses_its_framing_fields() {
         let raw = b"HTTP/1.1 200 OK\r\nServer: s\r\n\r\n";
         let mut head = Head::new();
         let _ = Parser::default().response(raw, &Options::default(), &mut head);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_without_a_body_has_no_fields_about_one() {
+    fn a_bodyless_status_loses_its_framing_fields() {
         // The caller drops the received body, and passes `None`.
         let raw = format!("{RESPONSE}{LENGTH}\r\n").into_bytes();
         for (status, want) in [(204, 1), (101, 1), (404, 2)] {

@@ -1,7 +1,7 @@
 //! Parses a message head at the front of a receive buffer.
 //!
-//! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an
-//! empty line. Where it stopped is remembered, so that a head which comes in many pieces is not scanned again:
+//! The parser looks for line ends, and judges a line when it is complete: a start line, then field lines, then an empty
+//! line. It remembers where it stopped, so that a head which arrives in many pieces is not scanned again:
 //!
 //! ```text
 //!   EmptyLines ──► StartLine ──► Fields ──(empty line)──► complete
@@ -24,7 +24,7 @@ use crate::error::{HeadError, HeadErrorKind};
 use meaning::Meaning;
 use scan::find_control;
 
-/// What the operator allows beyond the safe subset.
+/// Deviations from the safe subset that the operator allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// `option accept-unsafe-violations-in-http-request` or `-response`, whichever the message is.
@@ -67,7 +67,7 @@ pub struct Parser {
     meaning: Meaning,
 }
 
-/// What the parser looks for.
+/// The next part of the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Awaiting {
     #[default]

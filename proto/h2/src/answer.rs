@@ -15,7 +15,7 @@ pub struct Asked {
     pub head_only: bool,
     /// The request's method was `CONNECT`.
     pub connect: bool,
-    /// The request asked for another protocol (RFC 8441).
+    /// The request was an extended CONNECT (RFC 8441).
     pub extended: bool,
     /// A body without an announced length is marked as chunked. Otherwise it lasts until the stream ends.
     pub chunks: bool,
@@ -79,7 +79,7 @@ impl Builder {
     fn start(&mut self) {
         self.started = true;
         let Some(mut status) = self.status else { return self.malformed() };
-        // HTTP/2 has no 101 (RFC 9113, 8.6). A server accepts another protocol with a 2xx status, which corresponds to
+        // HTTP/2 lacks 101 (RFC 9113, 8.6). A server accepts another protocol with a 2xx status, which corresponds to
         // 101 in HTTP/1.
         if status == 101 {
             return self.malformed();
@@ -101,7 +101,7 @@ impl Builder {
         head.note_status(status);
         head.note_version(Version::HTTP_20);
         if switches {
-            // Who asked for another protocol than this one puts its name here.
+            // A caller that requested another protocol writes its name over this one.
             self.received.push_upgrade(b"websocket");
         }
     }
@@ -124,7 +124,7 @@ impl Builder {
         self.received.push(known, name, value);
     }
 
-    /// Ends the block; `end` says that no body follows. Returns how much payload the stream may still carry; none if it is not
+    /// Ends the block; `end`: no body follows. Returns how much payload the stream may still carry; `None` if it is not
     /// known, as after an interim response.
     pub fn finish(&mut self, end: bool) -> Option<u64> {
         let asked = self.asked;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_length_is_said_it_is_known_or_comes_in_chunks_or_lasts() {
+    fn a_body_of_unannounced_length_is_empty_chunked_or_ends_with_the_stream() {
         check(":status=200", false, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
         check(":status=200", false, Asked::default(), "HTTP/2.0 200 OK||", None);
         check(":status=200", true, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_agrees_to_speak_another_protocol_switches_rfc_8441() {
+    fn a_2xx_to_an_extended_connect_becomes_101_rfc_8441() {
         let extended = Asked { extended: true, ..CHUNKS };
         let want = "HTTP/2.0 101 Switching Protocols|connection: upgrade|upgrade: websocket|a: b||";
         check(":status=200, a=b", false, extended, want, None);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_is_refused() {
+    fn rejects_heads_that_are_not_responses() {
         for (lines, end) in [
             ("a=b", true),
             (":status=200, :status=200", true),

@@ -5,7 +5,7 @@ use weir_http::{Flags, Head, KnownName, Method, uri};
 
 use crate::response::FieldFilter;
 
-/// Appends the header block of a request. Its `Host` becomes the authority; `scheme` is used if the target has none.
+/// Appends the header block of a request. Its `Host` becomes the authority; `scheme` is used if the target lacks one.
 /// Connection-specific fields are left out. With a `protocol` it is an extended CONNECT for it (RFC 8441, 4).
 pub(crate) fn encode(
     head: &Head,

@@ -152,11 +152,11 @@ pub struct Connection {
 /// The expected part of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
-    /// The rest of the preface, behind so many bytes.
+    /// The rest of the preface, after this many bytes.
     Preface(u8),
     /// A frame's header.
     Header,
-    /// So many bytes of fields of fixed size.
+    /// This many bytes of fields of fixed size.
     Prefix(u8),
     /// Payload: DATA, or a piece of a header block.
     Body,
@@ -175,7 +175,7 @@ struct Block {
     continuations: u32,
 }
 
-/// What a header block is.
+/// The purpose of a header block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     /// A request begins.
@@ -202,7 +202,7 @@ enum Leaving {
 
 /// Sent bytes are removed from the output's front only from this size on.
 const LEAST_MOVED: usize = 4096;
-/// The payload of the PING whose answer shows that the peer has seen the first GOAWAY.
+/// The payload of a PING; its answer shows that the peer has seen the first GOAWAY.
 const FAREWELL: [u8; 8] = *b"farewell";
 /// The payload of the PING that measures how far the peer is.
 const DISTANCE: [u8; 8] = *b"distance";
@@ -210,7 +210,7 @@ const DISTANCE: [u8; 8] = *b"distance";
 const ENCODER_TABLE: usize = 4096;
 
 impl Connection {
-    /// A connection whose preface is still to come. Its SETTINGS are in the output.
+    /// A connection that still awaits the preface. Its SETTINGS are in the output.
     pub fn server(limits: Limits) -> Connection {
         let own = [
             (settings::MAX_CONCURRENT_STREAMS, limits.concurrent_streams, 0),
@@ -274,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// Takes the head of the last event, in exchange for `room`, whose memory is reused.
+    /// Takes the head of the last event in exchange for `room`, and reuses the memory of `room`.
     pub fn take_head(&mut self, room: &mut ReceivedHead) {
         room.clear();
         let built = match (&mut self.answers, &mut self.builder) {
@@ -317,8 +317,8 @@ impl Connection {
         }
     }
 
-    /// The windows of bodies may grow by so many bytes in all. Without a call none grows: the caller bounds the memory of all
-    /// connections. `now_ms` is the time by the clock of [`Connection::advance`].
+    /// The windows of bodies may grow by this many bytes in all. Without a call none grows: the caller bounds the
+    /// memory of all connections. `now_ms` is the time by the clock of [`Connection::advance`].
     pub fn allow_growth(&mut self, bytes: u32, now_ms: u64) {
         self.growth = bytes;
         self.now_ms = now_ms;
@@ -400,7 +400,7 @@ impl Connection {
         }
     }
 
-    /// Frees the memory that a quiet connection does not need: what is kept of its streams stays.
+    /// Frees the memory that a quiet connection does not need, but keeps the state of its streams.
     pub fn shrink(&mut self) {
         if self.output.is_empty() {
             self.output = Vec::new();

@@ -1,4 +1,4 @@
-//! Error codes (RFC 9113, 7), and what they end.
+//! Error codes (RFC 9113, 7), and the scope that they end.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum ErrorCode {
     FrameSize = 6,
     /// The stream was not processed: the request may be retried.
     RefusedStream = 7,
-    /// The stream is no longer needed.
+    /// The stream is not needed any more.
     Cancel = 8,
     /// A header block that cannot be decoded.
     Compression = 9,

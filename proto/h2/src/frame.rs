@@ -63,7 +63,7 @@ impl Kind {
 pub struct FrameHeader {
     /// Bytes of payload.
     pub length: u32,
-    /// What it is.
+    /// The frame's type.
     pub kind: Kind,
     /// Its flags; their meaning depends on the kind.
     pub flags: u8,

@@ -10,8 +10,9 @@
 //! - [`Connection::send_head`], [`Connection::send_data`] and their like append frames to the output, which the caller sends.
 //! - [`Connection::consumed`] gives window back to the peer, and nothing else does.
 //!
-//! Everything that a peer controls is bounded: each bound has a name in [`limits`], and a peer that passes one gets the error that
-//! ends its connection. What RFC 9113 calls malformed ends one stream. Begin with `connection.rs`, then `stream.rs`.
+//! Everything that a peer controls is bounded: each bound has a name in [`limits`], and a peer that passes one gets the
+//! error that ends its connection. A malformed message (RFC 9113) ends one stream. Begin with `connection.rs`, then
+//! `stream.rs`.
 
 mod answer;
 mod asking;

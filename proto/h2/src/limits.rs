@@ -9,7 +9,7 @@ pub struct Limits {
     pub total_streams: u32,
     /// The window of each stream (`tune.h2.fe.initial-window-size`).
     pub stream_window: u32,
-    /// The window of the connection: what all streams together may send before it is consumed.
+    /// The window of the connection: the bytes that all streams together may send before they are consumed.
     pub connection_window: u32,
     /// Bytes of payload in a frame (`tune.h2.max-frame-size`).
     pub max_payload: u32,
@@ -21,7 +21,7 @@ pub struct Limits {
     pub max_head: usize,
     /// Suspicious events after which the connection is closed; 0 for no limit (`tune.h2.fe.glitches-threshold`).
     pub glitches: u32,
-    /// Whether requests may ask for other protocols, as WebSocket over HTTP/2 does (RFC 8441; not with
+    /// Whether requests may use extended CONNECT, as WebSocket over HTTP/2 does (RFC 8441; not with
     /// `h2-workaround-bogus-websocket-clients`).
     pub extended_connect: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Rate {
     per_second: u32,
 }
 
-/// What is left of such a rate.
+/// The remaining budget of such a rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     left: u32,
@@ -76,7 +76,7 @@ impl Bucket {
         self.filled_ms = now_ms;
     }
 
-    /// Takes one out; false if there is none. The rate is the one that it was made of.
+    /// Takes one token; false if the bucket is empty. The rate must be the one passed to [`of`](Self::of).
     #[inline]
     pub fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
         if self.left == 0 {
@@ -99,7 +99,7 @@ impl Bucket {
 
 /// RST_STREAM of streams that were not answered yet: a browser that leaves a page ends a hundred at once.
 pub(crate) const RESETS: Rate = Rate { burst: 1_000, per_second: 200 };
-/// PING, SETTINGS, PRIORITY, DATA without payload, unknown frames: what carries nothing.
+/// Frames that carry nothing: PING, SETTINGS, PRIORITY, DATA without payload, unknown ones.
 pub(crate) const EMPTY_FRAMES: Rate = Rate { burst: 10_000, per_second: 1_000 };
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ pub struct ReceivedHead {
     pub fault: Option<HeadFault>,
 }
 
-/// What is wrong with a head.
+/// The fault of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadFault {
     /// It breaks RFC 9113, 8: the stream ends with PROTOCOL_ERROR.
     Malformed,
     /// It has too many fields, or too many bytes.
     TooLarge,
-    /// The method, the scheme or the target is none: the request is answered with 400, as HAProxy does.
+    /// The method, the scheme or the target is invalid: the request is answered with 400, as HAProxy does.
     NoRequest,
 }
 
@@ -57,8 +57,8 @@ impl ReceivedHead {
         self.fault.get_or_insert(fault);
     }
 
-    /// Whether the next field of the block is to be added: no fault was noted before, it is valid, and it fits into
-    /// `max_head` bytes, of which `held` are kept elsewhere.
+    /// Whether to add the next field of the block: no fault was noted before, it is valid, and it fits into `max_head`
+    /// bytes. `held` of them are kept elsewhere.
     pub(crate) fn admits(&mut self, field: &Received<'_>, held: usize, max_head: usize) -> bool {
         if field.defect.is_some() {
             self.fail(HeadFault::Malformed);

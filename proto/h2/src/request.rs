@@ -35,7 +35,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// With `extended`, requests may ask for another protocol (RFC 8441).
+    /// With `extended`, requests may use extended CONNECT (RFC 8441).
     pub fn new(max_fields: u16, max_head: usize, extended: bool) -> Builder {
         Builder {
             request: ReceivedHead::with_max_fields(max_fields),
@@ -178,8 +178,8 @@ impl Builder {
         self.request.push(known, name, value);
     }
 
-    /// `Host` is dropped where there is an authority, whatever it says: rules and servers see the authority alone, as with HAProxy. Of
-    /// several without an authority the servers could use any (RFC 9113, 8.3.1): they have to be equal.
+    /// `Host` is dropped beside an authority, whatever its value: rules and servers see the authority alone, as with
+    /// HAProxy. Of several without an authority the servers could use any (RFC 9113, 8.3.1): they have to be equal.
     fn host(&mut self, value: &[u8]) {
         if self.authority.is_some() {
             return;
@@ -197,7 +197,7 @@ impl Builder {
         self.host = Some(self.request.push(KnownName::Host, b"host", value));
     }
 
-    /// Ends the block; `end` says that no body follows.
+    /// Ends the block; `end`: no body follows.
     pub fn finish(&mut self, end: bool) {
         if !self.started && self.request.is_sound() {
             self.start();
@@ -274,7 +274,7 @@ impl<'p> StartLine<'p> {
         let port = uri::default_port(scheme);
         let authority =
             authority.map(|authority| port.map_or(authority, |port| without_implied_port(authority, port)));
-        // A request for the server as a whole has no path (RFC 9110, 7.1).
+        // A request for the server as a whole comes without a path (RFC 9110, 7.1).
         let path = if star && authority.is_some() { b"" } else { path };
         Ok(StartLine { method, scheme: Some(scheme), authority, path })
     }

@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113, 6.5): what each end accepts.
+//! SETTINGS (RFC 9113, 6.5): the limits that each end accepts.
 
 use crate::error::ErrorCode;
 use crate::frame::{self, DEFAULT_MAX_PAYLOAD};

@@ -1,4 +1,4 @@
-//! The states of a stream, as a server sees them (RFC 9113, 5.1). A client's differ in who sends the first HEADERS.
+//! The states of a stream from the server's view (RFC 9113, 5.1). In a client, the other end sends the first HEADERS.
 //!
 //! ```text
 //!              HEADERS                    the peer's last frame
@@ -10,8 +10,8 @@
 //!        (to HalfClosedRemote)
 //! ```
 //!
-//! RST_STREAM, of either end, leads from each of them to closed. Streams that are idle or closed have no record: their
-//! numbers say which of both they are.
+//! RST_STREAM, of either end, leads from each of them to closed. Idle and closed streams are not recorded: their
+//! numbers distinguish the two.
 
 use crate::answer::Asked;
 use crate::window::{Owed, Window};

@@ -60,7 +60,7 @@ impl Streams {
         self.records.iter().filter(|record| record.given_up).map(|record| record.id)
     }
 
-    /// Whether somebody still uses one of them.
+    /// Whether one of them is still in use.
     pub fn are_used(&self) -> bool {
         self.records.iter().any(|record| !record.given_up)
     }
@@ -99,7 +99,7 @@ impl Streams {
         self.records.push(stream);
     }
 
-    /// Removes a stream; false if it has no record.
+    /// Removes a stream; false if it is not recorded.
     pub fn close(&mut self, id: u32, reset_here: bool) -> bool {
         let Some(at) = self.position(id) else { return false };
         self.lent = self.lent.saturating_sub(self.records.remove(at).lent);
@@ -157,5 +157,5 @@ impl Streams {
     }
 }
 
-/// How many closed streams are remembered, to tell them from skipped ones.
+/// Closed streams that are remembered, to distinguish them from skipped ones.
 const REMEMBERED: usize = 32;

@@ -9,7 +9,7 @@ pub(crate) struct Trailers {
     pub lines: Vec<u8>,
     /// They break RFC 9113, 8.
     pub malformed: bool,
-    /// They are longer than what is accepted.
+    /// They exceed the limit.
     pub too_large: bool,
 }
 

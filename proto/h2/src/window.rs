@@ -121,9 +121,9 @@ impl Owed {
         self.add_until(count, |owed| owed >= part)
     }
 
-    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once it is `part` of the window or the
-    /// peer may send no more than that without it. Bytes that some streams hold unread are missing for the others, and these go on
-    /// with half of the rest at a time.
+    /// Adds consumed bytes of a window that several streams share; returns the increment to send, once it is `part` of
+    /// the window or the peer may send no more than that without it. Bytes that some streams hold unread are missing
+    /// for the others, which continue with half of the rest at a time.
     #[inline]
     pub fn add_shared(&mut self, count: u32, open: usize, part: u32) -> Option<u32> {
         self.add_until(count, |owed| owed >= part || owed as usize >= open)
@@ -157,7 +157,7 @@ pub(crate) struct Distance {
     way: Way,
 }
 
-/// What is known of the way to a peer.
+/// The known distance to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Way {
     #[default]
@@ -169,7 +169,8 @@ enum Way {
 }
 
 impl Distance {
-    /// Whether to measure now: no answer is still to come, the last measurement is old, and none said that the peer is near.
+    /// Whether to measure now: all answers have arrived, the last measurement is old, and none showed that the peer is
+    /// near.
     pub fn ask(&mut self, now_ms: u64) -> bool {
         let now_ms = low_bits(now_ms);
         let is_recent = self.asked_ms > 0 && now_ms.wrapping_sub(self.asked_ms) < EVERY_MS;
@@ -198,7 +199,7 @@ impl Distance {
     }
 }
 
-/// Of a time in milliseconds, for [`Distance`]: 0 stands for none.
+/// The low bits of a time in milliseconds, for [`Distance`]; never 0, which means unset.
 fn low_bits(now_ms: u64) -> u32 {
     (now_ms as u32).max(1)
 }

@@ -44,14 +44,14 @@ pub enum Error {
     Integer,
     /// An invalid Huffman code (RFC 7541, 5.2).
     Huffman,
-    /// A name or a value that is longer than what is accepted.
+    /// A name or a value exceeds the limit.
     TooLong,
-    /// The table's size is changed to more than what was announced, or behind a field (RFC 7541, 4.2 and 6.3).
+    /// The table's size is changed to more than announced, or behind a field (RFC 7541, 4.2 and 6.3).
     TableSize,
 }
 
 impl Decoder {
-    /// A decoder whose table takes up to `limit` bytes, and that accepts names and values of up to `max_text` bytes on the wire.
+    /// A decoder with a table of up to `limit` bytes, for names and values of up to `max_text` bytes on the wire.
     pub fn new(limit: usize, max_text: usize) -> Decoder {
         Decoder { table: Table::new(limit), limit, max_text, in_fields: false, decoded: Vec::new() }
     }
@@ -212,13 +212,13 @@ impl Text {
     }
 }
 
-/// The range of a text; none while its length is not complete.
+/// The range of a text; `None` while its length is not complete.
 fn text(bytes: &[u8]) -> Result<Option<Text>, Error> {
     let Some((length, start)) = number(bytes, 7)? else { return Ok(None) };
     Ok(Some(Text { start, length: length as usize, huffman: bytes[0] & 0x80 != 0 }))
 }
 
-/// The number at the front, and how many bytes it takes; none while it is not complete.
+/// The number at the front, and how many bytes it takes; `None` while it is not complete.
 #[inline]
 fn number(bytes: &[u8], bits: u32) -> Result<Option<(u32, usize)>, Error> {
     match integer::read(bytes, bits) {

@@ -31,7 +31,7 @@ pub enum Indexing {
 const INITIAL: usize = 4096;
 
 impl Encoder {
-    /// An encoder whose table takes at most `own_limit` bytes.
+    /// An encoder with a table of at most `own_limit` bytes.
     pub fn new(own_limit: usize) -> Encoder {
         let resized = (own_limit < INITIAL).then_some((own_limit, own_limit));
         Encoder { table: Table::new(own_limit.min(INITIAL)), own_limit, resized }
@@ -156,7 +156,7 @@ mod tests {
         ("accept-encoding", "gzip, deflate", Indexing::Never),
     ];
 
-    /// A block of these fields, and what a decoder makes of it.
+    /// Encodes a block of these fields and checks that a decoder returns them; returns the block's length.
     fn round(encoder: &mut Encoder, decoder: &mut Decoder, status: u16) -> usize {
         let mut block = Vec::new();
         encoder.begin_block(&mut block);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_comes_back_and_what_comes_again_is_short() {
+    fn blocks_survive_a_round_trip_and_repeated_fields_are_short() {
         let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
         let first = round(&mut encoder, &mut decoder, 200);
         let second = round(&mut encoder, &mut decoder, 200);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_becomes_smaller_and_larger_says_both_rfc_7541_4_2() {
+    fn announces_both_sizes_of_a_table_that_shrinks_and_grows_rfc_7541_4_2() {
         let (mut encoder, mut decoder) = (Encoder::new(1024), Decoder::new(4096, 4096));
         round(&mut encoder, &mut decoder, 200);
         encoder.set_limit(0);

@@ -1,6 +1,6 @@
 //! Integers with a prefix of some bits (RFC 7541, 5.1).
 
-/// An integer that was read, or why there is none.
+/// An integer, or why it cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Integer {
     /// Its value, and how many bytes it takes.
@@ -16,7 +16,7 @@ const MAX_CONTINUATION: usize = 4;
 /// The largest number that is accepted. Every meaningful length and index is below.
 pub const MAX: u32 = 1 << 28;
 
-/// Reads the integer at the front of `bytes`, whose first byte has a prefix of `bits` bits.
+/// Reads the integer at the front of `bytes`; the first byte has a prefix of `bits` bits.
 #[inline]
 pub fn read(bytes: &[u8], bits: u32) -> Integer {
     let Some(&first) = bytes.first() else { return Integer::Short };
@@ -41,7 +41,7 @@ pub fn read(bytes: &[u8], bits: u32) -> Integer {
     if bytes.len() > MAX_CONTINUATION { Integer::TooLarge } else { Integer::Short }
 }
 
-/// Appends `value` with a prefix of `bits` bits; `pattern` is what the other bits of the first byte are.
+/// Appends `value` with a prefix of `bits` bits; `pattern` holds the other bits of the first byte.
 #[inline]
 pub fn write(out: &mut Vec<u8>, pattern: u8, bits: u32, value: u32) {
     let mask = (1u32 << bits) - 1;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nobody_means_are_refused() {
+    fn rejects_oversized_and_padded_numbers() {
         let mut beyond = Vec::new();
         write(&mut beyond, 0, 7, MAX + 1);
         assert_eq!(read(&beyond, 7), Integer::TooLarge);

@@ -21,7 +21,7 @@ pub(crate) fn row(index: usize) -> Option<&'static Row> {
     ROWS.get(index.checked_sub(1)?)
 }
 
-/// The index of the first row with this name; none without one.
+/// The index of the first row with this name; `None` without one.
 #[inline]
 pub(crate) fn index_of_name(token: Token, name: &[u8]) -> Option<usize> {
     let index = match token {
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_what_its_name_says_and_is_found_by_it() {
+    fn every_row_has_the_token_of_its_name_and_is_found_by_it() {
         for (position, row) in ROWS.iter().enumerate() {
             assert_eq!(row.token, Token::of(row.name.as_bytes()), "{}", row.name);
             let first = index_of_name(row.token, row.name.as_bytes()).expect("a row");

@@ -17,9 +17,9 @@ pub(crate) struct Table {
     bytes: Vec<u8>,
     /// How many bytes were dropped in front of `bytes` so far.
     dropped: usize,
-    /// What its entries count.
+    /// The size of its entries (RFC 7541, 4.1).
     size: usize,
-    /// What they may count.
+    /// The most that they may have.
     limit: usize,
 }
 
@@ -57,12 +57,12 @@ impl Table {
         Table { limit, ..Table::default() }
     }
 
-    /// What its entries may count.
+    /// The largest size of its entries.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// What its entries count.
+    /// The size of its entries.
     #[cfg(test)]
     pub fn size(&self) -> usize {
         self.size
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_when_there_is_no_room_rfc_7541_4_4() {
+    fn evicts_the_oldest_entries_for_a_new_one_rfc_7541_4_4() {
         let mut table = Table::new(2 * (OVERHEAD + 4));
         insert(&mut table, b"aa", b"11");
         insert(&mut table, b"bb", b"22");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_evicted_takes_no_more_than_the_limit_again() {
+    fn evicted_bytes_take_at_most_the_limit_again() {
         let mut table = Table::new(256);
         for turn in 0..10_000u32 {
             insert(&mut table, b"x-turn", turn.to_string().as_bytes());

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pseudo_fields_are_told_from_fields() {
+    fn distinguishes_pseudo_fields_from_fields() {
         for name in [&b":authority"[..], b":method", b":path", b":protocol", b":scheme", b":status"] {
             assert!(Token::of(name).is_pseudo() && Token::of(name) != Token::UnknownPseudo, "{name:?}");
             assert_eq!(Defect::of_name(name, Token::of(name)), None);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_that_no_message_may_have_rfc_9113_8_2_1() {
+    fn detects_defects_of_names_and_values_rfc_9113_8_2_1() {
         let name = |name: &[u8]| Defect::of_name(name, Token::of(name));
         assert_eq!(name(b"x-mine!#$%&'*+-.^_`|~09"), None);
         assert_eq!(name(b""), Some(Defect::EmptyName));

@@ -11,7 +11,7 @@ type Field = (Vec<u8>, Vec<u8>);
 /// Name, value, and whether it must not be indexed.
 type Decoded = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
-/// What the other encoder does with a field: a sum of its flags.
+/// How the other encoder encodes a field: a sum of its flags.
 const FLAGS: [u8; 10] = [
     0,
     OtherEncoder::HUFFMAN_NAME,
@@ -119,7 +119,7 @@ fn updates(block: &[u8]) -> Vec<u32> {
     sizes
 }
 
-/// A block by the other implementation, and what it says.
+/// A block by the other implementation, and its fields.
 fn encoded(other: &mut OtherEncoder<'_>, sizes: Vec<u32>, fields: Vec<(Field, u8)>) -> (Vec<u8>, Decoded) {
     let (mut block, mut want) = (Vec::new(), Decoded::new());
     for size in sizes {
@@ -133,7 +133,7 @@ fn encoded(other: &mut OtherEncoder<'_>, sizes: Vec<u32>, fields: Vec<(Field, u8
     (block, want)
 }
 
-/// What the other implementation makes of a block.
+/// The fields that the other implementation reads in a block.
 fn decode_other(decoder: &mut OtherDecoder<'_>, block: &[u8]) -> Decoded {
     let mut found = Vec::new();
     decoder.decode(&mut block.to_vec(), &mut found).expect("a block");
@@ -156,7 +156,7 @@ proptest! {
     #![proptest_config(seeded(300))]
 
     #[test]
-    fn what_another_encodes_is_decoded(blocks in prop::collection::vec(block(prop::sample::select(&FLAGS[..])), 1..8)) {
+    fn decodes_the_blocks_of_another_encoder(blocks in prop::collection::vec(block(prop::sample::select(&FLAGS[..])), 1..8)) {
         let mut other = OtherEncoder::with_dynamic_size(LIMIT);
         let mut decoder = Decoder::new(LIMIT as usize, MAX_TEXT);
         let (mut wire, mut wants) = (Vec::new(), Vec::new());
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_another_decodes(
+    fn another_decoder_reads_our_blocks(
         blocks in prop::collection::vec(block(prop::sample::select(vec![Indexing::Kept, Indexing::Kept, Indexing::NotKept, Indexing::Never])), 1..8),
         own_limit in prop_oneof![Just(0u32), 32u32..300, Just(LIMIT), Just(1 << 16)],
     ) {

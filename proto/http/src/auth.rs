@@ -29,7 +29,7 @@ pub fn basic(value: &[u8]) -> Option<Credentials> {
 /// The longest token that is decoded: more than any user name and password need.
 pub const MAX_TOKEN: usize = 4096;
 
-/// Decodes base64 with its padding; none if the text has any other byte.
+/// Decodes base64 with its padding; `None` if the text has any other byte.
 fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     if text.is_empty() || !text.len().is_multiple_of(4) {
         return None;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_passwords() {
+    fn reads_users_and_passwords() {
         check("Basic dXNlcjpwYXNz", Some(("user", "pass")));
         check("basic  dXNlcjpwYXNz ", Some(("user", "pass")));
         check("Basic dTpwOmE=", Some(("u", "p:a")));

@@ -4,8 +4,8 @@
 
 use crate::uri;
 
-/// Offset of the first byte that is not part of a host with an optional port: that of a list, user information, another part
-/// of a target. Names are not resolved. None if there is no such byte; an empty text is accepted.
+/// Offset of the first byte that is not part of a host with an optional port: that of a list, user information, another
+/// part of a target. Names are not resolved. `None` if every byte is allowed; an empty text is accepted.
 #[inline]
 pub fn host_fault(host: &[u8]) -> Option<usize> {
     let at = host.iter().position(|byte| !is_host_byte(*byte))?;

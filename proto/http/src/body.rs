@@ -5,10 +5,10 @@ use crate::head::Head;
 use crate::method::Method;
 use crate::status;
 
-/// What a head says about its body's size. Each version's engine finds the end on the wire.
+/// The size of the body according to the head. Each version's engine finds the end on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodySize {
-    /// There is no body.
+    /// Without a body.
     None,
     /// That many bytes (never zero).
     Known(u64),
@@ -18,8 +18,8 @@ pub enum BodySize {
     Tunnel,
 }
 
-/// The value of a `Content-Length`: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); none for
-/// anything else.
+/// The value of a `Content-Length`: a decimal number of at most 63 bits, without sign or space (RFC 9110, 8.6); `None`
+/// for anything else.
 #[inline]
 pub fn length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -32,7 +32,8 @@ pub fn length(digits: &[u8]) -> Option<u64> {
 }
 
 impl BodySize {
-    /// The size of a request's body. A `CONNECT` has no body: the tunnel begins with the response that accepts it.
+    /// The size of a request's body. A `CONNECT` never carries a body: the tunnel begins with the response that accepts
+    /// it.
     #[inline]
     pub fn of_request(head: &Head) -> Self {
         if head.flags().contains(Flags::CHUNKED) {
@@ -57,7 +58,7 @@ impl BodySize {
         head.content_length().map_or(BodySize::Unknown, BodySize::of_length)
     }
 
-    /// The size of a body with this length; none for 0.
+    /// The size of a body with this length; [`BodySize::None`] for 0.
     #[inline]
     pub fn of_length(length: u64) -> Self {
         if length == 0 { BodySize::None } else { BodySize::Known(length) }
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_requests_body_is_what_its_head_says() {
+    fn reads_the_body_size_of_a_request_from_its_head() {
         let of = |flags, length| BodySize::of_request(&head(0, flags, length));
         assert_eq!(of(Flags::NONE, None), BodySize::None);
         assert_eq!(of(Flags::NONE, Some(0)), BodySize::None);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A map from a field name, in any case, to the name as it must be written.
+/// A map from a field name, in any case, to its required spelling.
 #[derive(Clone, Debug, Default)]
 pub struct CaseMap {
     names: BTreeMap<Box<[u8]>, Box<[u8]>>,
@@ -10,10 +10,10 @@ pub struct CaseMap {
 }
 
 impl CaseMap {
-    /// The longest name that can be adjusted; longer ones are written as they came.
+    /// The longest name that can be adjusted; longer ones are written unchanged.
     pub const MAX_NAME: usize = 128;
 
-    /// Adds a name as it must be written. `false` when it was there already or is too long.
+    /// Adds the required spelling of a name. `false` if the map has it already or it is too long.
     pub fn insert(&mut self, name: &[u8]) -> bool {
         if name.len() > CaseMap::MAX_NAME {
             return false;
@@ -22,7 +22,7 @@ impl CaseMap {
         self.names.insert(name.to_ascii_lowercase().into(), name.into()).is_none()
     }
 
-    /// The name as it must be written, if it is in the map.
+    /// The required spelling of a name, if it is in the map.
     pub fn look_up(&self, name: &[u8]) -> Option<&[u8]> {
         if name.len() > self.longest {
             return None;
@@ -34,7 +34,7 @@ impl CaseMap {
         self.names.get(&*lower).map(|adjusted| &**adjusted)
     }
 
-    /// Whether there is nothing to adjust.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -6,7 +6,7 @@
 
 use crate::values::{Values, trim};
 
-/// A cookie and where its value lies in the line it came from.
+/// A cookie and the place of its value in its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<'a> {
     /// Its name.
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn request_cookies() {
+    fn reads_request_cookies() {
         request("A=1; B=2", &[("A", "1"), ("B", "2")]);
         request("A=1;A=2", &[("A", "1"), ("A", "2")]);
         request("B=1, A=2", &[("B", "1"), ("A", "2")]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn response_cookies() {
+    fn reads_response_cookies() {
         response("A=1; Path=/", &[("A", "1")]);
         response("B=1, A=2; path=/", &[("B", "1"), ("A", "2")]);
         response("B=1; expires=Wed, 21 Oct 2015 07:28:00 GMT", &[("B", "1")]);

@@ -40,12 +40,12 @@ impl Flags {
     pub const INSECURE_FRAMING: Flags = Flags(1 << 13);
     /// There is a `Cookie` (request) or `Set-Cookie` (response) field.
     pub const HAS_COOKIE: Flags = Flags(1 << 14);
-    /// `Upgrade` asks for `h2c`.
+    /// `Upgrade` requests `h2c`.
     pub const UPGRADE_H2C: Flags = Flags(1 << 15);
-    /// `Upgrade` asks for `websocket`.
+    /// `Upgrade` requests `websocket`.
     pub const UPGRADE_WEBSOCKET: Flags = Flags(1 << 16);
-    /// The raw bytes must not be forwarded as they are: they hold something that another parser could read
-    /// differently (bare line feeds, joined lines...). The head counts as edited.
+    /// The raw bytes must not be forwarded verbatim: another parser could read them differently (bare line feeds,
+    /// joined lines...). The head counts as edited.
     pub const MUST_REWRITE: Flags = Flags(1 << 17);
     /// Something was accepted only because of `option accept-unsafe-violations-in-...`.
     pub const VIOLATION: Flags = Flags(1 << 18);
@@ -59,7 +59,7 @@ impl Flags {
     pub const HAS_KEEP_ALIVE: Flags = Flags(1 << 21);
     /// There is a `Proxy-Connection` field.
     pub const HAS_PROXY_CONNECTION: Flags = Flags(1 << 22);
-    /// The message ended with its head, though the fields do not say so (END_STREAM in HTTP/2).
+    /// The message ended with its head, though the fields do not announce it (END_STREAM in HTTP/2).
     pub const ENDED: Flags = Flags(1 << 23);
     /// The message ends later than with its head, though no body follows (an empty last frame in HTTP/2).
     pub const ENDS_LATER: Flags = Flags(1 << 24);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_told_in_words() {
+    fn displays_flags_in_words() {
         assert_eq!(Flags::NONE.to_string(), "none");
         assert_eq!((Flags::HAS_HOST | Flags::CHUNKED).to_string(), "chunked,host");
         assert_eq!(

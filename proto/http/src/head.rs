@@ -1,9 +1,9 @@
-//! A message head: the bytes as they came, and an index over them.
+//! A message head: the received bytes, and an index over them.
 //!
-//! [`Head`] holds no bytes of the message. The owner of the receive buffer passes it as `raw` to every
-//! call, always from the same first byte. A parser fills the index ([`Head::begin_request`],
-//! [`Head::push_field`]...); rules read it and edit it; [`Head::write`] makes the bytes again when an edit was
-//! made. A head is reused from one message to the next: [`Head::clear`] keeps what was allocated.
+//! [`Head`] holds no bytes of the message. The owner of the receive buffer passes it as `raw` to every call, always
+//! from the same first byte. A parser fills the index ([`Head::begin_request`], [`Head::push_field`]...); rules read it
+//! and edit it; [`Head::write`] serializes the head after an edit. A head is reused from one message to the next:
+//! [`Head::clear`] keeps its memory.
 
 mod edit;
 mod read;
@@ -56,7 +56,7 @@ pub enum Kind {
 /// One field line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// The name, in the case it came in.
+    /// The name, in its received case.
     pub name: Span,
     /// The value, without the white space around it.
     pub value: Span,

@@ -4,7 +4,7 @@ use crate::status;
 use crate::version::Version;
 
 /// Appends a response. With a body, `content-length` comes first; without (`None`), no length is announced: the caller
-/// adds other framing, or the status has no body (204, 304).
+/// adds other framing, or the status rules out a body (204, 304).
 pub fn write_response(
     out: &mut Vec<u8>,
     version: Version,
@@ -55,7 +55,7 @@ fn write_decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// The interim response that tells a client to send its body (RFC 9110, 10.1.1).
+/// The interim response that requests the body of a client (RFC 9110, 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses() {
+    fn writes_responses() {
         let mut out = Vec::new();
         write_response(&mut out, Version::HTTP_11, 200, b"OK", &[(b"x", b"y")], Some(b"hi"));
         write_response(&mut out, Version::HTTP_10, 204, b"No Content", &[], Some(b"dropped"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn writes_numbers() {
         for number in [0, 7, 10, 4096, u64::MAX] {
             let mut out = Vec::new();
             write_decimal(&mut out, number);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{percent, uri};
 
-/// One way to normalize a target. Each does one thing, so that operators can choose what suits their servers.
+/// One way to normalize a target. Each does one thing, so that operators can choose the ones that suit their servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Normalizer {
     /// `#` becomes `%23`.
@@ -17,7 +17,7 @@ pub enum Normalizer {
     PathStripDot,
     /// Segments `..` are removed from the path, each with the one before it.
     PathStripDotdot {
-        /// Leading ones, which have none before them, are removed too.
+        /// Leading ones, without a segment before them, are removed too.
         full: bool,
     },
     /// Sequences that encode unreserved characters are decoded.
@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn fragments() {
+    fn normalizes_fragments() {
         all(Normalizer::FragmentEncode, &[("/#foo", "/%23foo"), ("/a?b#c#d", "/a?b%23c%23d"), ("/a", "/a")]);
         all(Normalizer::FragmentStrip, &[("/#foo", "/"), ("/a?b#c#d", "/a?b"), ("/#", "/"), ("/a", "/a")]);
     }
 
     #[test]
-    fn slashes() {
+    fn merges_slashes() {
         all(
             Normalizer::PathMergeSlashes,
             &[
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn dots() {
+    fn removes_single_dots() {
         all(
             Normalizer::PathStripDot,
             &[
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn double_dots() {
+    fn removes_double_dots() {
         let both = [
             ("/foo/../", "/"),
             ("/foo/../bar/", "/bar/"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences() {
+    fn normalizes_percent_sequences() {
         for strict in [false, true] {
             let decode = Normalizer::PercentDecodeUnreserved { strict };
             let upper = Normalizer::PercentToUppercase { strict };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn queries() {
+    fn sorts_queries_by_name() {
         all(
             Normalizer::QuerySortByName,
             &[

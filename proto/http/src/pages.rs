@@ -1,4 +1,4 @@
-//! Built-in responses of the proxy, used if the configuration has no file for them.
+//! Built-in responses of the proxy, used if the configuration lacks a file for them.
 
 use crate::message;
 use crate::version::Version;

@@ -1,7 +1,7 @@
 //! Percent-encoding (RFC 3986, 2.1).
 
-/// Decodes into `out`, which is cleared first. With `plus`, `+` is a space, as in forms. `false` when a sequence was
-/// broken: then `out` holds what came before it.
+/// Decodes into `out`, which is cleared first. With `plus`, `+` is a space, as in forms. `false` for a broken sequence:
+/// then `out` holds the text before it.
 pub fn decode(text: &[u8], plus: bool, out: &mut Vec<u8>) -> bool {
     out.clear();
     let mut at = 0;
@@ -36,7 +36,7 @@ pub fn encode(text: &[u8], keep: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The byte that a sequence at the start of `text` encodes; `None` when there is no valid one.
+/// The byte that a sequence at the start of `text` encodes; `None` if the sequence is not valid.
 pub fn sequence(text: &[u8]) -> Option<u8> {
     match text {
         [b'%', high, low, ..] => Some(hexadecimal(*high)? << 4 | hexadecimal(*low)?),

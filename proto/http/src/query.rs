@@ -1,6 +1,6 @@
 //! Parameters in a query string, or in a body with the same coding (`application/x-www-form-urlencoded`).
 
-/// A parameter as written: nothing is decoded.
+/// A parameter as written, without decoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameter<'a> {
     /// Its name.

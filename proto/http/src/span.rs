@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
     offset: u32,
-    /// The topmost bit says "in the edits"; the rest is the length.
+    /// The topmost bit marks a place in the edits; the rest is the length.
     length: u32,
 }
 
@@ -59,7 +59,7 @@ impl Span {
         self.start() + self.len()
     }
 
-    /// The part `from..to` of it, counted from its start; cut to what it covers.
+    /// The part `from..to` of it, counted from its start and clamped to its length.
     #[inline]
     pub fn part(self, from: usize, to: usize) -> Span {
         let to = to.min(self.len());

@@ -21,7 +21,7 @@ pub fn redirect_reason(status: u16) -> &'static str {
     if status == 302 { "Found" } else { reason(status) }
 }
 
-/// Whether a response with this status never has a body, whatever its fields say (RFC 9112, 6.3).
+/// Whether a response with this status never has a body, whatever its fields announce (RFC 9112, 6.3).
 #[inline]
 pub fn is_bodyless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)

@@ -81,8 +81,8 @@ pub fn without_userinfo(authority: &[u8]) -> &[u8] {
     memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..])
 }
 
-/// The range of the path in a target: empty, at its position, when there is none. A fragment, which clients must not send
-/// and which is accepted only by option, counts as part of what it follows.
+/// The range of the path in a target; empty, at its position, without a path. A fragment, which clients must not send
+/// and which is accepted only by option, counts as part of the text before it.
 #[inline]
 pub fn path_place(target: &[u8]) -> Range<usize> {
     let start = match target.first() {
@@ -144,7 +144,7 @@ fn scheme_end(target: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A target, its form, and what scheme, authority, path and query it has.
+    /// Checks a target's form, scheme, authority, path and query.
     #[track_caller]
     fn check(target: &str, want: (Form, Option<&str>, Option<&str>, &str, Option<&str>)) {
         let bytes = target.as_bytes();

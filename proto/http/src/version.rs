@@ -41,7 +41,7 @@ impl Version {
         [b'0' + self.major % 10, b'.', b'0' + self.minor % 10]
     }
 
-    /// As it stands on the wire: `HTTP/1.1`.
+    /// Its form on the wire: `HTTP/1.1`.
     pub fn wire(self) -> [u8; 8] {
         let [major, dot, minor] = self.digits();
         [b'H', b'T', b'T', b'P', b'/', major, dot, minor]

@@ -18,7 +18,7 @@ pub struct Definition<'b> {
     pub expire_ms: u64,
     /// The data of each update, in order.
     pub fields: Fields,
-    /// Updates tell tags first, and counts and rates in shares behind them, each with the name of the instance whose it is.
+    /// Updates carry tags first, and counts and rates in shares behind them, each with the name of its instance.
     pub is_aggregate: bool,
 }
 
@@ -85,14 +85,14 @@ const KINDS: [DataKind; 27] = {
     kinds
 };
 
-/// Types that are neither counts nor rates: servers, tags, what is open now.
+/// Types that are neither counts nor rates: servers, tags, currently open connections.
 const NO_SUMS: [u8; 5] = [0, 1, 6, 19, 22];
 
-/// An array has at most so many elements.
+/// The most elements of an array.
 const MAX_ELEMENTS: u64 = 100;
 
 impl Field {
-    /// Its encoding; none for an unknown type of a later version.
+    /// Its encoding; `None` for an unknown type of a later version.
     pub fn kind(self) -> Option<DataKind> {
         KINDS.get(usize::from(self.number)).copied()
     }
@@ -229,7 +229,7 @@ impl KeyKind {
 mod tests {
     use super::*;
 
-    /// What HAProxy 3.2 and 2.6 send for `type string len 20 expire 5m store
+    /// From HAProxy 3.2 and 2.6, for `type string len 20 expire 5m store
     /// gpc(3),gpc_rate(2,3s),gpt(2),server_key,http_fail_cnt,http_fail_rate(7s)`.
     const OF_HAPROXY: [u8; 27] = [
         0x02, 0x02, b't', b'2', 0x06, 0x15, 0xf0, 0xf1, 0xfe, 0x7c, 0xf0, 0xaf, 0x91, 0x00, 0x15, 0xf8, 0xa6,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_what_haproxy_sends() {
+    fn reads_and_writes_definitions_like_haproxy() {
         assert_eq!(Definition::read(Reader(&OF_HAPROXY)), Ok(definition()));
         let mut written = Vec::new();
         definition().write(&mut written);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_is_cut_is_a_fault_or_says_less() {
+    fn a_truncated_definition_is_a_fault_or_has_fewer_fields() {
         for cut in 0..OF_HAPROXY.len() {
             assert_eq!(Definition::read(Reader(&OF_HAPROXY[..cut])), Err(Fault::Malformed), "{cut}");
         }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_is_passed_over() {
+    fn ignores_later_extensions_of_a_definition() {
         let mut longer = OF_HAPROXY.to_vec();
         longer.extend_from_slice(&[0x30, 0x09]);
         assert_eq!(Definition::read(Reader(&longer)), Ok(definition()));

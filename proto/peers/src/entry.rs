@@ -71,11 +71,11 @@ impl<'b> Entry<'b> {
         self.read_fields(fields, then)
     }
 
-    /// Takes whose share comes next in an entry that several instances count; none at the end. Its data is to be
-    /// [read](Self::read_fields) then.
+    /// Takes the name of the instance with the next share in an entry that several instances count; `None` at the end.
+    /// Its data is to be [read](Self::read_fields) then.
     ///
     /// # Errors
-    /// It is no name.
+    /// It is not a valid name.
     pub fn take_owner(&mut self) -> Result<Option<Mention<'b>>, Fault> {
         if self.data.0.is_empty() {
             return Ok(None);
@@ -151,9 +151,9 @@ mod tests {
         Ok(values)
     }
 
-    /// What HAProxy sends for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
+    /// As sent by HAProxy for `gpc0,http_req_rate,bytes_in_cnt,conn_cur`.
     #[test]
-    fn an_address_with_counters() {
+    fn reads_an_address_with_counters() {
         let body = [127, 0, 0, 1, 1, 1, 0, 1, 0, 0x2b];
         let entry = Entry::read(&body, KeyKind::Ipv4, 4).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(&[127, 0, 0, 1]));
@@ -164,9 +164,9 @@ mod tests {
         assert_eq!(shown, [(2, "Count(1)"), (6, "Count(1)"), (10, rate), (13, "Count(43)")]);
     }
 
-    /// What HAProxy sends for a key of a string and a server.
+    /// As sent by HAProxy for a key of a string and a server.
     #[test]
-    fn a_string_with_a_server() {
+    fn reads_a_string_with_a_server() {
         let body = [6, b'/', b'f', b'i', b'r', b's', b't', 1, 4, 1, 2, b's', b'1'];
         let entry = Entry::read(&body, KeyKind::Text, 11).expect("an entry");
         assert_eq!(entry.key, KeyBytes::Bytes(b"/first"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_a_fault_and_what_is_longer_is_not() {
+    fn rejects_truncated_entries_and_accepts_longer_ones() {
         let fields = fields(&[(2, 1), (10, 1)]);
         let body = [127, 0, 0, 1, 1, 0, 1, 0];
         for cut in 0..body.len() {

@@ -5,7 +5,7 @@
 pub struct Hello {
     /// The minor number of its version 2.
     pub minor: u32,
-    /// The name of the peer that it wants to reach.
+    /// The name of the peer to reach.
     pub remote: String,
     /// Its own name.
     pub local: String,
@@ -24,7 +24,7 @@ pub enum Status {
     ProtocolError,
     /// 502: the version is not supported.
     BadVersion,
-    /// 503: the wanted name is not ours.
+    /// 503: the name is not ours.
     NotMe,
     /// 504: the connecting peer is not known.
     UnknownPeer,
@@ -46,7 +46,7 @@ impl Hello {
         format!("{PROTOCOL} {MAJOR}.{MINOR}\n{}\n{} {} 1\n", self.remote, self.local, self.process)
     }
 
-    /// Reads a hello; returns it with its length in bytes. None if it is not complete.
+    /// Reads a hello; returns it with its length in bytes. `None` if it is not complete.
     ///
     /// # Errors
     /// The status to answer with.
@@ -82,7 +82,7 @@ fn version(first: &str) -> Result<u32, Status> {
     }
 }
 
-/// The next line without its end. None if it is not complete.
+/// The next line without its end. `None` if it is not complete.
 fn line<'b>(rest: &mut &'b [u8]) -> Result<Option<&'b str>, Status> {
     match rest.iter().position(|byte| *byte == b'\n') {
         None if rest.len() > MAX_LENGTH => Err(Status::ProtocolError),
@@ -108,7 +108,8 @@ impl Status {
         }
     }
 
-    /// Reads a status line; returns it with its length in bytes. None if it is not complete; an unknown number is a protocol error.
+    /// Reads a status line; returns it with its length in bytes. `None` if it is not complete; an unknown number is a
+    /// protocol error.
     pub fn read(bytes: &[u8]) -> Option<(Status, usize)> {
         let Some(end) = bytes.iter().take(STATUS_LENGTH).position(|byte| *byte == b'\n') else {
             return (bytes.len() >= STATUS_LENGTH).then_some((Status::ProtocolError, bytes.len()));
@@ -138,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_is_what_haproxy_sends() {
+    fn writes_a_hello_like_haproxy() {
         assert_eq!(hello().to_text(), "HAProxyS 2.1\nB\nA 3892 1\n");
     }
 
     #[test]
-    fn a_hello_is_read_once_all_of_it_is_there() {
+    fn reads_a_hello_once_it_is_complete() {
         let text = hello().to_text();
         for cut in 0..text.len() {
             assert_eq!(Hello::read(&text.as_bytes()[..cut]), Ok(None), "{cut}");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_hello_is_answered() {
+    fn answers_an_invalid_hello_with_its_status() {
         let answer = |text: &str| Hello::read(text.as_bytes()).err();
         assert_eq!(answer("GET / HTTP/1.1\r\n"), Some(Status::ProtocolError));
         assert_eq!(answer("HAProxyS 3.0\nB\nA 1 1\n"), Some(Status::BadVersion));

@@ -20,7 +20,7 @@ pub fn write(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Reads an integer; returns it with its length in bytes. None if bytes are missing.
+/// Reads an integer; returns it with its length in bytes. `None` if bytes are missing.
 ///
 /// # Errors
 /// It does not fit into 64 bits.
@@ -57,7 +57,7 @@ impl<'b> Reader<'b> {
     /// An integer of variable length.
     ///
     /// # Errors
-    /// There is none.
+    /// The integer is missing or not valid.
     pub fn integer(&mut self) -> Result<u64, Fault> {
         let (value, length) = read(self.0)?.ok_or(Fault::Malformed)?;
         self.0 = &self.0[length..];
@@ -67,7 +67,7 @@ impl<'b> Reader<'b> {
     /// An integer of variable length that fits into 32 bits.
     ///
     /// # Errors
-    /// There is none.
+    /// The integer is missing, not valid, or larger than 32 bits.
     pub fn short_integer(&mut self) -> Result<u32, Fault> {
         u32::try_from(self.integer()?).map_err(|_| Fault::Malformed)
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn rejects_integers_that_do_not_fit() {
         assert_eq!(read(&[0xff; 12]), Err(Fault::Malformed));
         assert_eq!(read(&[0xff; 5]), Ok(None), "more may come");
         assert_eq!(

@@ -1,11 +1,11 @@
-//! The peers protocol, version 2.1: how instances open a session and exchange entries of stick-tables (HAProxy's `doc/peers.txt`
-//! and `doc/peers-v2.0.txt`; where they say nothing, what HAProxy 2.6 and 3.2 send).
+//! The peers protocol, version 2.1: how instances open a session and exchange entries of stick-tables (HAProxy's
+//! `doc/peers.txt` and `doc/peers-v2.0.txt`; beyond them, the messages of HAProxy 2.6 and 3.2).
 //!
 //! A session begins with a [`Hello`] and a [`Status`], both text. From then on both sides send messages: [`next`] parses received
 //! ones, [`write`](mod@write) makes them. The body of an update depends on the [`Definition`] before it; [`Entry`] reads it.
 //!
-//! The crate refuses to know sockets, clocks, tables and who talks to whom. Anything but a valid message is a [`Fault`], and every
-//! received length is checked against a limit before it is used.
+//! The crate must not know sockets, clocks, tables or the topology of peers. Anything but a valid message is a
+//! [`Fault`], and every received length is checked against a limit before it is used.
 //!
 //! Begin with `message.rs`, then `definition.rs` and `entry.rs`.
 

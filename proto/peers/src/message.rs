@@ -71,24 +71,24 @@ pub enum Control {
     ResyncConfirm = 3,
     /// A sign of life.
     Heartbeat = 4,
-    /// The sender has tables whose counts are sums. Nobody else says this, and whoever does not know it passes it over.
+    /// The sender has tables with counts that are sums. Only weir sends this; other peers ignore it.
     CountsTogether = 126,
-    /// The same, and the sender knows nothing of what the other side counted.
+    /// The same, and the sender does not know the counts of the other side.
     WantsShares = 127,
 }
 
 /// An update of an entry; a [`Definition`] describes its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Update<'b> {
-    /// Its number; none means the last number plus one.
+    /// Its number; `None` for the last number plus one.
     pub number: Option<u32>,
-    /// Milliseconds until the entry expires; none for the table's full lifetime.
+    /// Milliseconds until the entry expires; `None` for the table's full lifetime.
     pub expires_in_ms: Option<u32>,
     /// Key and data.
     pub body: &'b [u8],
 }
 
-/// The message at the beginning of these bytes, and its length in bytes. None if it is not complete.
+/// The message at the beginning of these bytes, and its length in bytes. `None` if it is not complete.
 ///
 /// # Errors
 /// A [`Fault`] ends the session.
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over() {
+    fn ignores_unknown_messages() {
         assert_eq!(next(&[0, 99]), Ok(Some((Message::Unknown, 2))));
         assert_eq!(next(&[77, 200, 2, 1, 2, 3]), Ok(Some((Message::Unknown, 5))));
         assert_eq!(next(&[10, 150, 0]), Ok(Some((Message::Unknown, 3))));
     }
 
     #[test]
-    fn every_kind_of_update_is_told_apart() {
+    fn distinguishes_every_kind_of_update() {
         let update = |kind: u8, body: &[u8]| {
             let message = [&[10, kind, body.len() as u8], body].concat();
             match next(&message).expect("a message") {

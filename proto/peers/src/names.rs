@@ -59,7 +59,7 @@ impl<'b> Mention<'b> {
 pub struct LearnedNames(Vec<Option<Arc<str>>>);
 
 impl LearnedNames {
-    /// The name that is referred to. None if there is none, or if it is not UTF-8.
+    /// The name behind a mention; `None` without one, or if it is not UTF-8.
     pub fn resolve(&mut self, mention: Mention<'_>) -> Option<Arc<str>> {
         match mention {
             Mention::Nothing => None,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_what_haproxy_sends_and_comes_once() {
+    fn writes_a_name_once_and_like_haproxy() {
         let mut sent = SentNames::default();
         let mut out = Vec::new();
         sent.write(Some("s1"), &mut out);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_is_what_haproxy_sends() {
+    fn writes_an_acknowledgement_like_haproxy() {
         let mut out = Vec::new();
         acknowledgement(9, 0x67, &mut out);
         assert_eq!(out, [10, 132, 5, 9, 0, 0, 0, 0x67]);

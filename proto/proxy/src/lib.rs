@@ -26,12 +26,12 @@ pub enum Version {
     V2,
 }
 
-/// On whose behalf the connection was made.
+/// Whether the connection serves a client or the proxy itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// The proxy itself, as for a health check: the addresses of the connection itself apply.
     Local,
-    /// A client, whose addresses are in the header.
+    /// A client; its addresses are in the header.
     Proxy,
 }
 

@@ -10,13 +10,13 @@ use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, Versi
 pub struct Header<'a> {
     /// Its form.
     pub version: Version,
-    /// On whose behalf the connection was made.
+    /// Whether the connection serves a client or the proxy itself.
     pub command: Command,
     /// The transport between client and proxy.
     pub transport: Transport,
     /// The client's addresses.
     pub addresses: Addresses<'a>,
-    /// Its TLVs; none in version 1 or after [`Command::Local`].
+    /// Its TLVs; empty in version 1 or after [`Command::Local`].
     pub tlvs: Tlvs<'a>,
     /// Its length in bytes: the client's bytes follow.
     pub length: usize,
@@ -63,8 +63,8 @@ pub enum ProxyError {
 /// The longest header of version 1, its line end included.
 pub const MAX_V1: usize = 107;
 
-/// Reads the header at the start of `bytes`. `None` says that it is not complete: call again with more. A full buffer
-/// without a complete header is the caller's error.
+/// Reads the header at the start of `bytes`. `None` if it is not complete: call again with more. A full buffer without
+/// a complete header is the caller's error.
 pub fn parse(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let seen = bytes.len().min(SIGNATURE.len());
     if bytes[..seen] == SIGNATURE[..seen] {
@@ -123,7 +123,7 @@ fn port(digits: &[u8]) -> Result<u16, ProxyError> {
     u16::try_from(number).map_err(|_| ProxyError::InvalidPort)
 }
 
-/// Checks the beginning of a header whose fixed part is not complete.
+/// Checks the beginning of a header with an incomplete fixed part.
 fn early_v2(bytes: &[u8]) -> Result<Option<Header<'_>>, ProxyError> {
     let Some(byte) = bytes.get(12) else { return Ok(None) };
     if command(*byte)? == Command::Proxy

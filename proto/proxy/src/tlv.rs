@@ -11,7 +11,7 @@ pub struct Tlv<'a> {
 
 /// The application protocol that TLS negotiated.
 pub const ALPN: u8 = 0x01;
-/// The host name that the client asked for, as in TLS's server name.
+/// The host name that the client requested, as in TLS's server name.
 pub const AUTHORITY: u8 = 0x02;
 /// The checksum of the header.
 pub const CRC32C: u8 = 0x03;

@@ -9,7 +9,7 @@ use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, crc32
 /// The contents of a header of version 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct V2<'a> {
-    /// On whose behalf the connection is made.
+    /// Whether the connection serves a client or the proxy itself.
     pub command: Command,
     /// The transport between the client and us.
     pub transport: Transport,

@@ -1,4 +1,4 @@
-//! Headers both ways: tables of what is accepted and refused, and every cut.
+//! Headers both ways: tables of accepted and rejected ones, and every cut.
 
 use std::net::SocketAddr;
 
@@ -42,7 +42,7 @@ fn check_v1(line: &str, want: Result<Addresses<'static>, ProxyError>) {
 }
 
 #[test]
-fn lines() {
+fn parses_headers_of_version_1() {
     check_v1("PROXY TCP4 1.2.3.4 5.6.7.8 1 65535\r\n", Ok(inet("1.2.3.4:1", "5.6.7.8:65535")));
     check_v1("PROXY TCP6 ::1 2001:db8::2 0 443\r\n", Ok(inet("[::1]:0", "[2001:db8::2]:443")));
     check_v1("PROXY UNKNOWN\r\n", Ok(Addresses::Unknown));
@@ -85,7 +85,7 @@ fn v2(command: u8, family: u8, length: Option<u16>, body: &[u8]) -> Vec<u8> {
 const V4: &[u8] = &[1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 187];
 
 #[test]
-fn binary_headers() {
+fn parses_headers_of_version_2() {
     let bytes = v2(0x21, 0x11, None, V4);
     let header = parsed(&bytes).unwrap().unwrap();
     assert_eq!(header.addresses, inet("1.2.3.4:80", "5.6.7.8:443"));
@@ -130,7 +130,7 @@ fn binary_headers() {
 }
 
 #[test]
-fn binary_refusals() {
+fn rejects_invalid_headers_of_version_2() {
     let with = |tlvs: &[u8]| v2(0x21, 0x11, None, &[V4, tlvs].concat());
     for (bytes, error) in [
         (v2(0x11, 0x11, None, V4), ProxyError::UnsupportedVersion),
@@ -157,7 +157,7 @@ fn binary_refusals() {
 }
 
 #[test]
-fn values_both_ways() {
+fn tlvs_survive_a_round_trip() {
     let mut ssl = Vec::new();
     Ssl::write(Ssl::USED, 7, &[Tlv { kind: tlv::SSL_VERSION, value: b"TLSv1.3" }], &mut ssl);
     let tlvs = [
@@ -194,7 +194,7 @@ fn values_both_ways() {
 }
 
 #[test]
-fn headers_are_written_as_they_are_read() {
+fn writes_headers_of_both_versions() {
     let mut out = Vec::new();
     write_v1(inet("1.2.3.4:80", "5.6.7.8:443"), &mut out);
     write_v1(inet("[::1]:80", "[::2]:443"), &mut out);
@@ -241,14 +241,14 @@ fn replay(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn accepts_or_rejects_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         replay(&bytes);
         replay(&[SIGNATURE, &bytes].concat());
         replay(&[b"PROXY TCP4 ", &bytes[..]].concat());
     }
 
     #[test]
-    fn likely_bytes(command in 0x20u8..0x22, family in 0u8..4, transport in 0u8..3,
+    fn accepts_or_rejects_likely_bytes(command in 0x20u8..0x22, family in 0u8..4, transport in 0u8..3,
                     body in proptest::collection::vec(any::<u8>(), 0..400)) {
         replay(&v2(command, family << 4 | transport, None, &body));
     }

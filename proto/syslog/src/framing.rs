@@ -1,5 +1,5 @@
-//! Where a message of a stream ends (RFC 6587): octet counting and non-transparent framing, told apart for each message
-//! by its first byte.
+//! The end of a message in a stream (RFC 6587): octet counting and non-transparent framing, distinguished for each
+//! message by its first byte.
 //!
 //! ```text
 //!  digit 1 to 9   octet counting: "<count> " and that many bytes
@@ -18,7 +18,7 @@ use memchr::memchr;
 pub struct Framer {
     /// The longest message in bytes.
     longest: usize,
-    /// Every message ends with its line, whatever it begins with (`option assume-rfc6587-ntf`).
+    /// Every message ends with its line, even if it begins with a count (`option assume-rfc6587-ntf`).
     lines_only: bool,
     /// How many bytes of the line at the beginning are known to hold no newline.
     looked_at: usize,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_says_how_it_is_framed() {
+    fn recognises_the_framing_of_each_message() {
         check("<1>one\n<2>two\n", &["<1>one", "<2>two"], "");
         check("6 <1>one6 <2>two", &["<1>one", "<2>two"], "");
         check("6 <1>one<2>two\n6 <3>six", &["<1>one", "<2>two", "<3>six"], "");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_waits() {
+    fn incomplete_messages_wait_for_more_bytes() {
         check("<1>unfinished", &[], "<1>unfinished");
         check("20 <1>short\n", &[], "20 <1>short\n");
         check("2", &[], "2");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_is_refused() {
+    fn rejects_streams_that_cannot_be_cut() {
         check("garbage\n<1>x\n", &[], "Beginning");
         check("<1>x\n garbage\n", &["<1>x"], "Beginning");
         check("0 <1>x\n", &[], "Beginning");

@@ -1,10 +1,10 @@
-//! Syslog as it arrives: where a message of a stream ends (RFC 6587) and what its header says (RFC 3164, RFC 5424).
+//! Received syslog: the end of a message in a stream (RFC 6587) and the parts of its header (RFC 3164, RFC 5424).
 //!
-//! Most messages sent to port 514 conform to no RFC. So an unknown header is not an error: it is text,
-//! and the text is kept to the last byte. Only a stream that cannot be cut into
-//! messages any more is refused, because what follows could be anything.
+//! Most messages sent to port 514 do not conform to any RFC. So an unknown header is not an error: it is text, and the
+//! text is kept to the last byte. Only a stream that cannot be cut into messages any more is refused, because its
+//! remaining bytes could be anything.
 //!
-//! The crate refuses to know sockets, clocks and targets: bytes come in, borrowed parts of them go out.
+//! The crate must not know sockets, clocks and targets: bytes come in, borrowed parts of them go out.
 //!
 //! Begin with [`Framer::next`] for streams and [`Message::parse`] for messages.
 

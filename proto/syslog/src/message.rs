@@ -6,8 +6,8 @@
 //!  <134>text                                                        a priority alone
 //!  text                                                             nothing
 //! ```
-//! Messages that `syslog(3)` sends to a daemon on the same machine have no host after the date: `prog[42]:` is then taken for the
-//! host, as HAProxy does, so that a chain of relays delivers it unchanged.
+//! Messages that `syslog(3)` sends to a daemon on the same machine lack a host after the date: `prog[42]:` is then
+//! taken for the host, as HAProxy does, so that a chain of relays delivers it unchanged.
 
 use crate::stamp::{self, RFC3164_LENGTH, Stamp};
 
@@ -26,7 +26,7 @@ pub enum Shape {
 /// A parsed message. Every part is a part of `whole`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The message as it came, without the newlines at its end.
+    /// The received message, without the newlines at its end.
     pub whole: &'a [u8],
     /// The number in angle brackets: eight times the facility, plus the level. Non-conforming senders go up to 999.
     pub priority: Option<u16>,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_rfc5424_is_text() {
+    fn treats_malformed_rfc5424_as_text() {
         for text in [
             "1 bad stuff",
             "1 bad host prog 42 - - hello",
@@ -269,12 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_where_a_host_would_is_one() {
+    fn takes_the_word_after_the_date_for_the_host() {
         check("<134>Nov 20 13:05:05 prog[42]: hello", "134 Rfc3164 Nov 20 13:05:05|prog[42]:|-|-|-|-|hello");
     }
 
     #[test]
-    fn what_is_nearly_rfc3164_is_text() {
+    fn treats_malformed_rfc3164_as_text() {
         for text in [
             "nov 20 13:05:05 host prog[42]: x",
             "Nov 20 13:05:05",

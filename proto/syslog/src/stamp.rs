@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_of_rfc3164() {
+    fn recognises_dates_of_rfc3164() {
         let check =
             |text: &str, expected: bool| assert_eq!(rfc3164(text.as_bytes()).is_some(), expected, "{text}");
         check("Nov 20 13:05:05", true);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_of_rfc5424() {
+    fn recognises_dates_of_rfc5424() {
         let check = |text: &str, expected: bool| assert_eq!(is_iso(text.as_bytes()), expected, "{text}");
         check("2026-11-20T13:05:05Z", true);
         check("2026-11-20T13:05:05.007181+00:00", true);

@@ -46,7 +46,7 @@ pub fn set_capture(bytes: usize) {
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 impl Capture {
-    /// The capture of a hello; none if captures are off.
+    /// The capture of a hello; `None` if captures are off.
     pub(crate) fn of(hello: &ClientHello<'_>) -> Option<Box<Capture>> {
         let room = KEPT.load(Relaxed);
         (room > 0).then(|| Box::new(Capture::within(hello, room)))

@@ -1,8 +1,8 @@
 //! Cipher lists, groups and versions as configurations write them, in OpenSSL's words.
 //!
-//! The list of ciphers up to TLS 1.2 is a small language (openssl-ciphers(1)): each element adds to the list, removes from it
-//! (`-`), removes for good (`!`) or moves to the end (`+`) the ciphers that have all of its properties. It is evaluated over the
-//! ciphers that exist here; words that only name others are reported, because they have no effect.
+//! The list of ciphers up to TLS 1.2 is a small language (openssl-ciphers(1)): each element adds to the list, removes
+//! from it (`-`), removes for good (`!`) or moves to the end (`+`) the ciphers that have all of its properties. It is
+//! evaluated over the ciphers that exist here; words that only name others are without effect, and reported.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
@@ -10,7 +10,7 @@ use rustls::{CipherSuite, NamedGroup, SignatureScheme, SupportedCipherSuite};
 
 use crate::secp521r1::SECP521R1;
 
-/// A selection, and the words that had no effect.
+/// A selection, and the words without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection<T> {
     /// The selected values, in order of preference.
@@ -26,8 +26,9 @@ struct Cipher {
     bits: u16,
     /// Its specific words, in addition to those of all ciphers.
     ///
-    /// `RSA` is not among them, which means the exchange of keys (it is `kRSA`), nor are `SHA256` and `SHA384`: they name what authenticates
-    /// records, which is the cipher itself here. Lists that forbid old ciphers by `!SHA256:!SHA384` forbid none of these.
+    /// `RSA` is not among them, which means the exchange of keys (it is `kRSA`), nor are `SHA256` and `SHA384`: they
+    /// name the authentication of records, which is the cipher itself here. Lists that forbid old ciphers by
+    /// `!SHA256:!SHA384` forbid none of these.
     words: &'static [&'static str],
 }
 
@@ -118,7 +119,7 @@ pub fn name_of(suite: CipherSuite) -> Option<&'static str> {
     of_old.chain(of_new).find(|(_, known)| known.suite() == suite).map(|(name, _)| name)
 }
 
-/// The name of a group, as HAProxy 3.2 with OpenSSL 3 tells it (`ssl_fc_curve`).
+/// The name of a group, as in HAProxy 3.2 with OpenSSL 3 (`ssl_fc_curve`).
 pub fn name_of_group(group: NamedGroup) -> Option<&'static str> {
     Some(match group {
         NamedGroup::X25519 => "X25519",
@@ -285,9 +286,9 @@ mod tests {
         check("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", &[all[5]], &[]);
     }
 
-    /// What `openssl ciphers WORD` of OpenSSL 3.0 selects of the ciphers that are here, by their places.
+    /// The selection of `openssl ciphers WORD` of OpenSSL 3.0 among the ciphers here, by their places.
     #[test]
-    fn words_select_what_openssl_selects() {
+    fn words_select_the_same_ciphers_as_openssl() {
         let selected = |list: &str| -> String {
             let place =
                 |suite: &SupportedCipherSuite| CIPHERS.iter().position(|cipher| cipher.suite == suite);

@@ -1,8 +1,8 @@
 //! A client session that sends early data (RFC 8446, 2.3): between its hello and the end of its handshake.
 //!
-//! What is written in this state leaves encrypted with keys of an earlier session, up to the server's limit; the rest is kept until the
-//! handshake is complete. A server that refuses early data did not read them: they are sent again, as the first data of the new
-//! session (RFC 8470, 3). rustls handles the records of this state.
+//! Data written in this state leave encrypted with keys of an earlier session, up to the server's limit; the rest is
+//! kept until the handshake is complete. A server that refuses early data did not read them: they are sent again, as
+//! the first data of the new session (RFC 8470, 3). rustls handles the records of this state.
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::ConnectionState;
@@ -18,9 +18,9 @@ pub(crate) struct EarlyClient {
     wire: Vec<u8>,
     /// Data that came with the end of the handshake.
     plain: Vec<u8>,
-    /// What was sent early.
+    /// The data sent early.
     sent: Vec<u8>,
-    /// What must wait for the end of the handshake.
+    /// Data that must wait for the end of the handshake.
     later: Vec<u8>,
     /// Whether no more early data can be sent.
     is_over: bool,
@@ -28,14 +28,14 @@ pub(crate) struct EarlyClient {
     has_ended: bool,
 }
 
-/// What there is when the handshake is over.
+/// The result when the handshake is over.
 pub(crate) struct Settled {
     pub connection: UnbufferedClientConnection,
     /// Whether the server closed the session.
     pub has_ended: bool,
     /// Data of the server.
     pub plain: Vec<u8>,
-    /// What the server must still be sent.
+    /// Data to send to the server after the handshake.
     pub unsent: Vec<u8>,
     /// How many received bytes are left.
     pub unused: usize,
@@ -76,7 +76,8 @@ impl EarlyClient {
         }
     }
 
-    /// Encrypts as [`Session::seal`](crate::Session::seal) does. All of `bytes` is taken that fits: what may not be sent early is kept.
+    /// Encrypts as [`Session::seal`](crate::Session::seal) does. Takes all of `bytes` that fits: data that may not be
+    /// sent early are kept.
     pub fn seal(&mut self, bytes: &[u8], out: &mut [u8], largest: usize) -> Result<(usize, usize), Failure> {
         let (mut taken, mut written) = (0, 0);
         while !self.is_over && taken < bytes.len() && out.len() - written > MAX_OVERHEAD {
@@ -144,9 +145,9 @@ impl EarlyClient {
     }
 }
 
-/// Whether these records of a client end its early data, which it only does if they were accepted. `EndOfEarlyData` (RFC 8446, 4.5) has
-/// no content and a key of its own, so it is alone in its record, and no other message of a client is as short. rustls says it nowhere
-/// else.
+/// Whether these records of a client end its early data, which it only does if they were accepted. `EndOfEarlyData`
+/// (RFC 8446, 4.5) is without content and has a key of its own, so it is alone in its record, and no other message of a
+/// client is as short. rustls does not report it anywhere else.
 fn ends_early_data(mut records: &[u8]) -> bool {
     while let Some(length) = announced(records)
         && let Some(rest) = records.get(length..)

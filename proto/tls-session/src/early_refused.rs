@@ -1,9 +1,9 @@
 //! Early data that this side refuses: records with keys of an earlier session, which are skipped until one opens with the keys of
 //! this handshake, or the second hello comes (RFC 8446, 4.2.10).
 //!
-//! rustls skips them too, but reads and counts them again at each call, keeps them until then, and has no room for what encryption
-//! adds. So it does not see them: its log of keys tells the keys of the handshake, which its own answer and the client's records are
-//! tried with.
+//! rustls skips them too, but reads and counts them again at each call, keeps them until then, and leaves no room for
+//! the overhead of encryption. So it never sees them: its key log provides the keys of the handshake, which are then
+//! tried on its own answer and on the client's records.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -13,14 +13,14 @@ use rustls::{CommonState, KeyLog, ProtocolVersion, ServerConfig};
 
 use crate::record::{Direction, Layout, Record, announced};
 
-/// What skips refused early data.
+/// Skips refused early data.
 pub(crate) struct Refused {
     awaited: Awaited,
     /// How many bytes may still be skipped.
     left: usize,
 }
 
-/// What ends the early data.
+/// The record that ends the early data.
 enum Awaited {
     /// The hello after a request for another key share.
     Hello,
@@ -29,7 +29,7 @@ enum Awaited {
 }
 
 impl Refused {
-    /// After the answer to a hello that announced early data; none if they are accepted, or do not come.
+    /// After the answer to a hello that announced early data; `None` if they are accepted, or are not sent.
     pub fn of(common: &CommonState, answer: &[u8]) -> Option<Refused> {
         let keys = KEYS.with_borrow_mut(|keys| std::mem::take(&mut **keys));
         if common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
@@ -47,7 +47,7 @@ impl Refused {
         Some(Refused { awaited, left: MOST })
     }
 
-    /// Skips early data at `used`; true once there are no more, or too many: then rustls ends the session.
+    /// Skips early data at `used`; true at their end, or if there are too many: then rustls ends the session.
     pub fn skip(&mut self, wire: &[u8], used: &mut usize) -> bool {
         loop {
             let rest = &wire[*used..];
@@ -94,7 +94,7 @@ fn opened(keys: &mut Direction, wire: &[u8]) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The same settings, whose handshakes tell their keys to [`Refused::of`].
+/// The same settings; their handshakes log their keys for [`Refused::of`].
 pub(crate) fn telling(config: &ServerConfig) -> Arc<ServerConfig> {
     let mut config = config.clone();
     config.key_log = Arc::new(Telling(config.key_log));
@@ -129,7 +129,7 @@ struct Keys {
 }
 
 thread_local! {
-    /// rustls tells them on the thread that answers the hello.
+    /// rustls logs the keys on the thread that answers the hello.
     static KEYS: RefCell<ManuallyDrop<Keys>> =
         const { RefCell::new(ManuallyDrop::new(Keys { client: None, server: None })) };
 }
@@ -137,8 +137,8 @@ thread_local! {
 const CLIENT: &str = "CLIENT_HANDSHAKE_TRAFFIC_SECRET";
 const SERVER: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
 
-/// How many bytes are skipped. Who gave the ticket may have allowed more than this process does: it had other settings. No limit in
-/// use is larger than a buffer.
+/// Bytes that are skipped at most. The process that issued the ticket may have allowed more than this one, with other
+/// settings. No limit in use is larger than a buffer.
 const MOST: usize = 1 << 20;
 /// Types of records (RFC 8446, 5.1).
 const CHANGE_CIPHER_SPEC: u8 = 20;

@@ -25,15 +25,15 @@ pub enum Why {
     PlainHttp,
     /// The peer speaks something else.
     NotTls,
-    /// The peer has no allowed version.
+    /// The peer supports none of the allowed versions.
     Version,
-    /// The two have no cipher in common.
+    /// The two sides do not share a cipher.
     Cipher,
-    /// There is no common group or signature scheme, or another necessary parameter.
+    /// The two sides do not share a group, a signature scheme or another necessary parameter.
     Incompatible,
-    /// The two have no application protocol in common.
+    /// The two sides do not share an application protocol.
     Protocol,
-    /// There is no certificate for the client's SNI (`strict-sni`).
+    /// The client's SNI does not match any certificate (`strict-sni`).
     UnknownName,
     /// The client sent no certificate, but one is required.
     NoCertificate,
@@ -43,7 +43,7 @@ pub enum Why {
     Curve,
     /// The issuer of the peer's certificate is not trusted.
     Untrusted,
-    /// The server's certificate is for another name than the one that it was asked for (`sni`).
+    /// The server's certificate is for another name than the requested one (`sni`).
     WrongName,
     /// The server's certificate is for another name than the configured one (`verifyhost`).
     WrongHost,

@@ -1,8 +1,8 @@
 //! Which steps of a handshake compute as long as a hundred small requests: answers to a client's hello, whether they sign or only agree
 //! on keys, and checks of certificates.
 //!
-//! The message that comes next tells. Whether a certificate must be made for a client (`generate-certificates`) only its name tells:
-//! so a choice is tried without a signature, and is made again when it wanted one.
+//! The type of the next message decides. Whether a certificate must be made for a client (`generate-certificates`)
+//! depends on the client's name: so a choice is tried without a signature, and made again if it needs one.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) enum Cost {
     Long,
 }
 
-/// The cost of what a client sends behind its first hello.
+/// The cost of the client's messages behind its first hello.
 pub(crate) fn of_client(wire: &[u8], common: &CommonState, checks_certificate: bool) -> Cost {
     let checks_certificate = checks_certificate && !is_resumed(common);
     match first_record(wire, common) {
@@ -34,7 +34,7 @@ pub(crate) fn of_client(wire: &[u8], common: &CommonState, checks_certificate: b
     }
 }
 
-/// The cost of what a server sends.
+/// The cost of the server's messages.
 pub(crate) fn of_server(wire: &[u8], common: &CommonState) -> Cost {
     match first_record(wire, common) {
         Some((HANDSHAKE, SERVER_HELLO)) if resumes(wire) => Cost::Short,
@@ -67,8 +67,9 @@ fn is_resumed(common: &CommonState) -> bool {
     common.handshake_kind() == Some(HandshakeKind::Resumed)
 }
 
-/// The type of the first record, and of its first message; none before the record is complete. In TLS 1.3 a change of ciphers tells
-/// nothing (RFC 8446, D.4) and is skipped; in TLS 1.2 what follows it is encrypted and computes little.
+/// The types of the first record and of its first message; `None` until the record is complete. In TLS 1.3 a change of
+/// ciphers is meaningless (RFC 8446, D.4) and is skipped; in TLS 1.2 the records behind it are encrypted and need
+/// little computation.
 fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
     loop {
         let length = announced(wire).filter(|length| wire.len() >= *length)?;
@@ -80,7 +81,7 @@ fn first_record(mut wire: &[u8], common: &CommonState) -> Option<(u8, u8)> {
     }
 }
 
-/// Runs `work` without signatures; none if it wanted one.
+/// Runs `work` without signatures; `None` if it needed one.
 pub(crate) fn without_signature<T>(work: impl FnOnce() -> T) -> Option<T> {
     struct Restore;
     impl Drop for Restore {
@@ -137,7 +138,7 @@ impl Signer for GuardedSigner {
 enum Signatures {
     Allowed,
     Refused,
-    /// Refused, and one was asked for.
+    /// Refused, and a signature was needed.
     Wanted,
 }
 

@@ -1,9 +1,10 @@
-//! What tells a session from others: its identifier, the key that it leaves to later ones, and the Finished message that channels
-//! are bound to (RFC 5929, 3).
+//! The identity of a session: its identifier, the key that it leaves to later ones, and the Finished message that
+//! channels are bound to (RFC 5929, 3).
 //!
-//! rustls keeps them to itself, but they pass by: the functions that derive keys are ours or wrapped (`key_schedule.rs`), and the
-//! hello and the tickets of a server are on the wire. They are noted only once somebody asks for them ([`keep_identities`]), on
-//! the thread that works for the session. Their values are those of OpenSSL, from which the configuration has the words.
+//! rustls does not expose them, but they pass by: the functions that derive keys are ours or wrapped
+//! (`key_schedule.rs`), and the hello and the tickets of a server are on the wire. They are noted only after
+//! [`keep_identities`], on the thread that works for the session. Their values are those of OpenSSL, the source of the
+//! configuration's words.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -14,14 +15,14 @@ use weir_client_hello::{CLIENT_HELLO, ClientHello, Message};
 
 use crate::record::{HEADER, announced};
 
-/// From now on sessions keep what tells them from others. It stays so: rules are read before there are sessions.
+/// From now on sessions keep their identity. This cannot be undone: rules are read before the first session.
 pub fn keep_identities() {
     KEPT.store(true, Relaxed);
 }
 
 static KEPT: AtomicBool = AtomicBool::new(false);
 
-/// What tells a session from others, as far as it is known.
+/// The known parts of a session's identity.
 #[derive(Clone)]
 pub struct Identity {
     is_server: bool,
@@ -33,17 +34,17 @@ pub struct Identity {
     ticket: Bytes,
     /// The identifiers of the tickets that this client offered: for TLS 1.2, and for 1.3.
     offered: [Bytes; 2],
-    /// The main secret of TLS 1.2, or what the newest ticket of TLS 1.3 resumes with.
+    /// The main secret of TLS 1.2, or the resumption key of the newest ticket of TLS 1.3.
     key: Bytes,
-    /// What the ticket resumes with that was offered in TLS 1.3.
+    /// The resumption key of the ticket that was offered in TLS 1.3.
     offered_key: Bytes,
-    /// What the last two Finished messages say, in their order.
+    /// The content of the last two Finished messages, in their order.
     finished: Vec<Bytes>,
-    /// What the server says in clear; none once it does not any more.
+    /// The cleartext of the server; `None` once it encrypts.
     clear: Option<Clear>,
 }
 
-/// The beginning of what a server says, which is in clear.
+/// The beginning of the server's messages, which is cleartext.
 #[derive(Clone, Default)]
 struct Clear {
     /// How many bytes at the front of this client's input were read.
@@ -57,7 +58,7 @@ struct Clear {
 type Bytes = Box<[u8]>;
 
 impl Identity {
-    /// The identity of a session that begins; none unless somebody asks for it.
+    /// The identity of a session that begins; `None` unless identities are kept.
     pub(crate) fn begin(is_server: bool) -> Option<Box<Identity>> {
         are_kept().then(|| {
             Box::new(Identity {
@@ -74,15 +75,15 @@ impl Identity {
         })
     }
 
-    /// What this client will read of its input, copied before rustls works in it: messages that are cut over records are joined
-    /// there, and encrypted ones decrypted.
+    /// The part of the input that this client will read, copied before rustls works on it in place: rustls joins
+    /// messages cut over records, and decrypts encrypted ones.
     pub(crate) fn input(&self, wire: &[u8]) -> Vec<u8> {
         let clear = self.clear.as_ref().filter(|_| !self.is_server);
         clear.and_then(|clear| wire.get(clear.seen..)).unwrap_or_default().to_vec()
     }
 
-    /// Adds what a step of the session noted on this thread, and what is in the bytes that came newly and that were sent. Of the
-    /// input, `left` bytes stay.
+    /// Adds the values that a step of the session noted on this thread, and those in the newly received and in the sent
+    /// bytes. `left` bytes of the input remain.
     pub(crate) fn take_step(&mut self, came: &[u8], sent: &[u8], left: usize) {
         self.take_noted();
         if self.is_server {
@@ -96,7 +97,7 @@ impl Identity {
         }
     }
 
-    /// Adds what was noted on this thread since the last time.
+    /// Adds the values noted on this thread since the last time.
     pub(crate) fn take_noted(&mut self) {
         let noted = NOTED.with_borrow_mut(|noted| std::mem::take(&mut **noted));
         self.finished.extend(noted.finished);
@@ -108,12 +109,13 @@ impl Identity {
             self.offered_key = key;
         }
         if self.is_server && noted.has_ticket {
-            // A ticket that carries its session has no identifier: as with OpenSSL, it gets a random one.
+            // A ticket that carries its session lacks an identifier: as with OpenSSL, it gets a random one.
             self.ticket = noted.stored.unwrap_or_else(random);
         }
     }
 
-    /// The client's early data are read: what was said before this side's Finished is the binder of its ticket.
+    /// Called when the client's early data were read: drops the binder of its ticket, which was noted before this
+    /// side's Finished.
     pub(crate) fn take_early(&mut self) {
         self.keep_finished(1);
     }
@@ -130,7 +132,7 @@ impl Identity {
         self.offered = [older, newer].map(|ticket| identifier(ticket.unwrap_or_default()));
     }
 
-    /// Reads what the server says, as far as it is in clear.
+    /// Reads the server's cleartext messages.
     fn read_server(&mut self, bytes: &[u8]) {
         let Some(mut clear) = self.clear.take() else { return };
         clear.record.extend_from_slice(bytes);
@@ -178,9 +180,9 @@ impl Identity {
         }
     }
 
-    /// The identifier, empty where there is none: of TLS 1.2 that of the server's hello; of a ticket that this client has, its
-    /// digest; of a ticket that this server gave in TLS 1.3, what it is stored under, or a random one. A new session of TLS 1.2
-    /// that gets a ticket has none on the server.
+    /// The identifier, possibly empty. In TLS 1.2, that of the server's hello; for a ticket that this client has, its
+    /// digest; for a ticket that this server gave in TLS 1.3, its key in the storage, or a random one. Empty on the
+    /// server for a new session of TLS 1.2 that gets a ticket.
     pub(crate) fn id(&self, is_tls13: bool, resumed: bool) -> &[u8] {
         let [older, newer] = &self.offered;
         match (is_tls13, self.is_server) {
@@ -193,13 +195,15 @@ impl Identity {
         }
     }
 
-    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, empty before a new session has one.
+    /// The main secret of TLS 1.2; in TLS 1.3 the resumption key of the newest ticket, empty before a new session gets
+    /// one.
     pub(crate) fn key(&self, is_tls13: bool, resumed: bool) -> &[u8] {
         if is_tls13 && resumed && self.key.is_empty() { &self.offered_key } else { &self.key }
     }
 
-    /// What the first Finished message says: the client's, or the server's in a session that goes on (RFC 5929, 3). Of TLS 1.3, in
-    /// which the server's is always the first, the same ones are meant: so OpenSSL and its users have it.
+    /// The content of the first Finished message: the client's, or the server's in a resumed session (RFC 5929, 3). TLS
+    /// 1.3 uses the same ones, although the server's always comes first there, for compatibility with OpenSSL and its
+    /// users.
     pub(crate) fn unique_id(&self, is_tls13: bool, resumed: bool) -> &[u8] {
         self.finished.get(usize::from(is_tls13 && !resumed)).map_or(&[], |said| said)
     }
@@ -212,7 +216,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Whether sessions keep what tells them from others.
+/// Whether sessions keep their identity.
 pub(crate) fn are_kept() -> bool {
     KEPT.load(Relaxed)
 }
@@ -224,7 +228,7 @@ fn identifier(ticket: &[u8]) -> Bytes {
 
 fn random() -> Bytes {
     let mut bytes = [0; 32];
-    // Without random numbers there is no identifier.
+    // Without random numbers the identifier stays empty.
     aws_lc_rs::rand::fill(&mut bytes).map_or_else(|_| Bytes::default(), |()| bytes.into())
 }
 
@@ -240,7 +244,7 @@ fn vector16(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
-/// What was noted on this thread and not taken yet.
+/// Values noted on this thread and not taken yet.
 #[derive(Default)]
 struct Noted {
     key: Option<Bytes>,
@@ -248,7 +252,7 @@ struct Noted {
     finished: Vec<Bytes>,
     /// Whether `key` is that of a ticket.
     has_ticket: bool,
-    /// What the newest session is stored under.
+    /// The key of the newest session in the storage.
     stored: Option<Bytes>,
 }
 
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_may_be_cut_everywhere() {
+    fn reads_server_messages_cut_at_any_byte() {
         let said = said();
         for cut in 0..said.len() {
             let mut identity = client();
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_tells_nothing_and_holds_no_memory() {
+    fn damaged_messages_reveal_nothing_and_hold_no_memory() {
         let said = said();
         for at in 0..said.len() {
             for value in [0, 1, 0x7f, 0xff] {

@@ -1,11 +1,12 @@
-//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with keys that are prepared once a secret; and the PRF of TLS 1.2,
-//! which is the library's. What sessions are told from others by is noted where it is derived (`identity.rs`).
+//! HKDF for the key schedule of TLS 1.3 (RFC 5869; RFC 8446, 7.1), with keys that are prepared once a secret; and the
+//! PRF of TLS 1.2, which is the library's. The values of a session's identity are noted where they are derived
+//! (`identity.rs`).
 //!
-//! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as much as the
-//! message. The provider of rustls prepares it for each value; most secrets give two to four. The first secret of a session without
-//! a former one is the same for all: it is extracted once. Keys of the data are derived twice, and hashed once (`traffic_keys.rs`).
-//! The HMACs are those of `hmac`, whose prepared key is 288 bytes; that of aws-lc-rs is eight times as large, is copied three times
-//! for a value, and hashes no quicker.
+//! A handshake derives about thirty values, each by one HMAC of a short message, and preparing an HMAC's key hashes as
+//! much as the message. The provider of rustls prepares it for each value; most secrets give two to four. The first
+//! secret of a session without a former one is the same for all: it is extracted once. Keys of the data are derived
+//! twice, and hashed once (`traffic_keys.rs`). The HMACs are those of `hmac`, with prepared keys of 288 bytes; those of
+//! aws-lc-rs are eight times as large, are copied three times for a value, and hash no quicker.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -96,7 +97,7 @@ impl<M: Key> Prepared<M> {
         Expander::of(OkmBlock::new(&sign(salt, secret)))
     }
 
-    /// What is extracted from nothing, without a salt.
+    /// Extracts from zeros, without a salt.
     fn extract_first(&self) -> Expander<M> {
         let first = self.extract(None, zeros::<M>());
         first.key();
@@ -149,7 +150,7 @@ impl<M: Key> Expander<M> {
         self.key.get_or_init(|| prepare(self.secret.as_ref()))
     }
 
-    /// One block of output: the HMAC of the block before it, what it is for, and its number.
+    /// One block of output: the HMAC of the block before it, its purpose, and its number.
     fn block(&self, before: &[u8], info: &[&[u8]], number: u8) -> Output<M> {
         let mut mac = self.key().clone();
         mac.update(before);
@@ -158,12 +159,13 @@ impl<M: Key> Expander<M> {
     }
 }
 
-/// The name in a label, whose parts are two lengths, "tls13 ", the name, and a context behind its length (RFC 8446, 7.1).
+/// The name in a label. The parts of a label are two lengths, "tls13 ", the name, and a context behind its length (RFC
+/// 8446, 7.1).
 fn label<'i>(info: &[&'i [u8]]) -> &'i [u8] {
     info.get(3).copied().unwrap_or_default()
 }
 
-/// What of the keys of traffic a label is for (RFC 8446, 7.3).
+/// The kind of traffic key that a label derives (RFC 8446, 7.3).
 fn purpose(info: &[&[u8]]) -> Option<Purpose> {
     match label(info) {
         b"key" => Some(Purpose::Key),
@@ -249,7 +251,7 @@ mod tests {
     use super::*;
     use rustls::crypto::aws_lc_rs::cipher_suite;
 
-    /// What is derived is what rustls's own provider derives, whatever is asked first.
+    /// The derived values equal those of rustls's own provider, in any order of derivation.
     #[test]
     fn values_are_those_of_the_library() {
         for suite in [

@@ -3,7 +3,7 @@
 //! A [`Session`] takes bytes from the wire and returns bytes for the wire. rustls with aws-lc-rs makes its handshake; after that records
 //! are encrypted and decrypted here (`record.rs`), without copying. [`verify`] checks certificates of peers, with OpenSSL's codes.
 //!
-//! The crate refuses to know files, sockets, tasks and clocks: the time comes with the settings of a session, random numbers from the
+//! The crate must not know files, sockets, tasks and clocks: the time comes with the settings of a session, random numbers from the
 //! cryptographic library. It shares nothing between sessions but settings that are made before the first of them. rustls calls back
 //! without a session at hand (keys, checks, signatures): such results wait in the thread for the session that made the call, and it
 //! takes them before it returns. Begin with `session.rs`, then `traffic.rs`.

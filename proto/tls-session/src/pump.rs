@@ -57,16 +57,16 @@ impl Engine for UnbufferedClientConnection {
 /// How a call of [`pump`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pumped {
-    /// rustls has used what it could.
+    /// rustls needs more input.
     Blocked,
-    /// The handshake is over and this side said its end: what came behind it was not looked at.
+    /// The handshake is over and this side sent its end: the bytes behind it were not read.
     Over,
     /// The peer ended the session.
     Ended,
 }
 
-/// Lets rustls work until it needs more bytes or is done. Application data that arrived already is appended to `plain`, and `early`
-/// is set if some of it came early.
+/// Lets rustls work until it needs more bytes or is done. Application data received so far is appended to `plain`, and
+/// `early` is set if some of it is early data.
 pub(crate) fn pump<E: Engine>(
     engine: &mut E,
     wire: &mut [u8],
@@ -123,8 +123,8 @@ pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) ->
     }
 }
 
-/// Appends the alert of a failed handshake, and returns it if it is not encrypted. The engine gets the bytes that it did not use,
-/// which it ignores as long as it has something to send.
+/// Appends the alert of a failed handshake, and returns it if it is not encrypted. The engine also gets its unused
+/// input, and ignores it while data remain to be sent.
 fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
     let start = answer.len();
     while engine.has_to_say() {

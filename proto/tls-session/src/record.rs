@@ -231,7 +231,7 @@ pub(crate) struct Record<'w> {
 }
 
 impl<'w> Record<'w> {
-    /// The record at the front of `wire`; none if it is not complete.
+    /// The record at the front of `wire`; `None` if it is not complete.
     pub fn first(wire: &'w [u8], layout: Layout) -> Result<Option<Record<'w>>, Failure> {
         let Some((header, rest)) = wire.split_first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -259,7 +259,7 @@ impl<'w> Record<'w> {
     }
 }
 
-/// The length of the first record of `wire`, by its header; none if the header is not complete.
+/// The length of the first record of `wire`, by its header; `None` if the header is not complete.
 pub fn announced(wire: &[u8]) -> Option<usize> {
     let header = wire.first_chunk::<HEADER>()?;
     Some(HEADER + usize::from(u16::from_be_bytes([header[3], header[4]])))

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_point_of_the_curve_is_refused() {
+    fn rejects_points_that_are_not_on_the_curve() {
         let public = start().pub_key().to_vec();
         let compressed = [&[2 + public[POINT - 1] % 2], &public[1..67]].concat();
         let mut beside = public.clone();

@@ -39,7 +39,7 @@ const LABELS: [&str; 8] = [
     "EARLY_EXPORTER_SECRET",
 ];
 
-/// The keys of a session, by kind; empty where there is none.
+/// The keys of a session, by kind; empty for a missing one.
 #[derive(Clone, Default)]
 pub struct Secrets([Box<[u8]>; LABELS.len()]);
 

@@ -40,7 +40,7 @@ pub trait ChooseServer: Send + Sync + fmt::Debug {
     /// The settings for this client, and which certificate they use.
     ///
     /// # Errors
-    /// When there is no certificate for its SNI.
+    /// When the client's SNI does not match any certificate.
     fn choose(&self, hello: &ClientHello<'_>) -> Result<Chosen, Failure>;
 }
 
@@ -61,7 +61,7 @@ pub trait OwnCertificate: Send + Sync + fmt::Debug {
     fn own(&self) -> &CertificateDer<'static>;
     /// The path of its file.
     fn path(&self) -> &str;
-    /// Until when its OCSP response is valid, in seconds since 1970; none without a response.
+    /// The end of its OCSP response's validity, in seconds since 1970; `None` without a response.
     fn good_until(&self) -> Option<u64>;
 }
 
@@ -156,12 +156,12 @@ pub struct Facts {
     pub group: Option<NamedGroup>,
     /// The application protocol.
     pub protocol: Option<Box<[u8]>>,
-    /// The SNI of the client, as it wrote it; with a server the one that was sent.
+    /// The SNI in the client's hello, verbatim; with a server, the one that this side sent.
     pub server_name: Option<Box<str>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
-    /// Whether data of a client may be a replay: they came early, and its handshake is not complete. With a server: whether the
-    /// handshake is not complete, and data were sent early.
+    /// Whether data of a client may be a replay: they are early data, and its handshake is not complete. With a server:
+    /// whether the handshake is not complete, and data were sent early.
     pub early: bool,
     /// Whether early data were received.
     pub early_received: bool,
@@ -171,9 +171,9 @@ pub struct Facts {
     pub certificate: Option<Arc<dyn OwnCertificate>>,
     /// The result of checking the peer's certificate, if it was checked.
     pub verified: Option<crate::verify::Verified>,
-    /// The authority at the top of the peer's chain, if the chain was found to have no fault.
+    /// The authority at the top of the peer's chain, if the chain passed the check.
     pub root: Option<Arc<CertificateDer<'static>>>,
-    /// Whether a valid OCSP response is stapled; none if the client did not ask for one or there is none.
+    /// Whether a valid OCSP response is stapled; `None` if the client did not request one or none is configured.
     pub stapled: Option<bool>,
     /// The capture of the client's hello.
     pub hello: Option<Box<Capture>>,
@@ -181,7 +181,7 @@ pub struct Facts {
     pub randoms: Randoms,
     /// The keys, where they are kept.
     pub secrets: Option<Box<Secrets>>,
-    /// What tells the session from others, where it is kept.
+    /// The identity of the session, if it is kept.
     pub(crate) identity: Option<Box<Identity>>,
     /// Why the session failed.
     pub failure: Option<Failure>,
@@ -205,14 +205,14 @@ impl Facts {
 pub enum Progress {
     /// More bytes are needed.
     More,
-    /// The next call computes as long as a hundred small requests, with the bytes that are there.
+    /// The next call computes as long as a hundred small requests, with the bytes received so far.
     Computes,
     /// The handshake is complete.
     Established,
 }
 
 impl Session {
-    /// The server side, whose settings depend on the client's hello.
+    /// The server side; its settings depend on the client's hello.
     pub fn server(chooser: Arc<dyn ChooseServer>) -> Session {
         Session { state: SessionState::Hello(chooser), facts: Facts::begin(true), has_turn: false }
     }
@@ -355,7 +355,7 @@ impl Session {
         let SessionState::ClientHello(mut client) = state else { return Err(Failure::INTERNAL) };
         let is_early = early_client::begin(&mut client, answer)?;
         self.state = if is_early {
-            // Only a session that goes on can be early; whether the server goes on with it is known later.
+            // Only a resumed session can be early; whether the server accepts the resumption is known later.
             (self.facts.early, self.facts.resumed) = (true, true);
             SessionState::ClientEarly(Box::new(EarlyClient::new(*client)))
         } else {
@@ -494,8 +494,8 @@ impl Session {
         Opened { used: used + opened.used, ..opened }
     }
 
-    /// Continues the handshake: once it is over, what was not accepted early is sent, and the number of bytes at the end of `wire` is
-    /// returned that are left.
+    /// Continues the handshake. Once it is over, sends the data that were not accepted early, and returns the number of
+    /// unused bytes at the end of `wire`.
     fn settle_early_client(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<Option<usize>, Failure> {
         let SessionState::ClientEarly(early) = &mut self.state else { return Err(Failure::INTERNAL) };
         let taken = early.take(wire, answer);
@@ -552,8 +552,8 @@ impl Session {
         }
     }
 
-    /// Whether what the session says at the end of its handshake are tickets, for which nobody waits: in TLS 1.3 a server has nothing
-    /// else to say then. Before, the client waits for it.
+    /// Whether the session's output at the end of its handshake consists only of tickets, which the client does not
+    /// wait for: in TLS 1.3 a server sends nothing else then. Before TLS 1.3, the client waits for the output.
     pub fn says_tickets_only(&self) -> bool {
         matches!(&self.state, SessionState::Traffic(traffic) if traffic.is_server13())
     }
@@ -591,18 +591,18 @@ impl Facts {
         }
     }
 
-    /// The identifier of the session, if there is one; here and below none before it is established or early data are read, and none
-    /// unless sessions [keep](crate::keep_identities) it.
+    /// The identifier of the session, if it has one. Here and below, `None` before the session is established or early
+    /// data are read, and `None` unless sessions [keep](crate::keep_identities) it.
     pub fn session_id(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.id(is_tls13, self.resumed))
     }
 
-    /// The main secret of TLS 1.2; of TLS 1.3 what the newest ticket resumes with, if there is one.
+    /// The main secret of TLS 1.2; in TLS 1.3 the resumption key of the newest ticket, if one was issued.
     pub fn session_key(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.key(is_tls13, self.resumed))
     }
 
-    /// What channels over the session are bound to (`tls-unique`, RFC 5929, 3).
+    /// The channel binding of the session (`tls-unique`, RFC 5929, 3).
     pub fn unique_id(&self) -> Option<&[u8]> {
         self.identified(|identity, is_tls13| identity.unique_id(is_tls13, self.resumed))
     }
@@ -636,7 +636,7 @@ impl Facts {
     }
 }
 
-/// What became of a client's hello.
+/// The state after a client's hello.
 enum Begun {
     /// It is not complete.
     TooShort,
@@ -692,8 +692,9 @@ fn begin(
         Arc::make_mut(&mut config).alpn_protocols.clear();
     }
     if config.send_tls13_tickets > 1 && config.max_early_data_size == 0 && may_resume(&hello, &config) {
-        // A session that goes on gets one ticket for the one that it used, as with OpenSSL (manual of `SSL_CTX_set_num_tickets`). Who
-        // has a response to early data may leave before the tickets come, and has one less each time.
+        // A resumed session gets one ticket for the one that it used, as with OpenSSL (manual of
+        // `SSL_CTX_set_num_tickets`). A client with a response to early data may leave before the tickets arrive, and
+        // has one less each time.
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
@@ -713,7 +714,8 @@ fn begin(
     Ok(Begun::Handshake(Box::new(handshake)))
 }
 
-/// Whether a client offers a session that may go on. Its ticket is decrypted twice then, which is little beside a handshake.
+/// Whether a client offers a session that may be resumed. Its ticket is decrypted twice then, which is little beside a
+/// handshake.
 fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let is_good = |ticket: &[u8]| !config.ticketer.enabled() || config.ticketer.decrypt(ticket).is_some();
     if hello.offers_version([3, 4]) && hello.offered_sessions().any(is_good) {
@@ -725,7 +727,7 @@ fn may_resume(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     }
 }
 
-/// Where the records of a hello end whose body has this length.
+/// The end of the records of a hello with a body of this length.
 fn hello_end(wire: &[u8], body: usize) -> usize {
     let (mut end, mut left) = (0, body + MESSAGE_HEADER);
     while left > 0 {
@@ -736,15 +738,15 @@ fn hello_end(wire: &[u8], body: usize) -> usize {
     end.min(wire.len())
 }
 
-/// Whether the OCSP response of a certificate can be stapled; none if there is none.
+/// Whether the OCSP response of a certificate can be stapled; `None` without a response.
 fn is_stapled(chosen: &Chosen) -> Option<bool> {
     let good_until = chosen.certificate.as_ref()?.good_until()?;
     let now = chosen.config.time_provider.current_time()?;
     Some(now.as_secs() <= good_until)
 }
 
-/// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then, where RFC
-/// 7301 (3.2) would have the handshake fail.
+/// Whether a client offers only application protocols that are not configured: as with OpenSSL, none is selected then,
+/// although RFC 7301 (3.2) requires the handshake to fail.
 fn offers_others_only(hello: &ClientHello<'_>, config: &ServerConfig) -> bool {
     let mut offered = hello.application_protocols().peekable();
     let is_spoken = |name: &[u8]| config.alpn_protocols.iter().any(|own| own == name);
@@ -767,7 +769,7 @@ fn other_protocol(wire: &[u8]) -> Failure {
 const MESSAGE_HEADER: usize = 4;
 /// The size limit of an unencrypted record (RFC 8446, 5.1).
 const MAX_FRAGMENT: u16 = 1 << 14;
-/// The extension that asks for an OCSP response (RFC 6066, 8).
+/// The extension that requests an OCSP response (RFC 6066, 8).
 const STATUS_REQUEST: u16 = 5;
 /// The extension that lists versions, since TLS 1.3.
 const SUPPORTED_VERSIONS: u16 = 43;

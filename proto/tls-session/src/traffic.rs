@@ -15,23 +15,23 @@ pub(crate) enum Keys {
     Server(KernelConnection<ServerConnectionData>),
 }
 
-/// A session whose handshake is over.
+/// A session after its handshake.
 pub(crate) struct Traffic {
     read: Direction,
     write: Direction,
     layout: Layout,
     keys: Keys,
-    /// Decrypted bytes for which there was no room yet: less than a record.
+    /// Decrypted bytes that did not fit yet: less than a record.
     held: Vec<u8>,
     /// The beginning of a message that continues in another record.
     message: Vec<u8>,
-    /// The newest ticket, where sessions keep what tells them from others.
+    /// The newest ticket, if sessions keep their identity.
     ticket: Option<Box<[u8]>>,
     /// Consecutive records without content for the reader.
     idle_records: u32,
-    /// Whether the peer asked for a new key of this side, which the next data get.
+    /// Whether the peer requested a new key of this side, which the next data get.
     owes_update: bool,
-    /// How many handshakes of TLS 1.2 the peer asked for.
+    /// How many handshakes of TLS 1.2 the peer requested.
     refused_handshakes: u32,
     /// Whether the peer sent `close_notify`.
     ended: bool,
@@ -272,12 +272,13 @@ impl Traffic {
                 };
                 let (sequence, secrets) = secrets.map_err(|error| Failure::from_rustls(&error))?;
                 self.read = Direction::new(&secrets, sequence, self.layout)?;
-                // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only asks gets none: it may not read them.
+                // One answer before the next data is enough (RFC 8446, 4.6.3). A peer that only sends requests gets
+                // none: it may not read them.
                 self.owes_update |= wanted;
                 Ok(())
             }
-            // Before TLS 1.3 either side may ask for another handshake, which may be refused (RFC 5246, 7.2.2). Each refusal is
-            // kept until the peer reads it.
+            // Before TLS 1.3 either side may request another handshake, which may be refused (RFC 5246, 7.2.2). Each
+            // refusal is kept until the peer reads it.
             (HELLO_REQUEST, Keys::Client(_), Layout::Tls12Explicit | Layout::Tls12Implicit)
             | (CLIENT_HELLO, Keys::Server(_), Layout::Tls12Explicit | Layout::Tls12Implicit) => {
                 self.refused_handshakes += 1;
@@ -375,7 +376,7 @@ const RECORDS_OF_A_KEY: u64 = 1 << 24;
 /// The size limit of a message after the handshake; tickets of known servers are smaller than 4 kB, those with a client's
 /// certificates smaller than 20 kB.
 const MAX_MESSAGE: usize = 1 << 16;
-/// How many other handshakes a peer may ask for in a session.
+/// Renegotiations that a peer may request in a session.
 const MAX_REFUSED_HANDSHAKES: u32 = 32;
-/// How many consecutive records may have no content for the reader.
+/// Consecutive records allowed without content for the reader.
 const MAX_IDLE_RECORDS: u32 = 32;

@@ -1,8 +1,8 @@
 //! The keys of traffic that a handshake derived: rustls derives each when it sets it, and those of the data again when it hands them
 //! over. A session keeps the newest until then, so that the second time hashes nothing (`key_schedule.rs`).
 //!
-//! A key schedule is not told for which session it derives: what belongs to the session of this thread's current step is put where the
-//! key schedule finds it, and taken back after the step.
+//! A key schedule does not know the session that it derives for: before a step, the keys of its session are put where
+//! the key schedule finds them on this thread, and after the step they are taken back.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -14,14 +14,14 @@ use rustls::crypto::tls13::OkmBlock;
 #[derive(Default)]
 pub(crate) struct TrafficKeys([Option<Derived>; 2]);
 
-/// What was derived from a secret (RFC 8446, 7.3). All of it is wiped when it goes.
+/// The values derived from a secret (RFC 8446, 7.3). All of them are wiped on drop.
 struct Derived {
     secret: OkmBlock,
     key: Option<OkmBlock>,
     iv: Option<OkmBlock>,
 }
 
-/// What is derived from a secret.
+/// The kinds of values derived from a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Key,
@@ -54,7 +54,7 @@ impl TrafficKeys {
     }
 }
 
-/// Makes one step of a handshake, whose keys are `kept`.
+/// Makes one step of the handshake that owns the keys `kept`.
 pub(crate) fn with_kept<T>(kept: &mut Option<Box<TrafficKeys>>, step: impl FnOnce() -> T) -> T {
     CURRENT.with_borrow_mut(|current| **current = Some(kept.take()));
     let made = step();
@@ -62,7 +62,7 @@ pub(crate) fn with_kept<T>(kept: &mut Option<Box<TrafficKeys>>, step: impl FnOnc
     made
 }
 
-/// Puts what was derived from a secret before into `output`; false if it was not, or not in a step of a session.
+/// Copies a value derived earlier from a secret into `output`; false if it is unknown, or outside a step of a session.
 pub(crate) fn recall(secret: &OkmBlock, purpose: Purpose, output: &mut [u8]) -> bool {
     CURRENT.with_borrow_mut(|current| {
         let derived = current.as_mut().and_then(Option::as_mut).and_then(|keys| keys.of(secret.as_ref()));
@@ -75,7 +75,7 @@ pub(crate) fn recall(secret: &OkmBlock, purpose: Purpose, output: &mut [u8]) -> 
     })
 }
 
-/// Keeps what was derived from a secret, if a session makes a step.
+/// Keeps a value derived from a secret, during a step of a session.
 pub(crate) fn keep(secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
     if value.len() <= OkmBlock::MAX_LEN {
         CURRENT.with_borrow_mut(|current| {
@@ -87,7 +87,7 @@ pub(crate) fn keep(secret: &OkmBlock, purpose: Purpose, value: &[u8]) {
 }
 
 thread_local! {
-    /// The keys of the session that makes a step, once it has some; none between steps.
+    /// The keys of the session that makes a step, once it has some; `None` between steps.
     static CURRENT: RefCell<ManuallyDrop<Option<Option<Box<TrafficKeys>>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }

@@ -1,7 +1,7 @@
 //! Verification of a peer's certificate, with OpenSSL's error codes.
 //!
-//! Rules, logs and scripts use those codes (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`), step by
-//! step as OpenSSL does; this module decides what a fault means for the handshake.
+//! Rules, logs and scripts use those codes (`ssl_c_verify`, `crt-ignore-err`), so chains are checked here (`chain.rs`),
+//! step by step as OpenSSL does; this module decides the effect of a fault on the handshake.
 
 mod chain;
 pub mod der;
@@ -115,7 +115,7 @@ pub enum NameCheck {
 pub struct Verifier {
     /// Whether clients must send one.
     pub mode: VerifyMode,
-    /// The trusted authorities; none trusts every certificate.
+    /// The trusted authorities; `None` trusts every certificate.
     pub authorities: Option<Arc<Authorities>>,
     /// Ignored faults of the peer's own certificate.
     pub ignored: Ignored,
@@ -127,9 +127,9 @@ pub struct Verifier {
     pub name: NameCheck,
     /// The supported signature algorithms.
     pub algorithms: WebPkiSupportedAlgorithms,
-    /// The schemes that a peer may sign the handshake with, the preferred first; none for all.
+    /// The schemes that a peer may sign the handshake with, the preferred first; `None` for all.
     pub schemes: Option<Arc<[SignatureScheme]>>,
-    /// The curves that a peer's key may be on in TLS 1.2, where they limit keys, too (`curves`); none for all.
+    /// The curves that a peer's key may be on in TLS 1.2, where they limit keys, too (`curves`); `None` for all.
     pub groups: Option<Arc<[NamedGroup]>>,
 }
 
@@ -148,7 +148,7 @@ impl Verifier {
         }
     }
 
-    /// Checks that a peer's key is on a curve that may be used (RFC 8422, 5.1; for clients OpenSSL asks for the same).
+    /// Checks that a peer's key is on an allowed curve (RFC 8422, 5.1; for clients OpenSSL requires the same).
     fn check_curve(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
         let Some(groups) = &self.groups else { return Ok(()) };
         match Parsed::of(certificate).and_then(|parsed| parsed.curve()) {
@@ -193,7 +193,7 @@ impl Verifier {
             return Ok(());
         }
         Err(Error::InvalidCertificate(match self.name {
-            // The two are told apart by whoever names the failure.
+            // The code that names the failure distinguishes the two variants.
             NameCheck::This(_) => {
                 CertificateError::NotValidForNameContext { expected: asked.to_owned(), presented: Vec::new() }
             }
@@ -236,7 +236,7 @@ impl Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // A scheme of TLS 1.2 does not say which curve a key is on.
+        // A scheme of TLS 1.2 does not imply the curve of a key.
         self.check_signature(message, certificate, signed, usize::MAX)
     }
 

@@ -6,8 +6,8 @@
 //!   body       <version, 2> <random, 32> <session, 1+> <ciphers, 2+> <compressions, 1+> <extensions, 2+>
 //! ```
 //!
-//! Nothing is trusted: every length is checked against what contains it. What a [`Message`] holds is at most what the
-//! caller's buffer holds, and only a message that is cut over records is copied.
+//! Nothing is trusted: every length is checked against its container. A [`Message`] holds at most the content of the
+//! caller's buffer, and only a message that is cut over records is copied.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub struct Message<'a> {
     pub body: Cow<'a, [u8]>,
 }
 
-/// Why there is no message.
+/// Why a message cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// More bytes have to come.
@@ -131,12 +131,12 @@ impl<'a> ClientHello<'a> {
         self.extensions().find(|(kind, _)| *kind == wanted).map(|(_, content)| content)
     }
 
-    /// All extensions, in the client's order: what each is, and its content.
+    /// All extensions, in the client's order: the type of each, and its content.
     pub fn extensions(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
         listed(self.extensions)
     }
 
-    /// The name of the host that the client wants (RFC 6066, 3).
+    /// The requested host name (RFC 6066, 3).
     pub fn server_name(&self) -> Option<&'a [u8]> {
         let (mut names, _) = vector(self.extension(0)?, 2)?;
         loop {
@@ -194,7 +194,7 @@ impl<'a> ClientHello<'a> {
         self.versions().is_some_and(|listed| listed.chunks_exact(2).any(|one| one == version))
     }
 
-    /// The tickets of the sessions that the client wants to resume in TLS 1.3 (RFC 8446, 4.2.11).
+    /// The tickets of the sessions that the client offers to resume in TLS 1.3 (RFC 8446, 4.2.11).
     pub fn offered_sessions(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.extension(41).and_then(|keys| Some(vector(keys, 2)?.0)).unwrap_or_default();
         std::iter::from_fn(move || {
@@ -215,15 +215,15 @@ impl<'a> ClientHello<'a> {
     }
 }
 
-/// The extensions of a server's hello (RFC 8446, 4.1.3): what each is, and its content.
+/// The extensions of a server's hello (RFC 8446, 4.1.3): the type of each, and its content.
 pub fn server_extensions(body: &[u8]) -> Option<impl Iterator<Item = (u16, &[u8])> + Clone> {
     let (_session, rest) = vector(body.get(34..)?, 1)?;
     let rest = rest.get(3..)?;
-    // Before TLS 1.3 it may have none.
+    // Before TLS 1.3 the list may be missing.
     Some(listed(if rest.is_empty() { rest } else { vector(rest, 2)?.0 }))
 }
 
-/// A list of extensions: what each is, and its content.
+/// A list of extensions: the type of each, and its content.
 pub fn listed(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> + Clone + use<'_> {
     std::iter::from_fn(move || {
         let (kind, after) = rest.split_first_chunk::<2>()?;
@@ -240,7 +240,7 @@ fn vector(bytes: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The version that an SSLv2-format hello asks for, which clients of TLS also used to send.
+/// The version that an SSLv2-format hello requests; clients of TLS also used to send such hellos.
 pub fn sslv2_version(input: &[u8]) -> Result<[u8; 2], Unread> {
     let is_sslv2 = input.first().is_none_or(|first| first & 0x80 != 0)
         && input.get(2).is_none_or(|kind| *kind == CLIENT_HELLO)
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_hello() {
+    fn finds_the_parts_of_a_hello() {
         let bytes = records(&usual(), MAX_FRAGMENT);
         let message = read(&bytes).expect("a message");
         assert!(matches!(message.body, Cow::Borrowed(_)));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_without_extensions() {
+    fn reads_a_hello_without_extensions() {
         let bytes = records(&hello(None), MAX_FRAGMENT);
         let message = read(&bytes).expect("a message");
         let hello = ClientHello::parse(&message.body).expect("a hello");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_of_a_server_s_hello() {
+    fn reads_the_extensions_of_a_server_s_hello() {
         let body = |extensions: &[u8]| [&[3, 3][..], &[7; 32], &[2, 9, 9, 0x13, 1, 0], extensions].concat();
         let with = body(&with_length(2, &[extension(43, &[3, 4]), extension(41, &[0, 0])].concat()));
         let found: Vec<_> = server_extensions(&with).expect("a hello").map(|(kind, _)| kind).collect();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_told_by_their_first_bytes() {
+    fn recognises_other_protocols_by_their_first_bytes() {
         for bytes in [
             &b"GET / HTTP/1.1"[..],
             b"\x17\x03\x01",
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_find_nothing() {
+    fn survives_any_damaged_byte() {
         let honest = usual();
         for at in 0..honest.len() {
             for value in [0, 1, 0x7f, 0xff] {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn old_hellos_tell_a_version() {
+    fn reads_the_version_of_an_sslv2_hello() {
         let mut old = vec![0x80, 0x2e, 1, 3, 1, 0, 0x15, 0, 0, 0, 0x10];
         old.extend([5; 0x25]);
         assert_eq!(sslv2_version(&old), Ok([3, 1]));

@@ -3,8 +3,8 @@
 //! It has two users: rules that route by server name in TCP mode (manual 7.3.5, `req.ssl_*`), and a TLS listener that chooses a
 //! certificate and its settings by it. For both, the bytes may be cut anywhere or not be TLS at all.
 //!
-//! The crate refuses to know the rest of the handshake: no keys, no state, no answer. It reads the bytes that are there, reports
-//! missing ones, and never reads beyond the first message. Begin with [`read`].
+//! The crate must not know the rest of the handshake: no keys, no state, no answer. It reads the available bytes,
+//! reports missing ones, and never reads beyond the first message. Begin with [`read`].
 
 mod hello;
 

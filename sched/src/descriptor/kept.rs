@@ -1,4 +1,4 @@
-//! Sockets that were connections and are to be connected again: still registered, with what they were told.
+//! Disconnected sockets kept for the next connection, still registered and with their options set.
 //!
 //! ```text
 //!   a connection that its owner is done with ── keep: reset ──► one of a few that are kept ── connect_kept ──► a connection
@@ -41,13 +41,14 @@ impl Descriptor {
         {
             return;
         }
-        // The poller tells of the reset, which concerns nobody.
+        // The poller reports the reset; no task needs that event.
         self.set_owner(TaskKey::NONE);
         kept.borrow_mut().push(self);
     }
 
-    /// Starts to connect a socket that was kept, and whether the connection stands already; none if there is none. All sockets that
-    /// are kept must have been made alike. Nothing came over the connection yet as far as it knows: an event tells.
+    /// Starts to connect a kept socket; returns it with whether the connection is established already, or `None` if no
+    /// socket is kept. All kept sockets must have been created with the same options. The descriptor starts as
+    /// unreadable: an event reports the first bytes.
     pub fn connect_kept(address: &Address) -> Option<Result<(Self, bool)>> {
         if network().is_some() {
             return None;
@@ -58,7 +59,7 @@ impl Descriptor {
     }
 
     fn connect_anew(&self, address: &Address) -> Result<bool> {
-        // What was known is of the former connection. What the poller still has to say, it finds out when it says it.
+        // The known readiness belongs to the former connection. Later events of the poller set it anew.
         self.entry.0.known.set(0);
         let stands = socket::connect(self, address)? || socket::connect_again(self, address)?;
         if stands {
@@ -69,7 +70,7 @@ impl Descriptor {
 }
 
 impl DescriptorTable {
-    /// Closes what is kept: the worker ends.
+    /// Closes the kept sockets when the worker ends.
     pub(crate) fn close_kept(&self) {
         for kept in &self.kept.0 {
             // Each gives its place in the table back.
@@ -78,7 +79,8 @@ impl DescriptorTable {
     }
 }
 
-/// A worker keeps so many of each family: what is in flight at once at some thousand exchanges a second of some milliseconds each.
+/// Kept sockets per worker and address family. Covers the connections in flight at some thousand exchanges a second of
+/// some milliseconds each.
 const MOST_KEPT: usize = 64;
 
 #[cfg(test)]
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_socket_has_one_connection_after_another_and_hears_of_each() {
+    fn a_kept_socket_reports_the_events_of_each_connection() {
         let (listener, address) = listen();
         let server = serve(listener, 20);
         crate::run(async move {

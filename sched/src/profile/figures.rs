@@ -26,7 +26,7 @@ pub(super) struct Sample {
     pub(super) lock_held_ns: u64,
 }
 
-/// One kind of work and one place that wakes it. Unused while it has no kind.
+/// The figures of one kind of work and one place that wakes it. Unused while `kind` is unset.
 #[derive(Default)]
 struct Entry {
     kind: StaticRef<Kind>,
@@ -66,7 +66,7 @@ impl Recorder {
         self.wish.load(Relaxed)
     }
 
-    /// Sets what the worker measures. A new `number` resets the figures.
+    /// Stores the settings for the worker to apply. A new `number` resets the figures.
     pub(crate) fn set_wish(&self, settings: ProfileSettings, number: u32) {
         self.wish.store(wish_of(settings, number), Relaxed);
     }
@@ -76,7 +76,7 @@ impl Recorder {
         number_of(self.wish())
     }
 
-    /// What the worker was asked for.
+    /// The requested settings.
     pub(crate) fn settings(&self) -> ProfileSettings {
         settings_of(self.wish())
     }
@@ -145,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// The figures; none while the worker has not yet adopted the newest settings.
+    /// The figures; empty until the worker adopts the newest settings.
     pub(super) fn lines(&self) -> Vec<ProfileLine> {
         let wish = self.wish();
         let current = self.epoch.load(Relaxed) == u64::from(number_of(wish));
@@ -221,13 +221,13 @@ pub(super) fn settings_of(wish: u64) -> ProfileSettings {
     ProfileSettings { mode, locks: wish & 4 != 0, memory: wish & 8 != 0 }
 }
 
-/// Counts what does not fit into the table.
+/// Counts entries beyond the size of the table.
 static OTHER: Kind = Kind::new("other");
-/// How many pairs of kind and place a worker tells apart, the last being "other". A program has a few dozen.
+/// Pairs of kind and place per worker, the last being "other". A program has a few dozen.
 const ENTRIES: usize = 513;
 /// How many entries are looked at before a pair counts as "other".
 const PROBES: usize = 64;
-/// The cause of a run whose wake was not measured.
+/// The cause of a run without a measured wake.
 const UNKNOWN: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_come_back() {
+    fn settings_survive_a_round_trip() {
         for mode in [ProfileMode::Off, ProfileMode::Auto, ProfileMode::On] {
             for (locks, memory) in [(false, false), (true, false), (false, true), (true, true)] {
                 let settings = ProfileSettings { mode, locks, memory };

@@ -1,4 +1,4 @@
-//! What was measured, as numbers; the runtime API formats them.
+//! The results of profiling, as numbers; the runtime API formats them.
 
 use super::{Cause, ProfileMode, ProfileSettings};
 use crate::shared::Shared;
@@ -18,9 +18,9 @@ pub struct Origin {
 /// One kind of work, woken from one place.
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileLine {
-    /// What ran.
+    /// The kind of work that ran.
     pub kind: &'static Kind,
-    /// What woke it; none when that happened before anybody measured.
+    /// The place that woke it; `None` if that happened before profiling began.
     pub origin: Option<Origin>,
     /// How often it ran.
     pub calls: u64,
@@ -38,10 +38,10 @@ pub struct ProfileLine {
     pub lock_held_ns: u64,
 }
 
-/// What the workers of a runtime measured.
+/// The results of profiling on all workers of a runtime.
 #[derive(Debug, Clone, Default)]
 pub struct ProfileReport {
-    /// What is measured.
+    /// The settings in effect.
     pub settings: ProfileSettings,
     /// When the measuring began, in nanoseconds of the workers' clock.
     pub since_ns: u64,
@@ -51,7 +51,7 @@ pub struct ProfileReport {
     pub lines: Vec<ProfileLine>,
 }
 
-/// Sums up what these workers measured.
+/// Sums up the figures of these workers.
 pub(crate) fn of_workers<'a>(workers: impl Iterator<Item = &'a Shared>, now_ns: u64) -> ProfileReport {
     let mut report = ProfileReport { until_ns: now_ns, since_ns: now_ns, ..ProfileReport::default() };
     for shared in workers {

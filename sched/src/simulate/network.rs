@@ -1,22 +1,22 @@
-//! A network in memory, whose delays, cuts and faults are derived from a seed.
+//! A network in memory, with delays, cuts and faults derived from a seed.
 //!
 //! ```text
 //!   worker ── Descriptor ──┐                          ┌── Peer, Service ── script (a task of the same worker)
 //!                          ▼                          ▼
 //!                         end ══ pieces on their way ══ end        one connection
 //!                          │
-//!                       Wire: all connections, what happens next, the time
+//!                       Wire: all connections, the next event, the time
 //! ```
 //! The worker under test uses its descriptors as always: each has a real socket as a placeholder, which is never
-//! connected, so that its number and its options work; what it sends and receives goes over the [`wire`]. Scripts hold
-//! the other ends: a [`Peer`] for a connection, a [`Service`] for a listening address.
+//! connected, so that its number and its options work; its bytes go over the [`wire`]. Scripts hold the other ends: a
+//! [`Peer`] for a connection, a [`Service`] for a listening address.
 //!
-//! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size; events
-//! are edges, may come late or together, and describe the state at the time of the report; a close with unread bytes is a reset;
-//! what arrived before a reset can still be read.
+//! The guarantees of the kernel hold here too, and no others: bytes keep their order and come in pieces of any size;
+//! events are edges, may come late or together, and describe the state at the time of the report; a close with unread
+//! bytes is a reset; bytes that arrived before a reset can still be read.
 //!
-//! Time moves when nobody has anything to do. A run in which nothing can ever happen again while its main task waits ends
-//! there, with [`Unfinished::Stuck`] as its outcome.
+//! Time moves when no task is runnable. If no event can ever happen again while the main task waits, the run ends with
+//! the outcome [`Unfinished::Stuck`].
 
 mod peer;
 mod wire;
@@ -43,7 +43,7 @@ use wire::{Owner, Wire};
 /// The result of a run.
 #[derive(Debug)]
 pub struct Run<T> {
-    /// What the main task returned, or why it did not.
+    /// The output of the main task, or the reason why it did not finish.
     pub outcome: std::result::Result<T, Unfinished>,
     /// A hash of all events: equal for two runs only if the same happened in both.
     pub digest: u64,
@@ -62,7 +62,8 @@ pub enum Unfinished {
     Ended,
 }
 
-/// Runs `main` as the first task of a worker whose network is simulated. Tasks that are still alive when it ends are dropped.
+/// Runs `main` as the first task of a worker with a simulated network. Tasks that are still alive when it ends are
+/// dropped.
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     seed: u64,
     conditions: Conditions,
@@ -134,7 +135,7 @@ pub struct SimulatedNetwork {
 impl SimulatedNetwork {
     /// A listening socket for the worker under test, to be registered.
     pub fn listener(&self, address: &Address) -> Result<OwnedFd> {
-        // It really listens, for code that asks the kernel; nobody knows its port.
+        // It really listens, because some code queries the kernel; its port stays secret.
         let placeholder = socket::stream(AddressFamily::Inet)?;
         socket::bind(&placeholder, &Address::from((std::net::Ipv4Addr::LOCALHOST, 0)))?;
         socket::listen(&placeholder, 1)?;
@@ -150,7 +151,7 @@ impl SimulatedNetwork {
         Service::open(self.clone(), address)
     }
 
-    /// Begins to connect, for a script; `from` is what the far end sees.
+    /// Begins to connect, for a script; the far end sees `from` as the source.
     pub fn connect(&self, from: &Address, to: &Address) -> Peer {
         Peer::connect(self.clone(), from, to)
     }
@@ -196,7 +197,7 @@ impl SimulatedNetwork {
         self.wall_offset_ns.set(offset_ns);
     }
 
-    /// The machine stands still for a while in which its clocks go on, and so do its peers.
+    /// The machine stands still for a while, but its clocks and its peers go on.
     pub fn stand_still(&self, ms: u64) {
         self.wire.borrow_mut().skip(ms);
     }
@@ -241,7 +242,7 @@ impl Network for SimulatedNetwork {
         self.wire(|wire| {
             let Some(id) = wire.of_token(token) else { return };
             let resets = wire.descriptor_of(id).is_some_and(|number| {
-                // SAFETY: a registered descriptor says that it closes while it is still open.
+                // SAFETY: a registered descriptor reports its close while it is still open.
                 let socket = unsafe { BorrowedFd::borrow_raw(number) };
                 option::has_no_linger(socket).unwrap_or(false)
             });
@@ -289,7 +290,7 @@ impl Network for SimulatedNetwork {
     }
 }
 
-/// Reports the network's events, and moves the time when there are none.
+/// Reports the network's events, and moves the time when the network is idle.
 struct NetworkPoller {
     network: SimulatedNetwork,
 }

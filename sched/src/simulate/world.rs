@@ -1,4 +1,4 @@
-//! Several workers in one thread: a seed determines whose turn it is, how much time passes and which events arrive when.
+//! Several workers in one thread: a seed determines which one runs, how much time passes and when each event arrives.
 //!
 //! ```text
 //!            work: timers, inboxes, one turn, lie down              wake up: events, or time
@@ -112,7 +112,7 @@ impl World {
         self.workers[worker].get().act(act)
     }
 
-    /// Looks at something as a worker, which goes on waiting if it waits: nothing may be changed.
+    /// Runs `look` as a worker, without ending its wait: it must not change anything.
     ///
     /// # Panics
     /// Without such a worker.
@@ -120,8 +120,8 @@ impl World {
         self.workers[worker].get().act(look)
     }
 
-    /// Makes a worker's poller report something on the descriptor that the worker registered as number `which` (modulo their
-    /// count). False when it has none.
+    /// Makes a worker's poller report `readiness` on the descriptor that the worker registered as number `which`
+    /// (modulo their count). False if the worker has not registered any.
     pub fn report(&self, worker: usize, which: usize, readiness: Readiness) -> bool {
         self.workers.get(worker).is_some_and(|simulated| simulated.events.report(which, readiness))
     }
@@ -192,7 +192,7 @@ impl Drop for World {
         }
         for simulated in self.workers.drain(..) {
             // SAFETY: the pointer came from a box that was leaked for this world alone. `uninstall` took the worker off
-            // this thread; what this crate lends of a worker, it lends for the time of one call.
+            // this thread; this crate lends references into a worker only for the time of one call.
             drop(unsafe { Box::from_raw(simulated.worker.as_ptr()) });
         }
     }
@@ -260,8 +260,9 @@ struct SimulatedPoller {
 
 impl Poller for SimulatedPoller {
     fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> Result<()> {
-        // A closed descriptor is forgotten when its slot in the worker's table is reused: descriptor numbers would
-        // depend on what other threads of the process open. Until then it may be reported, and that must have no effect.
+        // A closed descriptor is forgotten when its slot in the worker's table is reused: forgetting it now would make
+        // the run depend on descriptor numbers, and so on other threads of the process. Until then it may be reported,
+        // and that must be harmless.
         let mut watched = self.events.watched.borrow_mut();
         watched.retain(|(_, known)| *known as u32 != token as u32);
         watched.push((descriptor.as_raw_fd(), token));
@@ -341,10 +342,10 @@ mod tests {
         })
     }
 
-    /// R3, R14, R85: what a worker does to its own tasks rings no bell, wakes nobody from sleep and writes nothing that
+    /// R3, R14, R85: a worker's changes to its own tasks ring no bell, wake no other worker and write nothing that
     /// others read except the counts of spawned tasks; only work for another worker rings, and only that worker.
     #[test]
-    fn a_local_wake_is_nobody_else_s_affair() {
+    fn a_local_wake_does_not_touch_other_workers() {
         let mut world = world(3);
         let (own, mortal, other) = (waiter(&world, 0), waiter(&world, 0), waiter(&world, 1));
         assert!(world.settle(100), "all of them sleep");
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!((rung(&world), asleep(&world)), (vec![false, true, false], false));
     }
 
-    /// R15: what wakes a task chooses no queue: its class does.
+    /// R15: the task's class chooses its queue, not the cause of its wake.
     #[test]
     fn the_cause_of_a_wake_chooses_no_queue() {
         for class in [Class::Urgent, Class::Normal, Class::Bulk, Class::Heavy] {
@@ -415,7 +416,7 @@ mod tests {
 
     /// R66, R81: a wake from another worker is dated when it is sent, however late it is taken.
     #[test]
-    fn a_wake_from_elsewhere_is_as_old_as_it_is() {
+    fn latency_of_a_remote_wake_counts_from_the_first_wake() {
         let (mut world, sleeper) = measured(|world| waiter(world, 1));
         let sent_at = world.look(0, || {
             // The place is that of the caller; no closure on the way may hide it.
@@ -492,7 +493,7 @@ mod tests {
         assert_eq!(latency(&world, sent_at), (1, 7 * NS_PER_MS));
     }
 
-    /// R84, R86: what is shared begins on cache lines of its own, wherever the allocator puts it.
+    /// R84, R86: shared fields begin on cache lines of their own, wherever the allocator puts the worker.
     #[test]
     fn workers_and_their_shared_sides_are_aligned() {
         let world = world(3);

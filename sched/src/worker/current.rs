@@ -1,4 +1,4 @@
-//! The crate's public functions: what the running task may ask of its worker.
+//! The crate's public functions: requests of the running task to its worker.
 
 use super::{NS_PER_MS, STAND_IN, WORKER, Worker};
 use crate::commons::commons_of;
@@ -52,8 +52,8 @@ pub fn wake(key: TaskKey) {
     }
 }
 
-/// Wakes a task of this worker to run next of its class, because what it needs is still in the processor's cache. Who uses it wakes one
-/// task so in each of its own runs, or others starve.
+/// Wakes a task of this worker to run next of its class, because its data is still in the processor's cache. A task may
+/// do this once in each of its own runs; more would starve the others.
 #[inline]
 #[track_caller]
 pub fn wake_next(key: TaskKey) {
@@ -94,8 +94,7 @@ fn kill_elsewhere(key: TaskKey) {
     }
 }
 
-/// The deadline of a task of the current worker; none when it waits for ever, or is not a task of this
-/// worker.
+/// The deadline of a task of the current worker; `None` if it waits for ever, or is not a task of this worker.
 pub fn deadline(key: TaskKey) -> Option<Tick> {
     let worker = WORKER.get().filter(|worker| worker.id == key.worker())?;
     let task = worker.tasks.get(key.slot()).filter(|task| task.generation.get() == key.generation())?;
@@ -113,8 +112,8 @@ pub fn set_class(class: Class) -> Class {
     Worker::current().running().class.replace(class)
 }
 
-/// Whether the running task may compute long now, as this turn's heavy entry: true once a turn at most, and never while heavy work
-/// waits, which comes first. Who may not sets its class, and wakes itself for a later turn.
+/// Whether the running task may compute long now, as this turn's heavy entry: true once a turn at most, and never while
+/// heavy work waits, which comes first. On false, the task sets its class to heavy, and wakes itself for a later turn.
 ///
 /// # Panics
 /// Outside a worker.
@@ -152,7 +151,7 @@ pub fn now_us() -> u64 {
     }
 }
 
-/// Nanoseconds of the monotonic clock, as of this call: for measuring what runs within one turn.
+/// Nanoseconds of the monotonic clock, as of this call: for measurements within one turn.
 pub fn precise_ns() -> u64 {
     match WORKER.get() {
         Some(worker) => worker.clock.monotonic_ns(),
@@ -213,7 +212,7 @@ pub fn send_to(worker: usize, work: impl FnOnce() + Send + 'static) -> std::resu
     peers.get(worker).ok_or(NotDelivered)?.send(Message::Run(Box::new(work)))
 }
 
-/// The published load of a worker: whatever its owner counts there, normally connections.
+/// The published load of a worker: a count of its owner's choice, normally connections.
 pub fn load(worker: usize) -> u32 {
     Worker::current().peers.get(worker).map_or(u32::MAX, |shared| shared.load.load(Relaxed))
 }
@@ -236,8 +235,8 @@ pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R
     Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
 }
 
-/// Sets what the workers of the current runtime measure. Choosing a mode, even the same one, resets the figures; a change of
-/// the other settings does not.
+/// Sets the profiling settings of the workers of the current runtime. Choosing a mode, even the same one, resets the
+/// figures; a change of the other settings does not.
 pub fn set_profiling(settings: ProfileSettings) {
     let worker = Worker::current();
     let former = worker.shared.profile.settings();
@@ -247,23 +246,23 @@ pub fn set_profiling(settings: ProfileSettings) {
     worker.peers.iter().for_each(|shared| shared.set_profiling(settings, number, now_ns));
 }
 
-/// What the workers of the current runtime are asked to measure.
+/// The requested profiling settings of the workers of the current runtime.
 pub fn profiling() -> ProfileSettings {
     Worker::current().shared.profile.settings()
 }
 
-/// What the current worker runs; none outside a task.
+/// The kind of the task that the current worker runs; `None` outside a task.
 pub fn running() -> Option<&'static Kind> {
     WORKER.get()?.shared.current.kind()
 }
 
-/// What the workers of the current runtime measured.
+/// The profiling results of the workers of the current runtime.
 pub fn profile() -> ProfileReport {
     let worker = Worker::current();
     of_workers(worker.peers.iter().map(|shared| &**shared), worker.clock.monotonic_ns())
 }
 
-/// What waits on the current worker, exactly as it is now (R4).
+/// The queues of the current worker, exact at this moment (R4).
 pub fn queues() -> QueueView {
     let worker = Worker::current();
     let mut queued = worker.queues.load().queued;
@@ -279,7 +278,7 @@ pub fn queues() -> QueueView {
     }
 }
 
-/// What a worker of the current runtime last published about itself: after a turn, or when it began to run a task.
+/// The queues that a worker of the current runtime last published: after a turn, or when it began to run a task.
 pub fn published(worker: usize) -> Option<QueueView> {
     let shared = Worker::current().peers.get(worker)?;
     let activity = &shared.activity;
@@ -294,7 +293,7 @@ pub fn published(worker: usize) -> Option<QueueView> {
     })
 }
 
-/// What waits in the run queues of the current worker, by kind of work.
+/// The tasks in the run queues of the current worker, by kind of work.
 pub fn waiting() -> Vec<WaitingKind> {
     let worker = Worker::current();
     let now_ns = worker.clock.monotonic_ns();
@@ -326,12 +325,12 @@ pub fn stop() {
     Worker::current().peers.iter().for_each(|shared| shared.request_stop());
 }
 
-/// What waits on one worker.
+/// The waiting work of one worker.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueView {
     /// Tasks in the run queues, by [`Class`].
     pub queued: [u32; CLASSES],
-    /// What runs; none between two tasks.
+    /// The kind of the running task; `None` between two tasks.
     pub running: Option<&'static Kind>,
     /// Deadlines in the timer queue.
     pub timers: u64,

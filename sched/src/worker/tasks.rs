@@ -1,4 +1,4 @@
-//! A task's life on its worker: it is spawned, woken, told to end, and ends.
+//! A task's life on its worker: spawned, woken, killed, ended.
 
 use super::{STAND_IN, Worker};
 use crate::key::TaskKey;
@@ -216,7 +216,7 @@ mod tests {
     /// R60: a deadline of shared work never enters a worker's own timers.
     #[test]
     #[should_panic(expected = "a timer of this worker is for its own tasks")]
-    fn a_shared_task_has_no_timer_of_a_worker() {
+    fn worker_timers_reject_shared_tasks() {
         let world = World::new(1, 1, Tuning::default(), Faults::default()).expect("a world");
         world.look(0, || {
             let worker = Worker::current();

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// Wakes the tasks whose deadline passed, at most a run queue's depth of them, those of this worker and shared ones
+    /// Wakes the tasks past their deadline, at most a run queue's depth of them, those of this worker and shared ones
     /// together: a worker with many of its own leaves the shared ones to other workers (R56).
     pub(super) fn expire_timers(&self) {
         let budget = self.tuning.runqueue_depth.max(1);
@@ -155,7 +155,7 @@ impl Worker {
         Some(more)
     }
 
-    /// Publishes what waits now: all that others see of a worker that gets stuck in its turn.
+    /// Publishes the queues as of now. Others see nothing else of a worker that gets stuck in its turn.
     #[inline]
     fn publish(&self, load: &Load) {
         let activity = &self.shared.activity;

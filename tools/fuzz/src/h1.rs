@@ -1,4 +1,4 @@
-//! HTTP/1 heads and chunked bodies. The first byte says where the bytes are cut.
+//! HTTP/1 heads and chunked bodies. The first byte decides where the bytes are cut.
 
 use weir_h1::{
     Advance, BodyFraming, ChunkDecoder, ChunkError, Options, Parser, Progress, connection, request_framing,

@@ -1,8 +1,9 @@
 //! Fuzz targets: one function for each parser of foreign bytes.
 //!
-//! Each takes any bytes and must return, having checked what must always hold: no panic, no read beyond the buffer, and the
+//! Each accepts any bytes and checks the invariants before it returns: no panic, no read beyond the buffer, and the
 //! same result for pieces as for the whole. `tests/replay.rs` runs them over the corpora of `corpus/`, one folder a
-//! function, in every test run. `libfuzzer/` (a workspace of its own, for the nightly compiler) calls the same functions:
+//! function, in every test run. `libfuzzer/` (a workspace of its own, for the nightly compiler) calls the same
+//! functions:
 //!
 //! ```text
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz/libfuzzer syslog_stream tools/fuzz/corpus/syslog_stream

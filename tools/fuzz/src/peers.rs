@@ -2,7 +2,8 @@
 
 use weir_peer_messages::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
 
-/// The greeting of a session, of either side: it is parsed as it was sent, and its end does not depend on the following bytes.
+/// The greeting of a session, of either side: it parses from its own bytes alone, whatever follows; one byte less is
+/// incomplete.
 pub fn peer_hello(bytes: &[u8]) {
     if let Ok(Some((hello, length))) = Hello::read(bytes) {
         assert!(length <= bytes.len());
@@ -15,8 +16,8 @@ pub fn peer_hello(bytes: &[u8]) {
     }
 }
 
-/// A complete session after its greeting: every message ends at its length, and an update's data is within it. Our answers are
-/// parsed as what they are.
+/// A complete session after its greeting: every message ends at its length, and an update's data is within it. Our
+/// answers parse as the messages that we meant.
 pub fn peer_messages(bytes: &[u8]) {
     let mut rest = bytes;
     let mut definition = None;

@@ -61,7 +61,7 @@ pub fn tls_records(bytes: &[u8]) {
     assert_eq!(whole, cut, "pieces change what is read");
 }
 
-/// A client that says the same in each handshake.
+/// A client that sends the same messages in each handshake.
 struct Recorded {
     suite: SupportedCipherSuite,
     /// Its bytes, step by step.
@@ -114,7 +114,7 @@ impl Recorded {
         recorded
     }
 
-    /// A server that has heard nothing yet.
+    /// A server that has not received anything yet.
     fn server(&self) -> Session {
         let (_, config) = constant::configs(self.suite);
         Session::server(Arc::new(Server(Arc::new(config))))

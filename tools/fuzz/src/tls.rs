@@ -6,7 +6,8 @@ use weir_tls::clock::UnixTime;
 use weir_tls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_tls::verify::{Authorities, Purpose, algorithms};
 
-/// A chain as sent by a client, its certificates one after the other: only the certificate that the authority signed has no fault.
+/// A chain as sent by a client, its certificates one after the other: only the certificate that the authority signed
+/// passes.
 pub fn certificate_chain(bytes: &[u8]) {
     let mut certificates = elements(bytes);
     let Some(own) = certificates.next() else { return };

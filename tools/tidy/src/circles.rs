@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Crate, Fault, Workspace};
 
-/// The number of rooms in the largest circle of a crate. A crate that is not listed has none.
+/// The number of rooms in the largest circle of a crate. Crates without circles are not listed.
 const LARGEST: &[(&str, usize)] = &[
     ("weir-containers", 3),
     ("weir-events", 3),
@@ -23,7 +23,7 @@ const LARGEST: &[(&str, usize)] = &[
     ("weir-sys", 2),
 ];
 
-/// Crates whose largest circle differs from the recorded one.
+/// Crates with a largest circle that differs from the recorded one.
 pub fn grown(workspace: &Workspace) -> Vec<Fault> {
     let held = |name: &str| LARGEST.iter().find(|(known, _)| *known == name).map_or(0, |(_, size)| *size);
     let fault = |member: &Crate| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_root_passes_on_comes_from_a_room() {
+    fn resolves_reexports_of_the_root_to_their_rooms() {
         let root = ("lib", "mod a;\nmod b;\npub use a::{A, f};\npub use b::B;");
         check(&[root, ("a", "use crate::B;"), ("b", "use crate::{A, C};")], &["a", "b"]);
         check(&[root, ("a", "use crate::B;"), ("b", "use crate::C;")], &[]);

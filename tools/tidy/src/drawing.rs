@@ -1,9 +1,9 @@
 //! The drawing of ARCHITECTURE.md shows the arrows that Cargo knows.
 //!
-//! A line of the drawing begins with a floor, and lines that begin with blanks continue it. It holds chains, apart by at least three
-//! blanks: `stream · checks ──► mux ──► net` says that stream and checks import mux, and mux imports net. Each arrow must be a
-//! dependency of a product, and each dependency between two crates of a floor must be an arrow or follow from several. Every crate
-//! stands on its floor.
+//! A line of the drawing begins with a floor, and lines that begin with blanks continue it. It holds chains, apart by
+//! at least three blanks: `stream · checks ──► mux ──► net` means that stream and checks import mux, and mux imports
+//! net. Each arrow must be a dependency of a product, and each dependency between two crates of a floor must be an
+//! arrow or follow from several. Every crate stands on its floor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const PAGE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## The map";
 const ARROW: &str = "──►";
 const BESIDE: &str = "·";
-/// What separates chains.
+/// The separator of chains.
 const APART: &str = "   ";
 
 /// Arrows of the drawing that Cargo does not know, and crates and dependencies that it does not show.

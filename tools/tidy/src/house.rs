@@ -96,7 +96,8 @@ const HOUSE: &[Room] = &[
     room("weir-assemble", "data/assemble", ALL_DATA, DATA_BELOW),
     room("weir-stats", "control/stats", NOTHING, CONTROL_BELOW),
     room("weir-cli", "control/cli", &["weir-stats"], CONTROL_BELOW),
-    // The views say what they need as traits, and the live objects answer: so the observer stands on its views.
+    // The views declare their needs as traits, and the live objects implement them: so the observer stands on its
+    // views.
     room("weir-observe", "control/observe", &["weir-cli", "weir-stats"], CONTROL_BELOW),
     room("weir-process", "control/process", &["weir-cli", "weir-observe"], CONTROL_BELOW),
     room("weir-master", "control/master", &["weir-cli", "weir-observe", "weir-process"], CONTROL_BELOW),
@@ -110,7 +111,7 @@ const HOUSE: &[Room] = &[
 const WIRE: &[&str] = &["weir-h1", "weir-h2", "weir-hpack"];
 const SPEAKS_WIRE: &str = "weir-mux";
 
-/// Crates that integration tests of `data` build live objects with, and what those are of.
+/// Crates that integration tests of `data` build live objects with, and the crates with those objects.
 const TESTED_WITH: &[&str] = &["weir-assemble", "weir-stream"];
 
 /// The development programs are outside the map: they may import everything, and nothing may import them.
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_moves_may_not_reach_sockets_clocks_threads_or_logs() {
+    fn parsers_and_the_language_may_not_reach_sockets_clocks_threads_or_logs() {
         check(
             "weir-h1",
             &["weir-sys", "weir-sync", "weir-events", "weir-containers"],

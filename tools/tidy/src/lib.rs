@@ -33,12 +33,12 @@ mod workspace;
 
 pub use workspace::{Crate, Package, SourceFile, Workspace};
 
-/// A broken rule: its place, and what to do about it.
+/// A broken rule: its place, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// A file (with a line, if a line is at fault) or a crate.
     pub place: String,
-    /// What is wrong, in a sentence.
+    /// The fault, in a sentence.
     pub why: String,
 }
 

@@ -10,7 +10,7 @@ use crate::{Fault, Workspace};
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Packages whose licence is not allowed, that are banned, or that do not come from the registry.
+/// Packages without an allowed licence, banned ones, and those that do not come from the registry.
 pub fn denied(workspace: &Workspace) -> Vec<Fault> {
     let text = fs::read_to_string(workspace.root.join("deny.toml")).expect("deny.toml can be read");
     let rules = Rules::read(&text);

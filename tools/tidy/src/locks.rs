@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_know_is_alike() {
+    fn packages_in_both_files_are_equal() {
         check("", "", &[]);
         check("1.0.0", "1.0.1", &["a, version = \"1.0.1\", is not"]);
         check("checksum = \"1\"", "checksum = \"2\"", &["a, version = \"1.0.0\", is not"]);

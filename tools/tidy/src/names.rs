@@ -1,4 +1,4 @@
-//! The ratchet on type names that stand in several crates: a name may only leave crates.
+//! The ratchet on type names that several crates declare: a name may only leave crates.
 //!
 //! A reader who knows `Session` from one crate reads the other crate's `Session` wrong. Two types share a name only if they are
 //! the same idea.
@@ -21,7 +21,7 @@ pub fn counts(workspace: &Workspace) -> Counts {
     count(&declared(workspace))
 }
 
-/// The names that stand in more crates than their rows, or fewer.
+/// The names declared in more crates than their rows, or fewer.
 pub fn grown(workspace: &Workspace) -> Vec<Fault> {
     let declared = declared(workspace);
     RATCHET.faults(&workspace.root, &count(&declared), |name, now, held| {

@@ -43,7 +43,7 @@ pub fn gaps(workspace: &Workspace) -> Vec<Fault> {
     TABLES.iter().flat_map(of).chain(audited).collect()
 }
 
-/// The faults of a table whose rows have arbitrary names.
+/// The faults of a table with rows of arbitrary names.
 fn lines(name: &str, table: &str, file: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
     let (mut faults, mut known) = (Vec::new(), Vec::new());
     for (number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
@@ -160,7 +160,8 @@ fn asserts(text: &str, name: &str, calls: u32) -> bool {
     calls > 0 && words.any(|word| word != name && asserts(text, word, calls - 1))
 }
 
-/// Whether the text before a function ends in attributes, one of which makes it a test; within `proptest!` all functions are tests.
+/// Whether the text before a function ends in attributes that include `#[test]`; within `proptest!` all functions are
+/// tests.
 fn is_marked(before: &str) -> bool {
     let attributes = before.lines().rev().skip(usize::from(!before.ends_with('\n')));
     attributes
@@ -203,7 +204,7 @@ mod tests {
     const SAID: &str = "as the tests say, turn by turn";
 
     #[test]
-    fn a_full_table_has_no_gap() {
+    fn accepts_a_full_table() {
         let proofs = "a.rs::one a.rs::by_another a.rs::ends tests/b.py::two tests/steps.py::units a.vtc passing.txt::x/y.vtc";
         assert_eq!(faults(proofs, SAID), [""; 0]);
         for why in
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_proves_nothing() {
+    fn rejects_missing_tests_and_tests_that_assert_nothing() {
         for (proofs, why) in [
             ("a.rs::gone", "names a test that is not there"),
             ("z.rs::one", "names a file that is not there"),

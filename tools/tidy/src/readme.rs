@@ -1,5 +1,4 @@
-//! The part of the README that lists what is not implemented yet: generated from the rows, compared by a test, updated by
-//! `make readme`.
+//! The README's list of unimplemented words: generated from the rows, compared by a test, updated by `make readme`.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +9,7 @@ use crate::{Fault, Workspace};
 const BEGIN: &str = "<!-- rows: begin -->\n";
 const END: &str = "<!-- rows: end -->";
 
-/// The fault of a README whose generated part differs from the rows.
+/// The fault of a README with a generated part that differs from the rows.
 pub fn stale(workspace: &Workspace) -> Vec<Fault> {
     let text = read(&workspace.root);
     let fresh = text == replaced(&text, &generated());

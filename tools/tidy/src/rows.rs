@@ -16,7 +16,7 @@ pub struct Word {
     pub kind: Kind,
     /// The word.
     pub name: String,
-    /// Its help text, one line; a word that is not implemented may have none.
+    /// Its help text, one line; may be empty for a word that is not implemented.
     pub help: String,
     /// Whether it is implemented.
     pub ready: bool,

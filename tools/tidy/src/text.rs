@@ -4,13 +4,13 @@ use crate::{Fault, SourceFile, Workspace};
 
 /// The limit of lines: a longer file should be split, or be a table in a file of its own.
 pub const MAX_FILE_LINES: usize = 1500;
-/// The least lines of a crate's opening page: what it is, what it refuses to know, where to begin.
+/// The least lines of a crate's opening page: its purpose, the things it must not know, where to begin.
 pub const MIN_PAGE_LINES: usize = 6;
-/// Names that say nothing about their contents.
+/// Names without information about their contents.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"];
 /// Names of the standard library that begin with `get_`.
 const STANDARD_GETTERS: &[&str] = &["get_mut", "get_or_insert_with", "get_or_init"];
-/// The folder whose functions are named after commands, such as `get weight`.
+/// The folder with functions named after commands, such as `get weight`.
 const COMMANDS: &str = "control/cli/src/commands";
 /// The folders that may contain unsafe code.
 const UNSAFE_FLOORS: &[&str] = &["foundation/", "sched/"];
@@ -31,13 +31,13 @@ const USED_AT_SET_UP: &[&str] = &["DESK", "IDLE_POOLS", "LOGGER", "RING", "WAITE
 /// This crate's own sources contain the searched texts.
 const SELF: &str = "tools/tidy/";
 
-/// Crates whose root file does not open with a page of prose.
+/// Crates with a root file that does not open with a page of prose.
 pub fn opening_pages(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();
     for root in workspace.crates.iter().flat_map(|member| &member.roots) {
         let Some(source) = workspace.source(root) else { continue };
         let page = source.text.lines().take_while(|line| line.starts_with("//!")).count();
-        // A folder without modules yet has no page to open with.
+        // A folder without modules yet cannot open with a page.
         let empty = source
             .text
             .lines()
@@ -164,9 +164,9 @@ pub fn uncounted_atomics(workspace: &Workspace) -> Vec<Fault> {
     })
 }
 
-/// Thread-local values with destructors that are first used at any time: the C library records them on the heap at their first
-/// use, and ends the process when there is no memory for that. Workers end with the process, so their values need not be
-/// dropped; others must be used when a worker is set up.
+/// Thread-local values with destructors that are first used at any time: the C library records them on the heap at
+/// their first use, and ends the process when memory runs out there. Workers end with the process, so their values need
+/// not be dropped; others must be used when a worker is set up.
 pub fn dropped_by_threads(workspace: &Workspace) -> Vec<Fault> {
     by_line(workspace, |path, line| {
         let (name, kind) = line.strip_prefix("    static ")?.split_once(": ")?;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn finds_names_without_information() {
         let check = |path: &str, text: &str, expected: usize| {
             assert_eq!(empty_names(&workspace(path, text)).len(), expected, "{path} {text}");
         };
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_drop_is_found() {
+    fn finds_thread_local_values_with_destructors() {
         let check = |line: &str, expected: usize| {
             assert_eq!(dropped_by_threads(&workspace("data/a/src/b.rs", line)).len(), expected, "{line}");
         };

@@ -91,7 +91,7 @@ fn no_promise_is_loose() {
 }
 
 #[test]
-fn no_name_says_nothing() {
+fn names_carry_information() {
     check(text::empty_names);
 }
 
@@ -101,12 +101,12 @@ fn every_dependency_is_allowed() {
 }
 
 #[test]
-fn the_benchmark_measures_what_is_built() {
+fn the_benchmark_s_lock_file_matches_the_manifests() {
     check(locks::apart);
 }
 
 #[test]
-fn every_row_says_what_it_does() {
+fn every_row_has_a_help_text() {
     check(rows::without_help);
 }
 

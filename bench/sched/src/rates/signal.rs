@@ -1,4 +1,4 @@
-//! What the peers' tasks wake each other with: as little as a waker needs, so that the executor is measured.
+//! Signals between the peers' tasks, as small as a waker allows, so that the executor is measured.
 
 use atomic_waker::AtomicWaker;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ thread_local! {
     static LOCAL: RefCell<[Local; 2]> = RefCell::default();
 }
 
-/// Wakes whoever waits for signal `which` of this thread.
+/// Wakes the task that waits for signal `which` of this thread.
 pub fn raise(which: usize) {
     LOCAL.with_borrow_mut(|signals| {
         let signal = &mut signals[which];
@@ -94,12 +94,12 @@ impl Shared {
 /// A pair of tasks on two threads that wake each other in turn.
 pub type Pair = Arc<[Shared; 2]>;
 
-/// So many pairs.
+/// Makes `count` pairs.
 pub fn pairs(count: usize) -> Vec<Pair> {
     (0..count).map(|_| Pair::default()).collect()
 }
 
-/// What the task of one side of a pair does. Side 0 begins.
+/// Runs the task of one side of a pair. Side 0 begins.
 pub async fn play(pair: Pair, side: usize, rounds: u64) {
     for _ in 0..rounds {
         if side == 0 {

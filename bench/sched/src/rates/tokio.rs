@@ -106,7 +106,8 @@ fn across_on(pairs: usize, count: u64, place: super::Place, runtime: fn() -> Run
     });
 }
 
-/// So many deadlines at once, and the longest that a task which yields waits for its next turn, in nanoseconds.
+/// Sets this many deadlines at once; returns the longest time that a yielding task waits for its next turn, in
+/// nanoseconds.
 pub fn storm(timers: u64) -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static LEFT: AtomicU64 = AtomicU64::new(0);

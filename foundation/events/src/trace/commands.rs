@@ -16,7 +16,7 @@ pub struct Traces<'t> {
 }
 
 impl Traces<'_> {
-    /// Obeys `trace <words>`: a list when the words ask for one, nothing when something was changed.
+    /// Executes `trace <words>`: returns a list when the words request one, nothing when they changed a setting.
     ///
     /// # Errors
     /// A text for the operator, without newline. The words before the faulty one have taken effect.
@@ -57,10 +57,10 @@ impl Traces<'_> {
         Ok(if done { None } else { Some(COMMANDS.to_owned()) })
     }
 
-    /// `show trace`: every source and what it does, or all about one.
+    /// `show trace`: every source and its state, or all about one.
     ///
     /// # Errors
-    /// When there is no such source.
+    /// When the source does not exist.
     pub fn show(&self, name: Option<&str>) -> Result<String, String> {
         let mut text = String::new();
         let Some(name) = name else {
@@ -105,7 +105,7 @@ impl Traces<'_> {
         text
     }
 
-    /// One keyword and its value; a list when there is no value.
+    /// Handles one keyword and its value; without a value, returns a list.
     fn change(&self, source: &Source, keyword: &str, value: Option<&str>) -> Result<Option<String>, String> {
         let name = source.name;
         match keyword {
@@ -121,7 +121,7 @@ impl Traces<'_> {
                     return Ok(None);
                 }
                 let listed = events(source, mask, value, &format!("Events {what} source {name}"))?;
-                // A start event makes the source wait for it; without any, there is nothing to wait for.
+                // A start event makes the source wait for it; without one, the source does not wait.
                 if keyword == "start" && listed.is_none() {
                     let waits = mask.load(Relaxed) != 0;
                     source.set_state(if waits { TraceState::Waiting } else { TraceState::Stopped });
@@ -289,7 +289,7 @@ fn names(choices: &[(&str, &str)]) -> String {
     choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// What may follow a source's name.
+/// The keywords allowed after a source's name.
 const COMMANDS: &str = "\
 Supported commands:
   event     : list/enable/disable source-specific event reporting
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn rejects_unknown_words_with_an_explanation() {
         with(|traces, _| {
             for line in [
                 "nosuch",

@@ -1,14 +1,14 @@
-//! Reads ring files as they are: of a live process, of one that was killed, and of HAProxy.
+//! Reads ring files in any state: of a live process, of one that was killed, and of HAProxy.
 //!
 //! ```text
-//!   aligned      size, 192, then tail at 64, head at 128, the area at 192      what weir writes, with counters between
+//!   aligned      size, 192, then tail at 64, head at 128, the area at 192      weir's own files, with counters between
 //!   unaligned    size, 32, tail, head, the area at 32
 //!   buffer       size, an address, count of bytes in use, head, ...; the area at the end of the file
 //! ```
-//! Each number has the machine's size and order. The second number tells them apart (R109, R110): in the newer two it is
-//! the size of the header, in the oldest an address stands there, which ends like the size of the header because the file
-//! was mapped at a page. The oldest has the count of bytes in use where the others have the tail; while the head is 0 both are
-//! equal. A file that is shorter or longer than its header says is read as far as possible.
+//! Each number has the machine's size and order. The second number identifies the layout (R109, R110): in the newer two
+//! it is the size of the header, in the oldest it is an address, which ends like the size of the header because the
+//! file was mapped at a page. The oldest has the count of bytes in use where the others have the tail; while the head
+//! is 0 both are equal. A file that is shorter or longer than its header claims is read as far as possible.
 //!
 //! Begin with [`Header::read`]; [`Area`] brings bytes from the file, [`Part`] finds the messages in them.
 
@@ -30,7 +30,7 @@ pub use part::{Found, Part, Walked};
 pub trait Source {
     /// How many there are.
     fn length(&self) -> io::Result<u64>;
-    /// Reads at offset `at`; fewer bytes than asked for only at the end of the file.
+    /// Reads at offset `at`; fewer bytes than requested only at the end of the file.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -73,7 +73,7 @@ pub enum Layout {
     Aligned,
     /// Head and tail behind the sizes.
     Unaligned,
-    /// The oldest: a buffer as it was in memory.
+    /// The oldest: a dump of the buffer in memory.
     Buffer,
 }
 
@@ -136,7 +136,7 @@ pub struct Header {
     pub length: u64,
 }
 
-/// What a ring counted since it was made. Positions are counts of bytes: modulo the area's size they are places.
+/// The counters of a ring since its creation. Positions are counts of bytes: modulo the area's size they are places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     /// When the ring was made, in nanoseconds since 1970.
@@ -260,12 +260,12 @@ impl Header {
         })
     }
 
-    /// By how many bytes the file is shorter (less than 0) or longer than its header says.
+    /// The difference between the file's length and the length in its header; negative for a shorter file.
     pub fn excess(&self) -> i128 {
         i128::from(self.length) - i128::from(self.area.begin) - i128::from(self.area.size)
     }
 
-    /// Possible headers for a file whose header is damaged, the likeliest first; only one if its sizes match the file's.
+    /// Possible headers for a file with a damaged header, the likeliest first; only one if its sizes match the file's.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -1,4 +1,4 @@
-//! Every interleaving of small cases. The area is tiny, so that writers recycle what readers hold.
+//! Every interleaving of small cases. The area is tiny, so that writers recycle messages that readers hold.
 
 use super::*;
 use loom::sync::atomic::AtomicUsize as Count;
@@ -23,7 +23,7 @@ fn read(reader: &mut RingReader) -> Vec<u8> {
     found
 }
 
-/// Two writers, one of which may serve the other (R98): both messages are there, whole, and each thread's in order.
+/// Two writers; one may serve the other (R98): both messages arrive, whole, and each thread's in order.
 #[test]
 fn two_writers_lose_nothing() {
     model(|| {
@@ -41,8 +41,8 @@ fn two_writers_lose_nothing() {
     });
 }
 
-/// Two writers in a ring with room for one message: each finds the other's in the way, copied or not. Nothing is lost that
-/// was not counted, and what is there is whole.
+/// Two writers in a ring with room for one message: each finds the other's in the way, copied or not. Every lost
+/// message is counted, and every other is whole.
 #[test]
 fn a_copy_in_the_way_is_waited_for() {
     model(|| {
@@ -59,10 +59,10 @@ fn a_copy_in_the_way_is_waited_for() {
     });
 }
 
-/// A reader beside a writer that recycles (R103): what it reads is whole and in order, whatever was dropped.
+/// A reader beside a writer that recycles (R103): the reader gets whole messages in order, whatever was dropped.
 #[test]
 fn a_reader_beside_a_writer_that_recycles() {
-    // Room for two messages, and for one, whose bytes the next but one overwrites.
+    // Room for two messages, and for one, overwritten by the next but one.
     [9, 7].into_iter().for_each(a_reader_beside_a_writer);
 }
 
@@ -113,10 +113,10 @@ fn no_message_is_slept_over() {
     });
 }
 
-/// Two writers and a sleeper that goes back to sleep after each message (R100, R101): one writer leaves the waking to the
-/// other, and the sleeper still hears of the second message.
+/// Two writers and a sleeper that goes back to sleep after each message (R100, R101): one writer leaves the waking to
+/// the other, and the sleeper is still woken for the second message.
 #[test]
-fn the_one_who_wakes_looks_at_what_was_delivered_since() {
+fn the_waking_writer_checks_for_later_deliveries() {
     model(|| {
         let wakeup = Arc::new(Wakeup::new());
         let messages = Arc::new(Count::new(0));
@@ -136,7 +136,7 @@ fn the_one_who_wakes_looks_at_what_was_delivered_since() {
                 wakeup.deliver();
             })
         };
-        // The reader's part: it was woken once, takes what is there and goes to sleep again.
+        // The reader's part: woken once, it takes the message and goes to sleep again.
         let mut asleep = true;
         if woken.load(Ordering::SeqCst) == 1 {
             let taken = messages.swap(0, Ordering::SeqCst);

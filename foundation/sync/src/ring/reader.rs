@@ -13,19 +13,19 @@ use crate::primitives::{Ordering, spin};
 pub enum Seek {
     /// At the oldest message.
     Oldest,
-    /// Behind the newest: it sees what is written from now on.
+    /// Behind the newest: it sees messages written from now on.
     End,
 }
 
 /// Whether a reader may wait for messages.
 pub enum Wait {
-    /// It reads what there is.
+    /// It reads the available messages and ends.
     No,
     /// It is woken by this function when a message arrives after [`RingReader::sleep`] returned true.
     Woken(Wake),
 }
 
-/// A ring has as many readers as it can.
+/// The ring already has the most readers allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyReaders;
 
@@ -69,7 +69,7 @@ impl Message<'_> {
 pub enum Progress {
     /// There is nothing more for now.
     End,
-    /// The next message is being written: it is there in a moment.
+    /// The next message is being written: it will be complete in a moment.
     Busy,
     /// `take` returned false.
     Stopped,
@@ -92,7 +92,7 @@ impl Ring {
     /// # Errors
     /// When there are [`MOST_READERS`] already (R113).
     pub fn attach(self: &Arc<Self>, seek: Seek, wait: Wait) -> Result<RingReader, TooManyReaders> {
-        // The head stays where it is while the tail is held, and so does what it points at.
+        // The head does not move while the tail is held, and its message stays.
         let tail = self.lock();
         if self.readers.load(Ordering::Relaxed) >= MOST_READERS {
             self.storage.unlock(tail);
@@ -141,10 +141,11 @@ impl RingReader {
         &self.ring
     }
 
-    /// Passes messages to `take`, oldest first, until it returns false (that message will come again) or there are no more.
+    /// Passes messages to `take`, oldest first, until it returns false (that message will come again) or the ring has
+    /// been read to its end.
     pub fn read(&mut self, mut take: impl FnMut(Message<'_>) -> bool) -> Progress {
-        // What the tail covers is either complete or has a busy tag by then. Writers have its line: it is looked at
-        // again only at the end of what it covered.
+        // Messages before the tail are either complete or have a busy tag by then. Writers have its line: it is read
+        // again only at the end of those messages.
         let mut tail = self.ring.storage.tail(Ordering::Acquire);
         loop {
             match self.peek(tail) {
@@ -209,7 +210,7 @@ impl RingReader {
         Peek::Message { start, length, behind: storage.add(start, length) }
     }
 
-    /// Releases what was read. If the next message is being written, a later call does so.
+    /// Releases the messages read. If the next message is being written, a later call does so.
     fn move_hold(&mut self) {
         if self.next != self.held && self.ring.try_count(self.next, 1) {
             self.release_hold();
@@ -227,7 +228,7 @@ impl RingReader {
     }
 }
 
-/// The part of the ring that a reader holds at most of what it has read.
+/// A reader holds at most this part of the ring after reading it.
 const HELD_PART: usize = 16;
 
 enum Peek {

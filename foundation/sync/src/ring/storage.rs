@@ -14,12 +14,12 @@
 //!   192   the area
 //! ```
 //! Tail, head and area are on cache lines of their own (R107): writers change the tail for each message, the head only
-//! when it is in the way. Size, header, tail and head alone say where messages are (R111, R114). The counters stand where
-//! the reference has padding; they let a reader of the file know its own position after any number of laps. Everything else of a
-//! ring is in the process's memory.
+//! when it is in the way. Size, header, tail and head alone determine the places of messages (R111, R114). The counters
+//! stand where the reference has padding; they let a reader of the file know its own position after any number of laps.
+//! Everything else of a ring is in the process's memory.
 //!
-//! In the area, messages follow each other and go on at the beginning after the end. Each is a tag, a length and its
-//! bytes; a last tag ends them. A tag counts the readers that are there; [`BUSY`] is a message that is being written.
+//! In the area, messages follow each other and continue at the beginning after the end. Each is a tag, a length and its
+//! bytes; a last tag ends them. A tag counts its readers; [`BUSY`] marks a message that is being written.
 
 use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
 
@@ -29,8 +29,7 @@ pub const HEADER: usize = 192;
 /// The tag of a message that is being written: one value of the readers' count that no number of readers reaches (R113).
 pub const BUSY: u8 = 255;
 
-/// The bit of the tail that is the writers' lock (R105). An area is therefore smaller than half of what an address can
-/// name.
+/// The bit of the tail that is the writers' lock (R105). An area is therefore smaller than half of the address space.
 pub const LOCKED: usize = 1 << (usize::BITS - 1);
 
 /// The version of the counters, and where it is.
@@ -111,13 +110,14 @@ impl Storage {
         if last >= first { last - first } else { last + self.size() - first }
     }
 
-    /// A file can be changed by others: whatever it says, no place is outside of the area.
+    /// Other processes can change a file: with any content, no place is outside of the area.
     #[inline]
     fn in_area(&self, place: usize) -> usize {
         if place < self.size() { place } else { 0 }
     }
 
-    /// The length of the message whose tag is at `place`, and how many bytes encode it. Nothing else may write there.
+    /// The length of the message with its tag at `place`, and the number of bytes that encode it. Nothing else may
+    /// write there.
     #[inline]
     pub(super) fn length_at(&self, place: usize) -> Option<(usize, usize)> {
         let first = usize::from(self.byte(self.add(place, 1)));
@@ -147,7 +147,8 @@ mod real {
     pub(crate) struct Storage {
         /// Where the header is, aligned to a cache line.
         start: NonNull<u8>,
-        /// The size of the area. It is in the header too, for readers of a file; nobody else can change this copy.
+        /// The size of the area. It is in the header too, for readers of a file; other processes cannot change this
+        /// copy.
         size: usize,
         kind: Kind,
     }
@@ -163,13 +164,14 @@ mod real {
     const LINE: usize = 64;
 
     // SAFETY: the memory belongs to this value, and every access to it follows the protocol of `ring`: tags, head and
-    // tail are atomic, other bytes are written only by the writer that reserved them and read only once their tag says so.
+    // tail are atomic, other bytes are written only by the writer that reserved them and read only once their tag
+    // allows it.
     unsafe impl Send for Storage {}
     // SAFETY: as above.
     unsafe impl Sync for Storage {}
 
     impl Storage {
-        /// Header and area of `size` bytes together, in memory; none when there is not enough.
+        /// Header and area of `size` bytes together, in memory; `None` if memory runs out.
         pub(crate) fn allocate(size: usize) -> Option<Self> {
             let size = size.max(2 * HEADER);
             let layout = Layout::from_size_align(size, LINE).ok()?;
@@ -188,7 +190,7 @@ mod real {
         fn prepare(start: NonNull<u8>, length: usize, kind: Kind) -> Self {
             let storage = Self { start, size: length - HEADER, kind };
             let numbers = start.cast::<usize>();
-            // SAFETY: the header begins on a cache line, and nobody else knows the memory yet.
+            // SAFETY: the header begins on a cache line, and the memory is not shared yet.
             unsafe { numbers.write(storage.size) };
             // SAFETY: as above; the header has room for it.
             let reserved = unsafe { numbers.add(1) };
@@ -258,7 +260,7 @@ mod real {
 
         #[inline]
         pub(crate) fn byte(&self, place: usize) -> u8 {
-            // SAFETY: the place is in the area; the protocol says that nobody writes to it now.
+            // SAFETY: the place is in the area; by the protocol, it is not written now.
             unsafe { self.at(place).read() }
         }
 
@@ -272,7 +274,7 @@ mod real {
         /// Writes at `place`, going on at the beginning after the end.
         ///
         /// # Safety
-        /// The caller has reserved these bytes: nobody else reads or writes them.
+        /// The caller has reserved these bytes: no other thread reads or writes them.
         #[inline]
         pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
             assert!(bytes.len() < self.size, "more than the area");
@@ -299,7 +301,7 @@ mod real {
         /// Hands out the bytes at `place`, in two pieces if they go over the end.
         ///
         /// # Safety
-        /// Nobody writes these bytes until `take` has returned.
+        /// These bytes are not written until `take` has returned.
         pub(crate) unsafe fn read<T>(
             &self,
             place: usize,
@@ -308,7 +310,7 @@ mod real {
         ) -> T {
             assert!(length < self.size, "more than the area");
             let first = length.min(self.size - place);
-            // SAFETY: these bytes are in the area, and the caller says that nobody writes them.
+            // SAFETY: these bytes are in the area, and by the caller's contract they are not written.
             let head = unsafe { std::slice::from_raw_parts(self.at(place), first) };
             // SAFETY: as above.
             let rest = unsafe { std::slice::from_raw_parts(self.at(0), length - first) };
@@ -319,7 +321,7 @@ mod real {
     impl Drop for Storage {
         fn drop(&mut self) {
             match &self.kind {
-                // SAFETY: `allocate` got it with this layout, and nobody borrows from it any more.
+                // SAFETY: `allocate` got it with this layout, and all borrows of it have ended.
                 Kind::Allocated(layout) => unsafe { alloc::dealloc(self.start.as_ptr(), *layout) },
                 // The mapping unmaps itself; the file stays.
                 Kind::Mapped(_) => {}
@@ -344,7 +346,7 @@ mod model {
         bytes: Vec<UnsafeCell<u8>>,
     }
 
-    // SAFETY: only for the models, which say whether it holds.
+    // SAFETY: only for the models, which verify it.
     unsafe impl Send for Storage {}
     // SAFETY: as above.
     unsafe impl Sync for Storage {}
@@ -375,7 +377,7 @@ mod model {
             &self.head
         }
 
-        /// Counters are for readers of files; a model has no file.
+        /// Counters are for readers of files; a model does without.
         pub(crate) fn count(&self, _at: usize, _by: usize, _ordering: Ordering) {}
 
         pub(crate) fn tag(&self, place: usize) -> &AtomicU8 {
@@ -383,13 +385,13 @@ mod model {
         }
 
         pub(crate) fn byte(&self, place: usize) -> u8 {
-            // SAFETY: loom fails the model when somebody writes.
+            // SAFETY: loom fails the model if another thread writes.
             self.bytes[place].with(|byte| unsafe { *byte })
         }
 
         pub(crate) unsafe fn write(&self, place: usize, bytes: &[u8]) {
             for (index, value) in bytes.iter().enumerate() {
-                // SAFETY: loom fails the model when somebody else uses it.
+                // SAFETY: loom fails the model if another thread uses it.
                 self.bytes[self.add(place, index)].with_mut(|byte| unsafe { *byte = *value });
             }
         }

@@ -22,7 +22,7 @@ fn dump(ring: &Arc<Ring>) -> Vec<String> {
     all(&mut ring.attach(Seek::Oldest, Wait::No).expect("few readers"))
 }
 
-/// What must hold while nobody writes: messages from head to tail, none busy, as many readers as there are.
+/// Checks the invariants between writes: messages from head to tail, none busy, as many readers as there are.
 fn check_invariants(ring: &Ring) {
     let storage = &ring.storage;
     let (mut at, tail) = (storage.head(), storage.tail(Relaxed));
@@ -41,7 +41,7 @@ fn check_invariants(ring: &Ring) {
 }
 
 #[test]
-fn what_is_written_is_read_by_everybody() {
+fn every_reader_gets_every_message_written_since_it_attached() {
     let ring = ring(1024);
     let mut early = ring.attach(Seek::Oldest, Wait::No).unwrap();
     assert!(ring.write(0, &[b"one"]));
@@ -55,7 +55,7 @@ fn what_is_written_is_read_by_everybody() {
 }
 
 #[test]
-fn the_oldest_go_when_nobody_reads_and_the_newest_when_somebody_does() {
+fn drops_the_oldest_without_readers_and_the_newest_with_a_reader() {
     let ring = ring(400);
     for number in 0..1000 {
         assert!(ring.write(0, &[format!("message {number}").as_bytes()]));
@@ -106,9 +106,9 @@ fn a_copy_that_does_not_end_costs_messages_and_nothing_else() {
     check_invariants(&ring);
 }
 
-/// A reader lets go of what it has read now and then, and of all of it before it sleeps.
+/// A reader releases messages that it has read now and then, and all of them before it sleeps.
 #[test]
-fn who_sleeps_holds_nothing() {
+fn a_sleeping_reader_holds_no_messages() {
     let ring = ring(1000);
     let mut reader = ring.attach(Seek::Oldest, Wait::Woken(Box::new(|| {}))).unwrap();
     assert!(ring.write(0, &[b"a"]));
@@ -150,7 +150,7 @@ fn r98_r99_writers_wait_in_the_queue_of_their_number() {
         let (mut count, mut next) = (0, queue.newest.load(Acquire));
         while !next.is_null() {
             count += 1;
-            // SAFETY: the tail is held, so nobody is served, and the waiters stay in their queues.
+            // SAFETY: the tail is held, so no waiter is served, and the waiters stay in their queues.
             next = unsafe { &*next }.following();
         }
         count
@@ -210,7 +210,7 @@ fn r112_a_ring_knows_whether_it_is_a_file() {
 }
 
 #[test]
-fn a_size_that_cannot_be_had_makes_no_ring() {
+fn returns_none_for_a_size_that_cannot_be_allocated() {
     for size in [usize::MAX, usize::MAX - 63, isize::MAX as usize, isize::MAX as usize - 63, 1 << 60] {
         assert!(Ring::try_in_memory(size, 1).is_none(), "{size}");
     }
@@ -276,7 +276,7 @@ fn a_taker_may_stop_and_go_on_later() {
 const STRESS: u64 = if cfg!(debug_assertions) { 30_000 } else { 100_000 };
 
 /// R103, R104: every reader sees the messages of each writer in order and whole, none twice, while readers come and go;
-/// what it does not see was dropped and counted. R101: the last message reaches a reader that sleeps. R102: nobody stalls.
+/// all others were dropped and counted. R101: the last message reaches a sleeping reader. R102: no thread stalls.
 #[test]
 fn stress_with_sequence_numbers() {
     const WRITERS: usize = 4;
@@ -372,8 +372,8 @@ fn stress_with_sequence_numbers() {
     assert_eq!(stalls.load(Relaxed), 0, "writes that computed or slept for long");
 }
 
-/// Finds writes that stall: that sleep for [`Watch::LONG_NS`], or compute for half of it. What waits for a processor on a busy
-/// machine does neither.
+/// Finds writes that stall: that sleep for [`Watch::LONG_NS`], or compute for half of it. Waiting for a processor on a
+/// busy machine is neither.
 struct Watch {
     since: Instant,
     cpu_ns: u64,
@@ -485,9 +485,9 @@ fn r100_one_writer_at_a_time_wakes() {
 }
 
 proptest::proptest! {
-    /// Whatever is written, in whatever pieces, a ring of any size keeps the newest messages whole and in order.
+    /// For any messages in any pieces, a ring of any size keeps the newest ones whole and in order.
     #[test]
-    fn the_newest_messages_are_there(
+    fn keeps_the_newest_messages(
         size in 400usize..2000,
         lengths in proptest::collection::vec((0usize..700, 1usize..9), 1..60),
     ) {

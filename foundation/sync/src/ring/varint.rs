@@ -1,12 +1,12 @@
-//! The length that precedes a message: one byte up to 239, more for what is longer.
+//! The length that precedes a message: one byte up to 239, more for longer ones.
 //!
 //! ```text
 //!   0 .. 239      the value
 //!   240 ..        240 + four low bits of (value - 240), then the rest of it in groups of seven bits,
 //!                 each but the last with its top bit set and one more subtracted at each step
 //! ```
-//! It is the encoding of HAProxy's ring files (and of its peers and SPOE protocols, whose documents
-//! describe it), so that one tool reads both.
+//! The encoding is that of HAProxy's ring files (and of its peers and SPOE protocols, documented by HAProxy), so that
+//! one tool reads both.
 
 /// The longest encoding of a length.
 pub(super) const LONGEST: usize = 10;
@@ -19,7 +19,7 @@ pub(super) fn encode(value: usize, into: &mut [u8; LONGEST]) -> usize {
     }
     into[0] = 240 | (value as u8 & 15);
     let mut rest = (value - 240) >> 4;
-    // 240 has no low bits set, so those of the value are those of the difference.
+    // 240 has its low bits clear, so those of the value are those of the difference.
     let mut length = 1;
     while rest >= 128 {
         into[length] = 128 | (rest as u8 & 127);
@@ -65,7 +65,7 @@ mod tests {
         check(0, &[0]);
         check(239, &[239]);
         check(240, &[0xf0, 0]);
-        // What the packaged HAProxy 2.6 wrote for a message of 307 bytes.
+        // From a file of the packaged HAProxy 2.6, for a message of 307 bytes.
         check(307, &[0xf3, 4]);
         check(2287, &[0xff, 127]);
         check(2288, &[0xf0, 0x80, 0]);

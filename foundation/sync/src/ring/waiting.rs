@@ -1,9 +1,9 @@
 //! Writers that wait for the tail: a stack of messages, each on its writer's stack, that the next holder of the tail
 //! takes whole and writes at once.
 //!
-//! While many wait, one lock serves many messages, and only the newest of each queue looks at the tail: the others watch
-//! a byte of their own. A waiter looks less and less often: each look takes the tail's cache line away from its holder, and
-//! messages that one writer writes in a row cost a fraction of what they cost when two take turns.
+//! While many wait, one lock serves many messages, and only the newest of each queue looks at the tail: the others
+//! watch a byte of their own. A waiter looks less and less often: each look takes the tail's cache line away from its
+//! holder, and a row of messages from one writer costs a fraction of the same messages from two writers in turns.
 
 use std::cell::Cell;
 use std::ptr;
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    /// Tells all writers what became of their messages.
+    /// Reports to all writers the fate of their messages.
     pub(super) fn settle(self) {
         let mut next = self.first;
         while !next.is_null() {
@@ -221,7 +221,7 @@ const LONGEST_PAUSE: u32 = 8;
 /// Turns after which a writer no longer counts on the newest of its queue.
 const NEWEST_TURNS: u32 = 16;
 
-/// Turns for which a writer waits for the end of a copy. A thread was taken off its processor in the middle of one while
-/// others went once round the ring: it comes back within some turns, or messages are dropped and counted as they are
-/// when a reader is slow.
+/// Turns for which a writer waits for the end of a copy. A thread was taken off its processor in the middle of one
+/// while others went once round the ring: it comes back within some turns, or messages are dropped and counted, like
+/// those for a slow reader.
 const COPY_TURNS: u32 = if cfg!(loom) { 2 } else { 64 };

@@ -1,25 +1,25 @@
-//! Waking readers: one writer at a time does it, and nobody is forgotten.
+//! Waking readers: one writer at a time does it, and every sleeping reader is woken.
 //!
 //! ```text
 //!   writer                                reader
 //!   its message can be read               marks itself as sleeping
 //!   ------------- fence -------------     ------------- fence -------------
-//!   does somebody sleep?                  looks once more, sleeps if there is nothing
+//!   is a reader asleep?                   looks once more, sleeps if the ring is empty
 //!   counts the delivery
-//!   takes the waking mark, or leaves      (whoever has the mark looks at the count)
-//!     wakes those who sleep
+//!   takes the waking mark, or leaves      (the holder of the mark looks at the count)
+//!     wakes the sleepers
 //!     drops the mark
 //!     starts over if something was delivered since, unless another has the mark by then
 //! ```
-//! Only the holder of the mark walks the list (R100): other writers count their delivery and return. The holder
-//! drops the mark before it looks at the count, so that another may take over and nobody is held for ever (R101).
+//! Only the holder of the mark walks the list (R100): other writers count their delivery and return. The holder drops
+//! the mark before it looks at the count, so that another may take over and no writer is held for ever (R101).
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence, spin};
 
-/// What wakes a reader. It is called by writers, so it must neither wait nor write to the ring.
+/// Wakes a reader. Writers call it, so it must neither wait nor write to the ring.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// A reader that may sleep.
@@ -30,7 +30,7 @@ pub(super) struct Sleeper {
 
 /// The readers that may sleep.
 pub(super) struct Wakeup {
-    /// Set while somebody walks the list or changes it.
+    /// Set while a thread walks the list or changes it.
     waking: AtomicBool,
     /// Deliveries to readers that slept, ever.
     delivered: AtomicUsize,
@@ -40,7 +40,7 @@ pub(super) struct Wakeup {
     list: UnsafeCell<Vec<Arc<Sleeper>>>,
 }
 
-// SAFETY: only the thread that has set `waking` touches the list, and what is in it may be used from any thread.
+// SAFETY: only the thread that has set `waking` touches the list, and its content may be used from any thread.
 unsafe impl Send for Wakeup {}
 // SAFETY: as above.
 unsafe impl Sync for Wakeup {}
@@ -67,8 +67,8 @@ impl Wakeup {
 
     fn wake(&self) {
         while !self.waking.swap(true, Ordering::AcqRel) {
-            // Acquire: a writer whose delivery is seen here will find the mark set and leave, so the sleepers that it saw
-            // have to be seen here, too.
+            // Acquire: a writer with a delivery counted here will find the mark set and leave, so the sleepers that it
+            // saw have to be seen here, too.
             let seen = self.delivered.load(Ordering::Acquire);
             // SAFETY: this thread has set the mark.
             let list = unsafe { &*self.list.get() };
@@ -77,7 +77,7 @@ impl Wakeup {
                     (sleeper.wake)();
                 }
             }
-            // An exchange, not a store: it sees what a writer that found the mark set did before.
+            // An exchange, not a store: it sees the earlier writes of a writer that found the mark set.
             self.waking.swap(false, Ordering::AcqRel);
             if self.delivered.load(Ordering::Relaxed) == seen {
                 return;
@@ -115,8 +115,9 @@ impl Wakeup {
         change(unsafe { &mut *self.list.get() });
         // An exchange, as in `wake`.
         self.waking.swap(false, Ordering::AcqRel);
-        // A writer that delivered meanwhile found the mark set and left the waking to this thread. The count cannot tell whether one
-        // did, since it is raised before. Readers rarely come and go, and one that is woken for nothing goes back to sleep.
+        // A writer that delivered meanwhile found the mark set and left the waking to this thread. The count does not
+        // reveal such a writer, since it is raised before. Readers rarely come and go, and one that is woken for
+        // nothing goes back to sleep.
         if self.asleep.load(Ordering::Relaxed) != 0 {
             self.wake();
         }

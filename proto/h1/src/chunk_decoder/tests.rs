@@ -90,7 +90,7 @@ fn check(bytes: &str, want: Result<Option<(&str, &str)>, ChunkError>) {
 }
 
 #[test]
-fn bodies() {
+fn decodes_bodies() {
     check("0\r\n\r\n", Ok(Some(("", ""))));
     check("3\r\nabc\r\n0\r\n\r\n", Ok(Some(("abc", ""))));
     check("3\r\nabc\r\n00A\r\n0123456789\r\n000\r\n\r\nGET", Ok(Some(("abc0123456789", ""))));
@@ -102,7 +102,7 @@ fn bodies() {
 }
 
 #[test]
-fn extensions_stay_behind() {
+fn removes_extensions() {
     #[track_caller]
     fn check(bytes: &str, want: &str) {
         let passed = pass(bytes.as_bytes(), &[]).unwrap().0;
@@ -143,7 +143,7 @@ fn payload_without_extensions_excuses_extensions_around_it() {
 }
 
 #[test]
-fn refusals() {
+fn rejects_invalid_codings() {
     for (bytes, want) in [
         ("\r\n", ChunkError::InvalidSize),
         (" 3\r\n", ChunkError::InvalidSize),
@@ -213,7 +213,7 @@ fn nothing_behind_the_end_is_looked_at() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(
+    fn decodes_any_encoded_body(
         chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6),
         pieces in proptest::collection::vec(0usize..300, 0..8),
         rest in proptest::collection::vec(any::<u8>(), 0..4),

@@ -9,8 +9,8 @@ use super::scan::{find_colon, is_token_byte};
 use super::{Options, Stop, wrong};
 use crate::error::HeadErrorKind;
 
-/// Reads `name: value` and puts it into the head. `line` is its range, without the line end; `folded` says that
-/// it contains line breaks.
+/// Reads `name: value` and puts it into the head. `line` is its range, without the line end; `folded`: it contains line
+/// breaks.
 #[inline]
 pub(super) fn read(
     raw: &[u8],

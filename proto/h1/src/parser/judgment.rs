@@ -41,7 +41,7 @@ fn transfer_encoding(meaning: &Meaning, options: &Options, head: &mut Head) -> R
         }
     }
     head.note(Flags::CHUNKED);
-    // HTTP/1.0 has no transfer codings, whatever the options.
+    // HTTP/1.0 does not know transfer codings, whatever the options.
     let mut insecure = !head.version().is_11_or_later();
     if head.flags().contains(Flags::HAS_CONTENT_LENGTH) {
         insecure |= !options.keep_insecure_transfer_encoding;
@@ -147,7 +147,7 @@ fn without_h2c(raw: &[u8], head: &mut Head) -> Result<(), NoRoom> {
 fn response(meaning: &Meaning, options: &Options, head: &mut Head) -> Result<(), Stop> {
     let flags = head.flags();
     let code = head.status();
-    // RFC 9112, 6.3: responses with these statuses have no body, whatever their fields say.
+    // RFC 9112, 6.3: responses with these statuses never carry a body, whatever their fields announce.
     if status::is_bodyless(code) && code != 304 {
         bodyless(head);
     }
@@ -224,14 +224,14 @@ fn host_fits(meaning: &Meaning, raw: &[u8], unsafe_accepted: bool, head: &mut He
     let odd = authority.iter().any(|byte| matches!(byte, b',' | b'\\'));
     let authority = uri::without_userinfo(authority);
     if odd || host_is_one(authority, 0).is_err() {
-        // The manual says that the authority of CONNECT is not validated then.
+        // According to the manual, the authority of CONNECT is not validated then.
         if !(connect && unsafe_accepted) {
             return wrong(HeadErrorKind::InvalidHost, head.start());
         }
         head.note(Flags::VIOLATION);
         return Ok(());
     }
-    // CONNECT has no scheme: the default ports of both schemes may be left out.
+    // CONNECT lacks a scheme: the default ports of both schemes may be left out.
     let implied = match uri::scheme(target) {
         Some(scheme) => uri::default_port(scheme),
         None => [b"80".as_slice(), b"443"].into_iter().find(|port| has_this_port(authority, port)),

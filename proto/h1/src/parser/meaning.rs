@@ -37,10 +37,10 @@ pub(super) enum TransferEncoding {
     Others,
 }
 
-/// What to do with a field.
+/// The action for a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FieldAction {
-    /// It stays as it is.
+    /// It is forwarded unchanged.
     Keep,
     /// It is forwarded with this part of its value.
     Narrow(Span),

@@ -3,13 +3,13 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = ONES << 7;
 
-/// Offset of the first byte below 0x20 from `at` on; the length of `raw` if there is none.
+/// Offset of the first byte below 0x20 from `at` on; the length of `raw` if not found.
 #[inline]
 pub fn find_control(raw: &[u8], at: usize) -> usize {
     find(raw, at, |word| word.wrapping_sub(ONES * 0x20) & !word & TOPS, |byte| byte < 0x20)
 }
 
-/// Offset of the first colon from `at` on; the length of `raw` if there is none.
+/// Offset of the first colon from `at` on; the length of `raw` if not found.
 #[inline]
 pub fn find_colon(raw: &[u8], at: usize) -> usize {
     find(raw, at, |word| mark_equal(word, b':'), |byte| byte == b':')

@@ -1,8 +1,8 @@
 //! Request lines and status lines (RFC 9112, 3 and 4), each a complete line.
 //!
 //! Sources: RFC 9112, 2.3, 3 and 4, for the syntax of the lines and of versions; RFC 9110, 2.5, for higher minor and
-//! major versions; RFC 9113, 3.4, for the preface of HTTP/2; the manual for what the operator may allow
-//! ("option accept-unsafe-violations-in-http-request"); and observed behaviour of HAProxy 2.6 for the exact set of accepted
+//! major versions; RFC 9113, 3.4, for the preface of HTTP/2; the manual for the operator's option ("option
+//! accept-unsafe-violations-in-http-request"); and observed behaviour of HAProxy 2.6 for the exact set of accepted
 //! versions (`versions_as_the_reference_program_takes_them`).
 
 use std::ops::Range;
@@ -72,8 +72,8 @@ fn request_version(
     }
 }
 
-/// Reads `version status reason`. `line` is its range, without the line end; `has_controls` says whether it
-/// contains control characters.
+/// Reads `version status reason`. `line` is its range, without the line end; `has_controls`: it contains control
+/// characters.
 #[inline]
 pub(super) fn status_line(
     raw: &[u8],
@@ -186,7 +186,7 @@ fn other_protocol(text: &[u8], start: usize, head: &mut Head) -> Result<(), Stop
     Ok(())
 }
 
-/// Offset of the target's end: at a blank, or at the line's end when there is no version.
+/// Offset of the target's end: at a blank, or at the line's end without a version.
 #[inline]
 fn target_end(bytes: &[u8], start: usize, options: &Options, head: &mut Head) -> Result<usize, Stop> {
     let mut end = find_target_end(bytes, start);

@@ -1,4 +1,4 @@
-//! Tables: what is accepted, how it is forwarded, what is refused and why.
+//! Tables: the accepted messages with their forwarded form, the rejected ones with the reason.
 
 mod bodies;
 mod fields;
@@ -66,7 +66,7 @@ fn outcome(kind: Kind, raw: &str, options: &Options) -> Outcome {
     whole
 }
 
-/// One message: what it is forwarded as, from its start line to its last field; or why it is refused.
+/// Checks one message: its forwarded form, from its start line to its last field; or the reason for its rejection.
 #[track_caller]
 fn check(kind: Kind, options: &Options, raw: &str, want: Result<&str, HeadErrorKind>) {
     match (outcome(kind, raw, options), want) {
@@ -105,7 +105,7 @@ fn unedited(kind: Kind, raw: &str) {
 }
 
 #[test]
-fn ordinary_heads_are_forwarded_as_they_came() {
+fn ordinary_heads_are_forwarded_verbatim() {
     for raw in [
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / HTTP/1.0\r\n\r\n",
@@ -131,7 +131,7 @@ fn ordinary_heads_are_forwarded_as_they_came() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_have_the_position_of_the_fault() {
     let at = |raw: &str| match outcome(Kind::Request, raw, &SAFE) {
         Outcome::Refused(error) => error.position,
         outcome => panic!("{raw:?}: {outcome:?}"),

@@ -41,8 +41,9 @@ impl Connection {
         self.leaving != Leaving::No || self.peer_leaves || self.streams.last >= STREAM_BITS - 2
     }
 
-    /// Opens a stream with this request. `scheme` is used if its target has none; with `end` no body follows. An upgrade to another
-    /// protocol becomes an extended CONNECT (RFC 8441). None if no stream can be opened, now or ever.
+    /// Opens a stream with this request. `scheme` is used if its target lacks one; with `end` no body follows. An
+    /// upgrade to another protocol becomes an extended CONNECT (RFC 8441). `None` if the connection cannot open a
+    /// stream, now or ever.
     pub fn open(&mut self, head: &Head, raw: &[u8], scheme: &[u8], chunks: bool, end: bool) -> Option<u32> {
         if self.is_closing() || self.streams.len() >= self.stream_limit() as usize {
             return None;

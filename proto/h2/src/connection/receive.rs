@@ -1,4 +1,4 @@
-//! Receiving: what each frame does, and what it is refused for.
+//! Receiving: the effect of each frame, and the errors that reject it.
 
 use super::{Block, Connection, DISTANCE, Event, FAREWELL, Leaving, Purpose, Reading};
 use crate::answer::Asked;
@@ -118,7 +118,7 @@ impl Connection {
                 self.left = header.length;
                 self.padding = 0;
                 self.fixed_length = 0;
-                // The default, unless the frame's handler wants the payload.
+                // The default, unless the frame's handler takes the payload.
                 self.skip();
                 self.begin_frame()?;
                 Ok(Step::Next)
@@ -411,7 +411,7 @@ impl Connection {
 
     fn peer_resets(&mut self, stream: u32, number: u32) -> Outcome<Option<Event>> {
         let Some(record) = self.streams.get(stream) else { return Ok(None) };
-        // What was not answered yet is work for nothing.
+        // The request was not answered yet: work for nothing.
         if self.answers.is_none() && record.sends() && !self.resets.take(limits::RESETS, self.now_ms) {
             return failed(ErrorCode::EnhanceYourCalm);
         }
@@ -438,7 +438,7 @@ impl Connection {
             self.reading = Reading::Header;
             settings::write_acknowledgement(&mut self.output);
         }
-        // A smaller window has no use while responses are in transit.
+        // A smaller window is useless while responses are in transit.
         if after.initial_window < before.initial_window && self.opened > 0 {
             self.tolerate();
         }
@@ -491,7 +491,7 @@ impl Connection {
             return Ok(Step::Next);
         }
         if grows {
-            // A peer that is far hears of it half a round trip later: it must not wait until something is consumed.
+            // A far peer receives it half a round trip later: it must not wait until something is consumed.
             self.give(stream, 0, true);
         }
         if count == 0 && !end {

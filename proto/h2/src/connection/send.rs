@@ -42,14 +42,14 @@ impl Connection {
         }
     }
 
-    /// How many bytes of payload may be sent on this stream now. None if it is closed, or this end has ended it.
+    /// How many bytes of payload may be sent on this stream now. `None` if it is closed, or this end has ended it.
     #[inline]
     pub fn sendable(&self, stream: u32) -> Option<usize> {
         let record = self.streams.get(stream).filter(|record| record.sends())?;
         Some(record.send.open().min(self.send.open()))
     }
 
-    /// How much payload the connection's window admits, of whatever stream.
+    /// How much payload the connection's window admits, for all streams together.
     #[inline]
     pub fn open_window(&self) -> usize {
         self.send.open()
@@ -76,8 +76,9 @@ impl Connection {
         payload.len()
     }
 
-    /// The same, but `send` is offered what leaves from where it lies: the output so far, then the payload in its frames. It
-    /// says how many bytes it took, and only the rest is appended. Not more than [`AT_ONCE`] bytes of payload are taken.
+    /// The same, but first offers the bytes to `send` in place, without a copy: the output so far, then the payload in
+    /// its frames. `send` returns the number of bytes taken; only the rest is appended. Takes at most [`AT_ONCE`] bytes
+    /// of payload.
     pub fn send_data_through(
         &mut self,
         stream: u32,
@@ -118,8 +119,8 @@ impl Connection {
         payload.len()
     }
 
-    /// How much of the payload the windows admit, which are used up by it, and whether the stream ends with it; none if nothing
-    /// is to be sent.
+    /// Takes as much of the payload as the windows admit, and uses them up by it. Returns that part and whether the
+    /// stream ends with it; `None` if nothing is to be sent.
     fn admit<'p>(&mut self, stream: u32, payload: &'p [u8], end: bool) -> Option<(&'p [u8], bool)> {
         let count = payload.len().min(self.sendable(stream)?);
         let ends = end && count == payload.len();
@@ -127,7 +128,7 @@ impl Connection {
             return None;
         }
         let record = self.streams.get_mut(stream)?;
-        // Neither is larger than what is open.
+        // Neither is larger than the open window.
         let _ = record.send.use_up(count as u32);
         let _ = self.send.use_up(count as u32);
         Some((&payload[..count], ends))
@@ -166,15 +167,15 @@ impl Connection {
     /// Gives window back to the peer for `count` bytes of payload that the caller has consumed. The last bytes of a body have an update,
     /// too, though nothing more is sent in it: HAProxy sends it, and scripted clients wait for it.
     ///
-    /// The window of a body is as wide as its path needs. It grows when half of it came, and again when nothing of the body waits here,
-    /// unless the peer is near; up to the stream's share of the connection's window, and as far as [`Connection::allow_growth`] admits.
-    /// It becomes narrower, down to its initial size, when a quarter of it waits, or the peer turns out to be near: a receiver
-    /// that is slower than the sender only has a wide window fill memory.
+    /// The window of a body is as wide as its path needs. It grows when half of it was received, and again when nothing
+    /// of the body waits here, unless the peer is near; up to the stream's share of the connection's window, and as far
+    /// as [`Connection::allow_growth`] admits. It shrinks, down to its initial size, when a quarter of it waits, or the
+    /// peer turns out to be near: with a receiver that is slower than the sender, a wide window only fills memory.
     pub fn consumed(&mut self, stream: u32, count: u32) {
         let initial = self.limits.stream_window;
         if let Some(record) = self.streams.get_mut(stream) {
             let width = initial + record.lent;
-            // Negative for a peer that has not heard yet how narrow the window is.
+            // Negative for a peer that did not receive the narrower window yet.
             let missing = i64::from(width) - i64::from(record.receive.size());
             let owed = match record.receives() {
                 true => record.owed.add(count, initial / 2),
@@ -247,14 +248,14 @@ impl Connection {
         let increment = increment + if grows { self.grow(stream) } else { 0 };
         let Some(record) = self.streams.get_mut(stream) else { return };
         record.has_grown |= grows;
-        // A window is no wider than the connection's, so it cannot overflow.
+        // It cannot overflow: a stream's window is never wider than the connection's.
         if increment > 0 && record.receive.widen(increment).is_ok() {
             frame::write_window_update(&mut self.output, stream, increment);
         }
     }
 
-    /// Gives the peer the connection's whole window, when it begins to send a body: connections without bodies need no more than what
-    /// each has from the start.
+    /// Gives the peer the connection's whole window, when it begins to send a body: connections without bodies need no
+    /// more than the initial window.
     pub(super) fn widen_once(&mut self) {
         if std::mem::replace(&mut self.is_wide, true) {
             return;
@@ -274,7 +275,7 @@ impl Connection {
         }
     }
 
-    /// Whether streams that are not read hold so much of the connection's window that others would hardly get any of it.
+    /// Whether unread streams hold most of the connection's window, so that others would hardly get any of it.
     pub fn is_clogged(&self) -> bool {
         self.is_wide && self.receive.open() + self.owed.bytes() < self.limits.connection_window as usize / 4
     }
@@ -331,9 +332,10 @@ const SHARERS: u32 = 8;
 /// The connection's window is given back by this part of it. Bytes that are owed are missing in the peer's next flight, and one stream
 /// alone leaves an eighth of this window unused.
 const PARTS: u32 = 16;
-/// Frames that leave are no larger than what everybody accepts: a small one lets others have their turns.
+/// The payload of outgoing frames never exceeds the default maximum, which every peer accepts: small frames let other
+/// streams have their turns.
 const MAX_PAYLOAD: usize = frame::DEFAULT_MAX_PAYLOAD as usize;
-/// Frames that are offered from where their payload lies in one call: what a bulk buffer holds, and as much again.
+/// Frames offered in place in one call: the content of a bulk buffer, and as much again.
 const FRAMES_AT_ONCE: usize = 4;
 /// Payload of those.
 const AT_ONCE: usize = FRAMES_AT_ONCE * MAX_PAYLOAD;

@@ -15,9 +15,9 @@ struct Client {
     connection: Connection,
     encoder: Encoder,
     decoder: Decoder,
-    /// What was sent and not used yet.
+    /// Bytes sent and not processed yet.
     wire: Vec<u8>,
-    /// What is sent at a time.
+    /// The number of bytes sent at a time.
     piece: usize,
     now_ms: u64,
 }
@@ -30,7 +30,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Client {
-    /// A connection whose preface and settings came.
+    /// A connection that has received preface and settings.
     fn new(limits: Limits) -> Client {
         Client::of_time(limits, 0)
     }
@@ -166,7 +166,7 @@ fn response(fields: &[(&[u8], &[u8])]) -> Head {
     head
 }
 
-/// Frames that end the connection with this error, and what they are.
+/// Checks that these frames end the connection with this error; `what` describes them.
 #[track_caller]
 fn fatal(frames: &[u8], code: ErrorCode, what: &str) {
     let mut client = Client::new(Limits::default());
@@ -196,7 +196,7 @@ fn a_preface_and_settings_come_first_3_4() {
 }
 
 #[test]
-fn a_request_and_its_response_8_1() {
+fn passes_a_request_and_its_response_8_1() {
     let mut client = Client::new(Limits::default());
     assert_eq!(client.request(1, true), "request 1 http://h/ end");
     let head = response(&[
@@ -258,7 +258,7 @@ fn memory_is_given_back_between_two_pieces_of_a_head() {
 }
 
 #[test]
-fn frames_of_wrong_sizes_4_2_and_6() {
+fn rejects_frames_of_wrong_sizes_4_2_and_6() {
     let code = ErrorCode::FrameSize;
     fatal(&frame(0, 0, 1, &[0; 16_385]), code, "larger than what was announced");
     fatal(&frame(4, 0, 0, &[0; 5]), code, "SETTINGS of five bytes");
@@ -271,7 +271,7 @@ fn frames_of_wrong_sizes_4_2_and_6() {
 }
 
 #[test]
-fn frames_where_they_do_not_belong_5_1_and_6() {
+fn rejects_frames_where_they_do_not_belong_5_1_and_6() {
     let code = ErrorCode::Protocol;
     fatal(&frame(0, 0, 0, b"x"), code, "DATA on the connection");
     fatal(&frame(0, 0, 3, b"x"), code, "DATA on an idle stream");
@@ -292,7 +292,7 @@ fn frames_where_they_do_not_belong_5_1_and_6() {
 }
 
 #[test]
-fn streams_that_are_closed_or_passed_over_5_1_1() {
+fn distinguishes_closed_from_skipped_streams_5_1_1() {
     let mut client = Client::new(Limits::default());
     assert_eq!(client.request(5, true), "request 5 http://h/ end");
     assert_eq!(client.request(3, true), "failed PROTOCOL_ERROR");
@@ -338,7 +338,7 @@ fn malformed_requests_end_their_streams_8_1_1() {
     let block =
         client.block(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("connection", "close")]);
     assert_eq!(client.send(&frame(1, END_HEADERS | END_STREAM, 1, &block)), "");
-    // Less, or more, than what was announced.
+    // Less, or more, than the announced length.
     for (stream, piece, end) in [(3, &b"1234"[..], true), (5, b"123456", false)] {
         let fields = [(":method", "PUT"), (":scheme", "http"), (":path", "/"), ("content-length", "5")];
         let block = client.block(&fields);
@@ -362,7 +362,7 @@ fn malformed_requests_end_their_streams_8_1_1() {
 }
 
 #[test]
-fn what_is_sent_fits_the_windows_5_2_and_6_9() {
+fn sent_data_fits_the_windows_5_2_and_6_9() {
     let mut client = Client::new(Limits::default());
     client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 10]));
     client.request(1, true);
@@ -383,7 +383,7 @@ fn what_is_sent_fits_the_windows_5_2_and_6_9() {
 }
 
 #[test]
-fn windows_that_become_too_large_6_9_1() {
+fn rejects_windows_that_become_too_large_6_9_1() {
     let most = 0x7fff_ffffu32.to_be_bytes();
     fatal(&frame(8, 0, 0, &most), ErrorCode::FlowControl, "the connection's");
     let entry = [&[0, 4][..], &0x8000_0000u32.to_be_bytes()].concat();
@@ -402,7 +402,7 @@ fn windows_that_become_too_large_6_9_1() {
 }
 
 #[test]
-fn what_comes_fits_the_windows_which_only_consumption_opens() {
+fn received_data_fits_the_windows_and_only_consumption_opens_them() {
     let limits = Limits { stream_window: 100, connection_window: 65_535, ..Limits::default() };
     let mut client = Client::new(limits);
     client.request(1, false);
@@ -594,7 +594,7 @@ fn glitches_are_counted_up_to_their_limit() {
 }
 
 #[test]
-fn output_that_never_leaves_as_a_whole_takes_no_more_memory_than_what_waits() {
+fn partly_flushed_output_takes_memory_only_for_its_unsent_bytes() {
     let mut client = Client::new(Limits::default());
     client.request(1, true);
     client.send(&frame(8, 0, 0, &0x7000_0000u32.to_be_bytes()));
@@ -626,7 +626,7 @@ fn frames_of(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_tolerated_is_a_glitch_and_so_is_what_ends_the_connection() {
+fn counts_tolerated_and_fatal_errors_as_glitches() {
     let mut client = Client::new(Limits { max_head: 100, glitches: 4, ..Limits::default() });
     client.request(1, false);
     // SETTINGS_INITIAL_WINDOW_SIZE: larger, which is not a glitch, and smaller.
@@ -651,7 +651,7 @@ fn what_is_tolerated_is_a_glitch_and_so_is_what_ends_the_connection() {
 }
 
 proptest::proptest! {
-    /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds say.
+    /// Any frames, valid or not: no panic, no event of a stream that is not live, no more memory than the bounds allow.
     #[test]
     fn any_frames_are_taken_or_refused(frames in proptest::collection::vec((0u8..11, proptest::prelude::any::<u8>(), 0u32..8, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..60), piece in 1usize..50) {
         let mut client = Client::new(Limits { max_head: 200, ..Limits::default() });

@@ -90,7 +90,7 @@ fn an_extended_connect_is_an_upgrade_rfc_8441() {
 }
 
 #[test]
-fn a_body_of_unknown_length_is_said_to_come_in_chunks() {
+fn a_body_of_unknown_length_is_announced_as_chunked() {
     let want = "POST http://h/ HTTP/2.0\nhost: h\ntransfer-encoding: chunked\n\n";
     check(":method: POST\n:path: /\n:scheme: http\n:authority: h", false, want);
     let builder = build(":method: POST\n:path: /\n:scheme: http\n:authority: h", false);
@@ -104,7 +104,7 @@ fn cookies_are_joined_8_2_3() {
 }
 
 #[test]
-fn an_authority_has_no_port_that_its_scheme_implies() {
+fn removes_the_default_port_of_the_scheme_from_an_authority() {
     for (scheme, authority, bare) in
         [("https", "h:443", "h"), ("http", "h:80", "h"), ("http", "h:443", "h:443"), ("https", "h:", "h")]
     {
@@ -122,7 +122,7 @@ fn an_authority_has_no_port_that_its_scheme_implies() {
 }
 
 #[test]
-fn what_fields_mean_is_noted() {
+fn notes_the_flags_of_fields() {
     let builder = build(
         &format!("{GET}expect: 100-continue\nte: trailers\ncookie: a\ncontent-length: 7\ncontent-length: 7"),
         false,
@@ -140,7 +140,7 @@ fn malformed(lines: &str, end: bool) {
 }
 
 #[test]
-fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
+fn rejects_missing_repeated_misplaced_and_unknown_pseudo_fields_8_3() {
     malformed("", true);
     for missing in [":method", ":scheme", ":path"] {
         let rest: Vec<&str> = GET.lines().filter(|line| !line.starts_with(missing)).collect();
@@ -159,8 +159,8 @@ fn pseudo_fields_that_are_missing_repeated_misplaced_or_unknown_8_3() {
 }
 
 #[test]
-fn values_that_would_be_another_request_for_a_server_of_http_1() {
-    // What is no method and no scheme is answered, as HAProxy does.
+fn rejects_values_that_would_change_the_request_in_http_1() {
+    // Invalid methods and schemes are answered, as HAProxy does.
     for (name, fault, values) in [
         (":method", HeadFault::NoRequest, &["", "GET /", "G\u{e9}T", "GET\tx", "PRI"][..]),
         (":scheme", HeadFault::NoRequest, &["", "ht tp", "1http", "http://x"]),
@@ -184,7 +184,7 @@ fn values_that_would_be_another_request_for_a_server_of_http_1() {
 }
 
 #[test]
-fn fields_that_belong_to_one_connection_of_http_1_8_2_2() {
+fn rejects_connection_specific_fields_8_2_2() {
     for field in [
         "connection: close",
         "keep-alive: 1",
@@ -234,7 +234,7 @@ fn white_space_around_a_value_is_left_out_8_2_1() {
 }
 
 #[test]
-fn lengths_that_are_none_differ_or_announce_what_cannot_come_8_1_1() {
+fn rejects_invalid_conflicting_and_impossible_lengths_8_1_1() {
     for lengths in [
         "content-length: x",
         "content-length:",
@@ -263,7 +263,7 @@ fn heads_are_bounded_in_fields_and_bytes() {
     }
     let cookies = "cookie: 1234567890\n".repeat(200);
     assert_eq!(build(&format!("{GET}{cookies}"), true).request.fault, Some(HeadFault::TooLarge));
-    // A head with one field more than its index holds is refused, whatever that field is.
+    // A head with one field more than its index holds is refused, for any last field.
     let nine: String = (0..9).map(|number| format!("x-{number}: y\n")).collect();
     for last in ["content-length: 5", "host: b", "x: y", "te: trailers"] {
         let lines = format!(":method: GET\n:scheme: https\n:path: /\n{nine}");

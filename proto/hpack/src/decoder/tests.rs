@@ -114,7 +114,7 @@ fn refused(limit: usize, block: &str, why: Error) {
 }
 
 #[test]
-fn what_is_no_block_is_refused_with_its_reason() {
+fn rejects_invalid_blocks_with_the_reason() {
     refused(4096, "80", Error::Index);
     refused(4096, "be", Error::Index);
     refused(4096, "7f0001 61", Error::Index);
@@ -136,7 +136,7 @@ fn what_is_no_block_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_is_wrong_with_a_field_is_kept_with_it() {
+fn table_entries_keep_the_defects_of_their_fields() {
     let mut decoder = Decoder::new(4096, 64);
     let mut defects = Vec::new();
     // A name in upper case and a value with a line break, both as text and by their indices.

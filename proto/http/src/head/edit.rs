@@ -7,7 +7,7 @@ use crate::{Flags, KnownName, Method, Span, Version, uri};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
-/// What to do with a field's value.
+/// The edit of a field's value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueEdit {
     /// It stays.
@@ -62,8 +62,8 @@ impl Head {
         self.set_part(Kind::Request, 1, target)
     }
 
-    /// Changes the path; scheme, authority and query stay. A target in another form has no path: the new
-    /// one replaces it.
+    /// Changes the path; scheme, authority and query stay. A target in another form comes without a path: the new one
+    /// replaces it.
     pub fn set_path(&mut self, raw: &[u8], path: &[u8]) -> Result<(), NoRoom> {
         let target = self.start_line[1].of(raw, &self.edits);
         let place = if uri::has_path(target) { uri::path_place(target) } else { 0..target.len() };
@@ -129,7 +129,7 @@ impl Head {
         self.set_part(Kind::Response, 2, reason)
     }
 
-    /// Appends a field. The limit of fields is for what peers send; here, the room for edits is the bound.
+    /// Appends a field. The limit of fields is for received ones; here, the room for edits is the bound.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         self.reserve_field(name, value, 0)?;
         self.push(name, value);
@@ -153,7 +153,7 @@ impl Head {
         Ok(())
     }
 
-    /// Removes every field with this name, then appends one. Nothing is removed when there is no room.
+    /// Removes every field with this name, then appends one. On [`NoRoom`], nothing is removed.
     pub fn set(&mut self, raw: &[u8], name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         if self.reserve_field(name, value, 0).is_err() {
             let lines = self.lines(raw, name).map(|value| name.len() + value.len() + FRAMING).sum();
@@ -180,7 +180,7 @@ impl Head {
         self.removed_since(before)
     }
 
-    /// Removes every field whose name `matches` accepts; returns how many there were.
+    /// Removes every field with a name that `matches` accepts; returns their number.
     pub fn remove_matching(&mut self, raw: &[u8], mut matches: impl FnMut(&[u8]) -> bool) -> usize {
         let before = self.fields.len();
         let edits = &self.edits;
@@ -390,8 +390,8 @@ impl Head {
     #[inline]
     fn reserve_length(&mut self, more: usize, freed: usize) -> Result<(), NoRoom> {
         let max_length = self.max_length as usize;
-        // Received bytes and all edits together are an upper bound of the length, so measuring is rarely needed. A head
-        // that is being parsed has no end yet, and the parser's edits are no longer than what they replace.
+        // Received bytes and all edits together are an upper bound of the length, so measuring is rarely needed. The
+        // end is unknown while a head is being parsed, but the parser's edits never exceed the replaced text.
         let received = self.end.saturating_sub(self.start) as usize;
         let most = received + self.edits.len() + FRAMING * self.fields.len() + more;
         if most <= max_length {

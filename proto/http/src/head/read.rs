@@ -23,7 +23,7 @@ impl Head {
         self.edited || self.flags.contains(Flags::MUST_REWRITE)
     }
 
-    /// The head as it came, from the start line to the empty line.
+    /// The head as received, from the start line to the empty line.
     #[inline]
     pub fn raw_bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         raw.get(self.start as usize..self.end as usize).unwrap_or_default()
@@ -53,7 +53,7 @@ impl Head {
         self.request_part(0, raw)
     }
 
-    /// The request target, as it stands in the request line.
+    /// The request target, verbatim from the request line.
     #[inline]
     pub fn uri<'a>(&'a self, raw: &'a [u8]) -> &'a [u8] {
         self.request_part(1, raw)
@@ -116,7 +116,7 @@ impl Head {
         self.fields.len()
     }
 
-    /// Whether there is no field.
+    /// Whether the head is without fields.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
@@ -201,8 +201,8 @@ impl Head {
         self.lines(raw, name).flat_map(Values::new)
     }
 
-    /// The protocol that a request asks for with `Connection: upgrade`: the first of `Upgrade`, if a CONNECT of HTTP/2 can name it
-    /// (RFC 8441, 4). That leaves out `h2c`, and what has a version.
+    /// The protocol of a request's `Connection: upgrade`: the first of `Upgrade`, if a CONNECT of HTTP/2 can name it
+    /// (RFC 8441, 4). That leaves out `h2c`, and protocols with a version.
     pub fn upgrade<'a>(&'a self, raw: &'a [u8]) -> Option<&'a [u8]> {
         if !self.flags().contains(Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE) {
             return None;

@@ -76,7 +76,7 @@ fn values_are_found_by_occurrence() {
 }
 
 #[test]
-fn edits_leave_the_rest_as_it_came() {
+fn edits_leave_the_rest_unchanged() {
     check(|_, _| Ok(()), REQUEST);
     check(|head, _| head.set_method(b"POST"), &REQUEST.replace("GET", "POST"));
     check(|head, raw| head.set_path(raw, b"/new"), &REQUEST.replace("/a?b", "/new?b"));
@@ -156,7 +156,7 @@ fn responses_are_edited_too() {
 }
 
 #[test]
-fn a_request_asks_for_one_other_protocol_rfc_8441_4() {
+fn upgrade_returns_the_first_protocol_that_connect_can_name_rfc_8441_4() {
     let asked = Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
     for (value, flags, protocol) in [
         (&b"websocket"[..], asked, Some(&b"websocket"[..])),
@@ -203,7 +203,7 @@ fn edits_have_a_limit() {
 }
 
 #[test]
-fn names_are_written_in_the_case_that_is_asked_for() {
+fn writes_names_in_the_configured_case() {
     let mut map = crate::CaseMap::default();
     map.insert(b"X-LIST");
     let mut out = Vec::new();
@@ -247,7 +247,8 @@ fn a_head_has_a_length_of_its_own() {
     assert_eq!(head.set_path(raw, b"/xy"), Err(NoRoom));
 }
 
-/// As many edits as there are fields, on a head that has no room left by the cheap estimate: it is measured once, not once an edit.
+/// As many edits as there are fields, on a head that is full by the cheap estimate: it is measured once, not once an
+/// edit.
 #[test]
 fn edits_of_many_fields_walk_over_them_once() {
     const COUNT: usize = 900;
@@ -331,7 +332,7 @@ fn edited_values_stay_in_their_order_and_stop_where_no_room_is_left() {
 }
 
 #[test]
-fn positions_go_on_where_they_stopped() {
+fn position_from_continues_at_its_argument() {
     let head = index(Kind::Request, REQUEST);
     let raw = REQUEST.as_bytes();
     for (from, want) in [(0, Some(1)), (1, Some(1)), (2, Some(3)), (3, Some(3)), (4, None), (9, None)] {

@@ -13,12 +13,12 @@ pub struct Signed<'d> {
 }
 
 impl<'d> Signed<'d> {
-    /// What was signed, by the content of an AlgorithmIdentifier, and the signature's bits.
+    /// A signed message, with the content of its AlgorithmIdentifier, and the signature's bits.
     pub fn new(message: &'d [u8], algorithm: &'d [u8], signature: &'d [u8]) -> Signed<'d> {
         Signed { message, algorithm, signature }
     }
 
-    /// What `der` holds; none if that is damaged.
+    /// The signed message in `der`; `None` if that is damaged.
     pub fn of(der: &'d [u8]) -> Option<Signed<'d>> {
         let (outer, rest) = element(der, SEQUENCE)?;
         if !rest.is_empty() {
@@ -54,8 +54,8 @@ impl<'d> Signed<'d> {
     }
 }
 
-/// A signature algorithm that webpki does not support but OpenSSL does: old revocation lists are signed with SHA-1, whose strength
-/// is not checked.
+/// A signature algorithm that webpki does not support but OpenSSL does: old revocation lists are signed with SHA-1. The
+/// strength of the hash is not checked.
 struct Weak {
     /// The content of the signature's AlgorithmIdentifier.
     signature: &'static [u8],

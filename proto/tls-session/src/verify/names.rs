@@ -68,7 +68,7 @@ enum Name<'n> {
     Other(u8),
 }
 
-/// The fault of a certificate under the name constraints of one above it; `is_own` says that it is the peer's own certificate.
+/// The fault of a certificate under the name constraints of one above it; `is_own`: it is the peer's own certificate.
 pub(super) fn fault(
     certificate: &Parsed<'_>,
     constraints: &NameConstraints<'_>,

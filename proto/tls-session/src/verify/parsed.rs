@@ -1,4 +1,4 @@
-//! A certificate as part of a chain: issuer relations, and what its extensions allow.
+//! A certificate as part of a chain: issuer relations, and the uses that its extensions allow.
 
 use rustls::NamedGroup;
 use x509_parser::extensions::{AuthorityKeyIdentifier, GeneralName, NameConstraints, ParsedExtension};
@@ -52,7 +52,7 @@ struct Netscape {
 }
 
 impl<'c> Parsed<'c> {
-    /// Parses a certificate; none if it is damaged.
+    /// Parses a certificate; `None` if it is damaged.
     pub fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {
@@ -296,7 +296,7 @@ const GROUPS: [(&str, NamedGroup); 3] = [
     ("1.3.132.0.35", NamedGroup::secp521r1),
 ];
 
-/// Signature algorithms with SHA-224 or stronger, and RSASSA-PSS, whose verification allows no weaker hash.
+/// Signature algorithms with SHA-224 or stronger, and RSASSA-PSS, which is never verified with a weaker hash.
 const STRONG: [&str; 11] = [
     "1.2.840.113549.1.1.14",
     "1.2.840.113549.1.1.11",

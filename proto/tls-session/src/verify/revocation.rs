@@ -141,8 +141,8 @@ fn places(point: &DistributionPointName<'_>) -> Vec<Box<str>> {
     uris.collect()
 }
 
-/// Looks a certificate up in its issuer's list, or in the list that `issuer` signed for itself when it is at the end of its
-/// chain. Each fault is passed to `judge`, whose error ends the check.
+/// Looks a certificate up in its issuer's list, or in the list that `issuer` signed for itself when it is at the end of
+/// its chain. Each fault is passed to `judge`; an error of `judge` ends the check.
 pub(super) fn check<E>(
     lists: &[RevocationList],
     certificate: &Parsed<'_>,

@@ -55,7 +55,7 @@ impl Peer {
         }
     }
 
-    /// The next bytes, at least one and at most `most`; none at the end.
+    /// The next bytes, at least one and at most `most`; empty at the end.
     ///
     /// # Errors
     /// When the connection was reset, or never stood.
@@ -68,10 +68,10 @@ impl Peer {
         }
     }
 
-    /// Sends all of it, and waits while there is no room.
+    /// Sends all bytes; waits while the window is full.
     ///
     /// # Errors
-    /// When the connection is gone, or we said that we send no more.
+    /// When the connection is gone, or this end has shut down its sending direction.
     pub async fn send(&self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             match self.try_send(bytes)? {
@@ -82,7 +82,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Receives what is there now, at most `most` bytes; none of them at the end, `None` when nothing is there.
+    /// Receives the available bytes, at most `most`; empty at the end of the stream, `None` when nothing is available.
     ///
     /// # Errors
     /// When the connection was reset, or never stood.
@@ -99,10 +99,10 @@ impl Peer {
         }
     }
 
-    /// Sends what fits now; returns how many bytes that was.
+    /// Sends as many bytes as fit now; returns their number.
     ///
     /// # Errors
-    /// When the connection is gone, or we said that we send no more.
+    /// When the connection is gone, or this end has shut down its sending direction.
     pub fn try_send(&self, bytes: &[u8]) -> Result<usize> {
         match self.with(|wire, id| wire.send(id, bytes)) {
             Ok(count) => {
@@ -120,7 +120,7 @@ impl Peer {
         let _ = self.with(|wire, id| wire.shutdown_write(id));
     }
 
-    /// Resets the connection. What is on its way may be lost.
+    /// Resets the connection. Bytes in transit may be lost.
     pub fn reset(mut self) {
         if let Some(id) = self.id.take() {
             self.network.wire(|wire| wire.close(id, true));

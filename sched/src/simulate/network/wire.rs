@@ -1,4 +1,4 @@
-//! All connections of a simulated network, what is on its way, and the time.
+//! All connections of a simulated network, the bytes in transit, and the time.
 //!
 //! An end of a connection, as its owner finds it:
 //!
@@ -9,8 +9,9 @@
 //!                            ▼                 a reset, at any time
 //!                          failed ◄───────────────────────────
 //! ```
-//! What an end sends is cut into pieces, each with a time of arrival that is not before that of the one before it. Bytes that are in
-//! transit or arrived and not received take room in a window; a sender that finds none is notified when there is some.
+//! Sent bytes are cut into pieces, each with a time of arrival not before that of the previous one. Bytes that are in
+//! transit or arrived and not received take room in a window; a sender that finds the window full is notified when
+//! there is room.
 
 mod socket;
 mod time;
@@ -50,7 +51,7 @@ pub struct Conditions {
     pub descriptors: usize,
     /// A run that takes longer, in virtual time, does not end.
     pub limit_ms: u64,
-    /// Prints what happens.
+    /// Prints every event.
     pub trace: bool,
 }
 
@@ -92,11 +93,11 @@ pub(super) struct Wire {
     sockets: BTreeMap<Id, Socket>,
     next_id: Id,
     tokens: BTreeMap<u64, Id>,
-    /// Open descriptors that are not registered: their numbers, what the kernel calls them, whose they are.
+    /// Open descriptors that are not registered: their numbers, their names in the kernel, their sockets.
     transit: Vec<(i32, Option<String>, Id)>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
-    /// Sockets whose owner is to be notified.
+    /// Sockets with an owner to notify.
     ready: Vec<Id>,
     /// Scripts that are to run.
     pub(super) woken: Vec<TaskKey>,
@@ -137,7 +138,7 @@ impl Wire {
         }
     }
 
-    // What a descriptor or a script does.
+    // The operations of descriptors and scripts.
 
     pub(super) fn listen(&mut self, address: &Address, owner: Owner, descriptor: Option<i32>) -> Result<Id> {
         if self.listening_at(address).is_some() {
@@ -196,7 +197,7 @@ impl Wire {
         }
     }
 
-    /// A connection that waits at a listening socket, and who it is from.
+    /// Takes a connection that waits at a listening socket, and its source address.
     pub(super) fn accept(&mut self, listener: Id) -> Result<(Id, Address)> {
         let end = self.accept_for_script(listener).ok_or(Errno::AGAIN)?;
         if self.random.once_in(self.conditions.aborts) {
@@ -217,7 +218,7 @@ impl Wire {
         Ok(count)
     }
 
-    /// What [`Wire::receive`] would return; an error is reported once.
+    /// The bytes that [`Wire::receive`] would return; an error is reported once.
     pub(super) fn peek(&mut self, id: Id, space: &mut [u8]) -> Result<usize> {
         let Some(end) = self.end(id) else { return Err(Errno::NOTCONN) };
         let count = end.inbox.len().min(space.len());
@@ -318,7 +319,7 @@ impl Wire {
         }
         self.say(format_args!("{id} is closed{}", if resets && !done { " with a reset" } else { "" }));
         if resets && !done {
-            // It may overtake what is on its way, which then is lost.
+            // It may overtake bytes in transit, which are then lost.
             let at = self.later_ns();
             if let Some(end) = self.end(id) {
                 end.reset = true;
@@ -462,7 +463,7 @@ impl Wire {
         }
     }
 
-    /// How much of the window is free for what this end sends.
+    /// The free part of the window for sending from this end.
     fn free(&mut self, id: Id) -> usize {
         let window = self.conditions.window;
         let Some(end) = self.end(id) else { return 0 };
@@ -515,7 +516,7 @@ impl Wire {
         }
     }
 
-    /// Forgets a closed end once nobody can refer to it: its peer is closed too, or was notified of the end.
+    /// Forgets a closed end once nothing can refer to it: its peer is closed too, or was notified of the end.
     fn bury(&mut self, id: Id) {
         let Some(end) = self.end(id) else { return };
         let (peer, closed) = (end.peer, end.owner == Owner::Closed);
@@ -540,7 +541,7 @@ impl Wire {
         }
     }
 
-    /// Who listens at an address, and whether it answers.
+    /// The socket that listens at an address, and whether it answers.
     fn listening_at(&self, address: &Address) -> Option<(Id, bool)> {
         self.sockets.iter().find_map(|(id, socket)| match socket {
             Socket::Listening(listening) if listening.address == *address => Some((*id, listening.answers)),
@@ -583,7 +584,7 @@ fn shown(bytes: &[u8]) -> String {
 
 /// Ports of connections that the worker under test opens.
 const FIRST_PORT: u16 = 32_768;
-/// When a kernel gives up on a connection that nobody answers.
+/// When a kernel gives up on a connection without an answer.
 const NO_ANSWER_NS: u64 = 127_000_000_000;
 /// How often a piece takes long, and how much longer.
 const RARELY: u32 = 50;

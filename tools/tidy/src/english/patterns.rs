@@ -7,7 +7,7 @@ use regex::{Regex, RegexSet};
 /// A pattern of indirect English.
 #[derive(Debug)]
 pub struct PhrasePattern {
-    /// What to write instead.
+    /// Better words.
     pub remedy: &'static str,
     regex: &'static str,
 }

@@ -32,7 +32,7 @@ pub enum Found {
 /// How far messages went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// What was found, in order.
+    /// The messages and gaps found, in order.
     pub found: Vec<Found>,
     /// Where the next tag is.
     pub next: usize,
@@ -61,8 +61,8 @@ impl Part<'_> {
         Some(walked)
     }
 
-    /// Messages of a damaged part, and what is between them. A message is recognised by a tag before and behind it. After
-    /// damage the next one has to be text: without a zero or a [`BUSY`] byte.
+    /// Messages of a damaged part, and the gaps between them. A message is recognised by a tag before and behind it.
+    /// After damage the next one has to be text: without a zero or a [`BUSY`] byte.
     pub fn search(&self) -> Walked {
         let mut walked = Walked::default();
         let last = self.bytes.len().saturating_sub(1);
@@ -86,7 +86,7 @@ impl Part<'_> {
                     }
                     at = frame.behind;
                 }
-                // It goes on behind.
+                // The message continues behind the part.
                 Some(_) if !self.ends && at > 0 => break,
                 _ => {
                     let next = self.candidate(at + 1);
@@ -159,12 +159,12 @@ impl Part<'_> {
         })
     }
 
-    /// The message whose tag is at `at`; none when there is no length or some of it is not in the file. It may go on
+    /// The message with its tag at `at`; `None` if its length is missing or some of it is not in the file. It may go on
     /// behind the part.
     fn frame(&self, at: usize) -> Option<Frame> {
         let (length, bytes) = match varint::decode(|index| self.bytes.get(at + 1 + index).copied()) {
             Some(found) => found,
-            // The length itself goes on behind.
+            // The length itself continues behind the part.
             None if !self.ends && at + 1 + varint::LONGEST >= self.bytes.len() => (self.bytes.len(), 1),
             None => return None,
         };

@@ -7,7 +7,7 @@ fn golden(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What a file holds, and whether its lengths lead to its end.
+/// The content of a file, and whether its lengths lead to its end.
 fn read(bytes: &[u8]) -> (Header, Vec<Found>, Vec<u8>, bool) {
     let source = bytes.to_vec();
     let header = Header::read(&source).unwrap();
@@ -33,7 +33,7 @@ fn fault(bytes: &[u8]) -> Option<String> {
     Header::read(&bytes.to_vec()).err().map(|error| error.to_string())
 }
 
-/// A file as the layout says, made by hand.
+/// A file of this layout, made by hand.
 fn file(layout: Layout, head: usize, messages: &[&str], size: usize) -> Vec<u8> {
     let mut area = vec![0; size];
     let mut at = head;
@@ -73,7 +73,7 @@ fn check(layout: Layout, head: usize) {
     assert_eq!(lines(&bytes), "one\n\nthree\n", "{layout:?} from {head}");
 }
 
-/// R108 to R110: each layout is told from the others and read, its head at the beginning or anywhere.
+/// R108 to R110: each layout is recognised and read, with its head at the beginning or anywhere.
 #[test]
 fn r108_r109_r110_every_layout_is_recognized() {
     for layout in [Layout::Aligned, Layout::Unaligned, Layout::Buffer] {
@@ -98,13 +98,14 @@ fn r109_r114_files_of_the_reference_are_read() {
 #[test]
 fn r109_a_ring_that_never_recycled_reads_as_a_buffer() {
     let mut bytes = file(Layout::Unaligned, 0, &["one", "two"], 300);
-    // What an old reader sees: it takes the second number for an address, and the third for how much is in use.
+    // The view of an old reader: it takes the second number for an address, and the third for the count of bytes in
+    // use.
     bytes[8..16].copy_from_slice(&0x7f00_0000_0000_u64.to_ne_bytes());
     assert_eq!((read(&bytes).0.layout, lines(&bytes)), (Layout::Buffer, "one\ntwo\n".to_owned()));
 }
 
-/// R108, R111: what weir writes is the aligned layout, byte for byte: the area, the numbers that any reader of that layout
-/// needs, and counters where that has padding.
+/// R108, R111: weir writes the aligned layout, byte for byte: the area, the numbers that any reader of that layout
+/// needs, and counters in the place of its padding.
 #[test]
 fn r108_r111_the_layout_of_weirs_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +122,7 @@ fn r108_r111_the_layout_of_weirs_files() {
     expected[HEADER..HEADER + 7].copy_from_slice(b"\0\x05first");
     expected[HEADER + 8..HEADER + 10].copy_from_slice(&[0xf3, 4]);
     expected[HEADER + 10..HEADER + 10 + 307].fill(b'x');
-    // What HAProxy and the first version of weir write: kept as a file so that readers go on supporting it.
+    // From HAProxy and the first version of weir: kept as a file so that readers go on supporting it.
     assert!(expected == golden("v2a_head0.bin"));
     assert_eq!(read(&expected).0.counters, None);
     let counters = read(&bytes).0.counters.expect("weir counts");
@@ -134,7 +135,7 @@ fn r108_r111_the_layout_of_weirs_files() {
     assert!(bytes == expected);
 }
 
-/// Counters follow head and tail through any number of laps, whatever divides what.
+/// Counters follow head and tail through any number of laps, for any sizes of area and message.
 #[test]
 fn counters_are_those_of_head_and_tail() {
     for (size, length) in [(300, 8), (300, 13), (301, 5), (384, 98), (1000, 240), (1024, 0), (1000, 989)] {
@@ -169,7 +170,7 @@ fn counters_are_those_of_head_and_tail() {
 }
 
 #[test]
-fn a_message_that_was_being_written_is_told_from_others() {
+fn marks_a_message_that_was_being_written_as_busy() {
     let mut bytes = file(Layout::Aligned, 0, &["one", "two", "three"], 300);
     bytes[HEADER + 5] = BUSY;
     // And its writer, or another, held the tail.
@@ -179,7 +180,7 @@ fn a_message_that_was_being_written_is_told_from_others() {
 }
 
 #[test]
-fn what_is_no_ring_is_refused() {
+fn rejects_files_that_are_not_rings() {
     let mut bytes = file(Layout::Aligned, 150, &["one"], 400);
     for at in [64, 128] {
         bytes[at..at + 8].copy_from_slice(&7777_u64.to_ne_bytes());
@@ -192,7 +193,7 @@ fn what_is_no_ring_is_refused() {
     assert_eq!(fault("[2026] a line of a log\n".repeat(50).as_bytes()), Some(Fault::Size.to_string()));
 }
 
-/// A file that is cut or that something was appended to is still read, and its length does not change what it is.
+/// A truncated or extended file is still read, and its length does not affect the detection of its layout.
 #[test]
 fn files_of_a_wrong_length_are_read() {
     let texts: Vec<String> = (0..30).map(|number| format!("message {number}")).collect();
@@ -212,7 +213,7 @@ fn files_of_a_wrong_length_are_read() {
                 let present = |at: usize| (head + at) % 400 < bytes.len() - begin;
                 let mut at = 0;
                 for text in &texts {
-                    // Its tag, its length, its bytes and the next tag are there.
+                    // Its tag, its length, its bytes and the next tag are present.
                     let there = (at..=at + 2 + text.len()).all(present);
                     assert_eq!(
                         lines.lines().any(|line| line == *text),
@@ -227,7 +228,7 @@ fn files_of_a_wrong_length_are_read() {
 }
 
 #[test]
-fn what_is_behind_a_wrong_length_is_found() {
+fn finds_messages_behind_a_wrong_length() {
     for (length, expected) in [
         // Out of the messages, into the next one, onto the tag of a later one, into itself, onto its own bytes.
         (200, "one\n<5..10>\nthree\nfour\n"),

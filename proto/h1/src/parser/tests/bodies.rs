@@ -1,4 +1,4 @@
-//! What body follows: lengths, codings, and messages that have none.
+//! Which body follows a head: lengths, codings, and messages without a body.
 
 use weir_http::{Flags, Kind};
 
@@ -8,7 +8,7 @@ use crate::framing::{BodyFraming, request_framing};
 use crate::parser::Options;
 
 #[test]
-fn lengths() {
+fn merges_equal_lengths_and_rejects_invalid_ones() {
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
     let taken = |fields: &str, want: &str| request(&post(fields), Ok(&format!("POST / HTTP/1.1\r\n{want}")));
     taken("Content-Length: 3\r\nX: y\r\nContent-Length: 3", "Content-Length: 3\r\nX: y");
@@ -33,7 +33,7 @@ fn lengths() {
 }
 
 #[test]
-fn transfer_encodings() {
+fn accepts_only_a_final_chunked_coding() {
     let post = |fields: &str| format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
     let refused = |fields: &str, kind| {
         request(&post(fields), Err(kind));
@@ -68,7 +68,7 @@ fn transfer_encodings() {
 
 /// Manual, "option accept-unsafe-violations-in-http-response".
 #[test]
-fn codings_that_are_tolerated_go_on_in_their_plain_form() {
+fn forwards_tolerated_codings_in_their_plain_form() {
     let with = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nX: y\r\n\r\n");
     for (fields, chunked) in [
         ("Transfer-Encoding: chunked, chunked", true),
@@ -130,7 +130,7 @@ fn framing_that_could_be_read_two_ways_closes() {
 }
 
 #[test]
-fn bodies_after_old_requests() {
+fn rejects_bodies_of_get_head_and_delete_in_http_1_0() {
     let get = "GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\n";
     request(get, Err(PayloadForbidden));
     request("DELETE / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Err(PayloadForbidden));
@@ -148,7 +148,7 @@ fn bodies_after_old_requests() {
 }
 
 #[test]
-fn a_connect_has_no_content() {
+fn rejects_a_connect_with_content() {
     let with = |field: &str| format!("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
     request(&with("Content-Length: 3"), Err(ConnectWithContent));
     request(&with("Transfer-Encoding: chunked"), Err(ConnectWithContent));

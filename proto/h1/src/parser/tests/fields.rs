@@ -1,4 +1,4 @@
-//! Fields: names, values, folds, how many, and what is noted of them.
+//! Fields: names, values, folds, their number, and the flags noted of them.
 
 use weir_http::{Flags, Kind};
 
@@ -7,7 +7,7 @@ use crate::error::HeadErrorKind::*;
 use crate::framing::{BodyFraming, request_framing};
 
 #[test]
-fn field_lines() {
+fn parses_field_lines() {
     let line = |field: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
     let taken = |field: &str, want: &str| {
         request(&line(field), Ok(&format!("GET / HTTP/1.1\r\nHost: a\r\n{want}")));
@@ -99,14 +99,14 @@ fn folded_lines_are_joined() {
 }
 
 #[test]
-fn as_many_fields_as_the_limit_says() {
+fn accepts_as_many_fields_as_the_limit_allows() {
     let raw = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(count));
     unedited(Kind::Request, &raw(100));
     request(&raw(101), Err(TooManyFields));
 }
 
 #[test]
-fn notes() {
+fn notes_the_flags_of_fields() {
     let flags = |raw: &str| parse(Kind::Request, raw.as_bytes(), &[], &SAFE).1.flags();
     let get = |fields: &str| flags(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n"));
     assert_eq!(get("X: y"), Flags::NONE);

@@ -6,7 +6,7 @@ use super::{SAFE, parse, request, response, unedited, unsafe_request};
 use crate::error::HeadErrorKind::*;
 
 #[test]
-fn hop_by_hop_fields() {
+fn removes_hop_by_hop_fields() {
     let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
     request(&get("TE: gzip, trailers;q=0.5"), Ok("GET / HTTP/1.1"));
     request(&get("TE: trailers, gzip"), Ok("GET / HTTP/1.1\r\nTE: trailers"));
@@ -19,7 +19,7 @@ fn hop_by_hop_fields() {
 }
 
 #[test]
-fn nobody_is_offered_h2c() {
+fn removes_h2c_from_upgrades() {
     let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
     let goes = |fields: &str, want: &str| request(&get(fields), Ok(&format!("GET / HTTP/1.1{want}")));
     goes(
@@ -34,7 +34,7 @@ fn nobody_is_offered_h2c() {
 }
 
 #[test]
-fn websocket_handshakes() {
+fn checks_websocket_handshakes() {
     let get =
         |fields: &str| format!("GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{fields}\r\n");
     unedited(Kind::Request, &get("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));

@@ -76,7 +76,7 @@ proptest! {
 
     /// The forwarded head is parsed in the same way again.
     #[test]
-    fn what_is_forwarded_is_clean(raw in some_head(), is_request: bool) {
+    fn forwarded_heads_parse_to_the_same_head(raw in some_head(), is_request: bool) {
         let kind = if is_request { Kind::Request } else { Kind::Response };
         if let (Outcome::Forwarded { text, .. }, head) = parse(kind, &raw, &[], &SAFE) {
             let mut bytes = Vec::new();

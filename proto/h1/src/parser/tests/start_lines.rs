@@ -6,7 +6,7 @@ use super::{Outcome, SAFE, UNSAFE, check, outcome, parse, request, response, uns
 use crate::error::HeadErrorKind::*;
 
 #[test]
-fn line_ends() {
+fn normalizes_line_ends() {
     request("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("\rGET / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BareCarriageReturn));
@@ -32,7 +32,7 @@ fn bare_line_feeds_are_never_forwarded() {
 }
 
 #[test]
-fn request_lines() {
+fn parses_request_lines() {
     request("GET  /\t HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request(" GET / HTTP/1.1\r\n\r\n", Err(InvalidMethod));
     request("G@T / HTTP/1.1\r\n\r\n", Err(InvalidMethod));
@@ -55,7 +55,7 @@ fn request_lines() {
 }
 
 #[test]
-fn versions() {
+fn parses_versions() {
     request("GET / HTTP/1.2\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
     request("GET / HTTP/0.9\r\nHost: a\r\n\r\n", Ok("GET / HTTP/0.9\r\nHost: a"));
@@ -116,7 +116,7 @@ fn versions_as_the_reference_program_takes_them() {
 }
 
 #[test]
-fn status_lines() {
+fn parses_status_lines() {
     response("\r\nHTTP/1.1 200 OK\r\n\r\n", Ok("HTTP/1.1 200 OK"));
     response("HTTP/1.1 200\r\n\r\n", Ok("HTTP/1.1 200 "));
     response("HTTP/1.1  200  OK then \r\n\r\n", Ok("HTTP/1.1 200 OK then "));
@@ -137,7 +137,7 @@ fn status_lines() {
 
 /// Manual, "option accept-unsafe-violations-in-http-response".
 #[test]
-fn long_statuses() {
+fn parses_long_statuses() {
     let with = |status: &str| format!("HTTP/1.1 {status} OK\r\n\r\n");
     for (status, number, written) in [
         ("2000", 2000, "2000"),

@@ -7,7 +7,7 @@ use crate::error::HeadErrorKind::*;
 use crate::parser::Options;
 
 #[test]
-fn target_forms() {
+fn accepts_target_forms_that_fit_the_method() {
     let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
     request(&with("CONNECT a:443", "Host: a\r\n"), Ok("CONNECT a:443 HTTP/1.1\r\nHost: a"));
     request(&with("CONNECT a:443", ""), Ok("CONNECT a:443 HTTP/1.1"));
@@ -65,7 +65,7 @@ fn absolute_targets_have_a_path() {
 }
 
 #[test]
-fn hosts() {
+fn compares_hosts_with_the_authority() {
     let with = |target: &str, fields: &str| format!("{target} HTTP/1.1\r\n{fields}\r\n");
     request(&with("GET /", "Host: a\r\nX: y\r\nHost: A\r\n"), Ok("GET / HTTP/1.1\r\nHost: a\r\nX: y"));
     request(&with("GET /", "Host: a\r\nHost: b\r\n"), Err(ConflictingHost));
@@ -89,7 +89,7 @@ fn hosts() {
 }
 
 #[test]
-fn hosts_that_are_none() {
+fn rejects_invalid_hosts() {
     let origin = |host: &str| format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let absolute = |host: &str| format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
     for good in
@@ -135,7 +135,7 @@ fn hosts_that_are_none() {
     // A fold leaves blanks inside.
     request("GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", Err(InvalidHost));
     request("GET / HTTP/1.1\r\nHost:\r\n a\r\n\r\n", Ok("GET / HTTP/1.1\r\nHost: a"));
-    // The manual says that the authority of CONNECT is not validated then.
+    // According to the manual, the authority of CONNECT is not validated then.
     unsafe_request("CONNECT a,b:80 HTTP/1.1\r\n\r\n", Ok("CONNECT a,b:80 HTTP/1.1"));
     request("CONNECT a,b:80 HTTP/1.1\r\n\r\n", Err(InvalidHost));
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::frame::{ACK, END_HEADERS, END_STREAM};
 use crate::received::ReceivedHead;
 
-/// A connection to a server whose frames the test writes one by one.
+/// A connection to a server; the test writes the server's frames one by one.
 struct Wire {
     connection: Connection,
     encoder: Encoder,
@@ -166,7 +166,7 @@ fn the_windows_of_large_responses_grow_and_later_ones_are_wide_from_the_request_
     }
 }
 
-/// Encodes a request and checks what our server decodes.
+/// Encodes a request and checks the head that our server decodes.
 #[track_caller]
 fn check(head: &Head, want: &str) {
     let mut client = Connection::client(Limits::default());
@@ -253,7 +253,7 @@ fn responses_come_in_their_order_8_1() {
 }
 
 #[test]
-fn what_no_server_may_send_ends_a_stream_or_the_connection() {
+fn frames_that_a_server_may_not_send_end_the_stream_or_the_connection() {
     let reset = |code: &str| format!("Reset {{ stream: 1, code: {code}, received: None }}");
     type Script = fn(&mut Wire) -> Vec<u8>;
     let cases: [(&str, Script, String); 15] = [
@@ -304,19 +304,19 @@ fn what_no_server_may_send_ends_a_stream_or_the_connection() {
 }
 
 #[test]
-fn what_was_under_way_when_a_stream_was_reset_is_nobodys_fault() {
+fn tolerates_frames_in_transit_for_streams_that_were_reset() {
     let mut wire = Wire::new(Limits::default());
     for _ in 0..100 {
         let stream = wire.open(b"GET", true).expect("one is free");
         wire.connection.reset(stream, ErrorCode::Cancel);
     }
-    // The same for a stream that is no longer remembered.
+    // The same for a stream that was forgotten.
     let bytes = [wire.ok(1, 0), frame(0, END_STREAM, 1, b"abc"), frame(3, 0, 3, &[0; 4])].concat();
     assert_eq!(wire.send(&bytes), "");
 }
 
 #[test]
-fn a_server_says_how_many_streams_it_takes_5_1_2() {
+fn respects_the_server_s_limit_of_streams_5_1_2() {
     let mut wire = Wire::new(Limits { concurrent_streams: 3, ..Limits::default() });
     assert_eq!(wire.connection.stream_limit(), 3);
     wire.send(&frame(4, 0, 0, &[0, 3, 0, 0, 0, 2]));
@@ -364,7 +364,7 @@ fn this_end_leaves_at_once_and_pings() {
 }
 
 #[test]
-fn an_early_answer_ends_what_is_sent_8_1() {
+fn an_early_answer_ends_the_request_body_8_1() {
     let mut wire = Wire::new(Limits::default());
     wire.open(b"POST", false);
     let bytes = [wire.ok(1, END_STREAM), frame(3, 0, 1, &[0; 4])].concat();

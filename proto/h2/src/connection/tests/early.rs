@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A request without an end that was answered completely, and that nobody reads any more.
+/// Opens a request without an end that was answered completely; its body is not read any more.
 fn answered_early(client: &mut Client, stream: u32, fields: &[(&str, &str)]) {
     let pseudo = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "h")];
     let block = client.block(&[&pseudo[..], fields].concat());

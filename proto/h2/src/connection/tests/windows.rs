@@ -3,7 +3,7 @@
 use super::*;
 use crate::window::FAR_MS;
 
-/// A client that acknowledged SETTINGS after so many milliseconds. Growth is unbounded.
+/// A client that acknowledged SETTINGS after `distance_ms`. Growth is unbounded.
 fn client_at(distance_ms: u32, limits: Limits) -> Client {
     let mut client = Client::silent(limits);
     client.now_ms = 1000;
@@ -15,7 +15,7 @@ fn client_at(distance_ms: u32, limits: Limits) -> Client {
     client
 }
 
-/// Sends so many bytes of a body, and consumes some.
+/// Sends `sent` bytes of a body, and consumes some.
 fn upload(client: &mut Client, stream: u32, sent: usize, consumed: u32) -> String {
     for sent in (0..sent).step_by(16_384).map(|start| (sent - start).min(16_384)) {
         let data = client.send(&frame(0, 0, stream, &vec![b'x'; sent]));
@@ -29,7 +29,7 @@ fn narrow() -> Limits {
     Limits { stream_window: 100, connection_window: 65_535, ..Limits::default() }
 }
 
-/// What streams share of that.
+/// The streams' share of that.
 const SHARED: u32 = 65_535 / 8 * 7;
 
 #[test]
@@ -61,7 +61,7 @@ fn a_window_grows_when_half_of_it_came_unless_the_peer_is_near() {
         client.send(&frame(1, END_HEADERS, stream, &block));
         assert_eq!(upload(&mut client, stream, 50, 0), want, "{length}");
     }
-    // What was lent comes back with the end of its stream.
+    // A stream returns its lent window when it ends.
     for stream in [1, 3, 5, 7] {
         client.connection.reset(stream, ErrorCode::Cancel);
     }

@@ -9,7 +9,7 @@ use crate::key::TaskKey;
 /// Names an end of a connection or a listening socket; never given out again.
 pub(in super::super) type Id = u32;
 
-/// Who is notified of a socket's events.
+/// The owner of a socket, notified of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Owner {
     /// A registered descriptor of the worker under test.
@@ -18,9 +18,9 @@ pub(in super::super) enum Owner {
     Transit,
     /// A script: this task is woken.
     Script(TaskKey),
-    /// Nobody yet: it waits to be accepted.
+    /// Not owned yet: it waits to be accepted.
     Waiting,
-    /// Nobody: it was closed.
+    /// Not owned any more: it was closed.
     Closed,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct End {
     /// The connection is gone.
     pub(super) reset: bool,
     pub(super) error: Option<Errno>,
-    /// What we sent and did not arrive.
+    /// Bytes that we sent and that did not arrive yet.
     pub(super) in_flight: usize,
     pub(super) last_arrival_ns: u64,
     /// A send found too little room; the owner is notified when there is some.

@@ -1,4 +1,4 @@
-//! What happens while time passes: pieces arrive, connections are made and fail, owners are notified.
+//! Events as time passes: pieces arrive, connections are established and fail, owners are notified.
 
 use std::cmp::Reverse;
 
@@ -42,7 +42,7 @@ impl Wire {
         self.time.set(self.time.get() + ms * 1_000_000);
     }
 
-    /// What is to be reported, in any order, as it is now.
+    /// Takes the sockets to report, in any order, with their readiness now.
     pub(in super::super) fn take_reports(&mut self) -> Vec<(u64, Readiness)> {
         let mut ready = std::mem::take(&mut self.ready);
         let mut reports = Vec::with_capacity(ready.len());
@@ -123,7 +123,7 @@ impl Wire {
             return;
         }
         if !open {
-            // Nobody is there to receive it.
+            // The receiver is gone.
             end.reset = true;
             let at = self.later_ns();
             self.at(at, Event::Reset(peer));
