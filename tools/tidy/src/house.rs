@@ -63,7 +63,7 @@ const HOUSE: &[Room] = &[
     room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
     room("weir-fingerprint-derive", "language/fingerprint-derive", NOTHING, PURE_BELOW),
     room("weir-fingerprint", "language/fingerprint", &["weir-fingerprint-derive"], PURE_BELOW),
-    room("weir-expr", "language/expr", &["weir-syntax"], PURE_BELOW),
+    room("weir-expr", "language/expr", &["weir-fingerprint", "weir-syntax"], PURE_BELOW),
     room("weir-model", "language/model", &["weir-expr"], PURE_BELOW),
     room("weir-config", "language/config", &["weir-expr", "weir-model", "weir-syntax"], PURE_BELOW),
     room("weir-tls", "data/tls", NOTHING, DATA_BELOW),
