@@ -100,6 +100,26 @@ def lint_finds_unused_acls_and_sections(binary, folder):
     assert found_by_lint(binary, folder.file("a.cfg", text)) == (0, [])
 
 
+def diff_compares_meanings(binary, folder):
+    """A line for each object, and the exit status: 0 for equal, 1 for different, 2 for a fault, which is reported as -c does."""
+    text = HEAD + FRONTEND + "    default_backend b\n" + BACKEND
+    old = folder.file("old.cfg", text)
+    same = folder.file("same.cfg", "# moved\n" + HEAD.replace("1s", "1000ms") + BACKEND + FRONTEND + "    default_backend b\n")
+    assert run(binary, "diff", old, same) == (0, "", "")
+    new = folder.file("new.cfg", text.replace("127.0.0.1:2", "127.0.0.1:2 weight 5") + "    server t 127.0.0.1:3\n")
+    assert run(binary, "diff", old, new) == (1, f"{new}:9: changed backend b: order of servers\n{new}:10: changed server b/s: weight\n"
+                                                f"{new}:11: added server b/t\n", "")
+    wrong = folder.file("wrong.cfg", text + "    servr t 127.0.0.1:3\n")
+    status, out, err = run(binary, "diff", old, wrong)
+    assert (status, out) == (2, "") and f"parsing [{wrong}:11]" in err and "unknown keyword 'servr'" in err, (status, out, err)
+    assert [run(binary, "diff", *words)[0] for words in ([], [old], [old, old, old], [old, "/nowhere"])] == [2, 2, 2, 2]
+    # A folder, as -f takes it.
+    os.mkdir(os.path.join(folder.path, "parts"))
+    folder.file("parts/1.cfg", HEAD + BACKEND)
+    folder.file("parts/2.cfg", FRONTEND + "    default_backend b\n")
+    assert run(binary, "diff", old, os.path.join(folder.path, "parts")) == (0, "", "")
+
+
 def lines_found(binary, folder, text):
     """The codes of the lines, by their text."""
     path = folder.file("a.cfg", text)

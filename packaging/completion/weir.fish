@@ -1,5 +1,5 @@
 # Generated from the rows of the program: make reference.
-complete -c weir -n 'test (count (commandline -opc)) -eq 1' -f -a 'explain lint'
+complete -c weir -n 'test (count (commandline -opc)) -eq 1' -f -a 'explain lint diff'
 complete -c weir -s f -r -F -d 'reads a configuration file, or all of a folder that end in .cfg; may be repeated'
 complete -c weir -s v -d 'prints the version'
 complete -c weir -o vv -d 'prints the version and the build options'

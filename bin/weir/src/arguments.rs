@@ -262,7 +262,7 @@ fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
 /// The usage, as standard error shows it.
 pub fn usage(program: &str) -> String {
     let mut text = format!(
-        "Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n        {program} explain <word|code>\n        {program} explain -f <file> <line>\n        {program} lint -f <file> [--format json]\n"
+        "Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n        {program} explain <word|code>\n        {program} explain -f <file> <line>\n        {program} lint -f <file> [--format json]\n        {program} diff <cfgfile|cfgdir> <cfgfile|cfgdir>\n"
     );
     for flag in FLAGS {
         let head =

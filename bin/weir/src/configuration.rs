@@ -12,6 +12,7 @@ use weir_config::features::FEATURES;
 use weir_config::files::{file_list, load_sources};
 use weir_config::{Discovery, Outcome};
 use weir_expr::Loader;
+use weir_model::fingerprints::{self, Object};
 use weir_model::{Bind, Config, Location, TlsVerify};
 use weir_observe::files::SystemFiles;
 use weir_observe::messages::Messages;
@@ -175,6 +176,33 @@ pub fn load(
         variable_names,
         registry,
     }))
+}
+
+/// The objects of a configuration that is compared with another one; none if it cannot be used. Then all that `-c` finds was printed.
+pub fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<Object>> {
+    let sources = read(arguments, false, messages)?;
+    let environment = environment(arguments, &sources, None);
+    let Parsed { outcome, variable_names, .. } = parse(&sources, environment);
+    let Outcome { config, diagnostics, .. } = outcome;
+    let config = with_arguments(config, arguments);
+    let states = weir_assemble::SavedStates::read(&config, &SystemFiles);
+    let found = looked_up(&config, &states, arguments);
+    if diagnostics.has_alerts() || found.iter().any(|(severity, _)| *severity == Severity::Alert) {
+        show(&diagnostics, &sources, arguments, messages);
+        say(&found, messages);
+        messages.alert("config : Fatal errors found in configuration.");
+        return None;
+    }
+    Some(fingerprints::objects(&config, &variable_names))
+}
+
+/// The objects of a configuration in memory; none if there are errors.
+#[cfg(test)]
+pub fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
+    let environment = environment(&Arguments::default(), sources, None);
+    let Parsed { outcome, variable_names, .. } = parse(sources, environment);
+    let valid = !outcome.diagnostics.has_alerts();
+    valid.then(|| fingerprints::objects(&outcome.config, &variable_names))
 }
 
 /// The configuration in the files; `None` on errors.

@@ -10,6 +10,7 @@ mod arguments;
 #[cfg(test)]
 mod book;
 mod configuration;
+mod diff;
 mod explain;
 mod findings;
 mod keywords;
@@ -75,6 +76,9 @@ fn run_program() -> u8 {
     if let Some(("explain", words)) = texts.get(1).map(AsRef::as_ref).zip(texts.get(2..)) {
         return explain(words);
     }
+    if let Some(("diff", words)) = texts.get(1).map(AsRef::as_ref).zip(texts.get(2..)) {
+        return diff(program, words);
+    }
     let linting = texts.get(1).is_some_and(|word| word == "lint");
     let first = if linting { 2 } else { 1 };
     match arguments::parse(texts.iter().skip(first).map(AsRef::as_ref)) {
@@ -105,6 +109,16 @@ fn explain(words: &[std::borrow::Cow<'_, str>]) -> u8 {
             FAILURE
         }
     }
+}
+
+/// `weir diff OLD NEW`.
+fn diff(program: &str, words: &[std::borrow::Cow<'_, str>]) -> u8 {
+    let [old, new] = words else {
+        MESSAGES.alert("'diff' expects two configurations: files or folders.");
+        complain(&arguments::usage(program));
+        return 2;
+    };
+    diff::diff(old, new, &MESSAGES)
 }
 
 /// `weir lint -f FILE`.

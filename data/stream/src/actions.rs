@@ -25,6 +25,7 @@ use std::fmt::Debug;
 use weir_config::rows;
 use weir_config::rules::{ActionReader, ActionTable};
 use weir_containers::PooledFuture;
+use weir_fingerprint::Canonical;
 use weir_model::{Action, ActionArguments, ActionFacts, RulesetKind, Visit};
 
 pub use self::answers::services;
@@ -68,7 +69,7 @@ const NOT_YET: &[Row] = &[
 ];
 
 /// The arguments of an action, and its effect on a stream.
-pub(crate) trait StreamAction: Any + Debug + Send + Sync {
+pub(crate) trait StreamAction: Any + Debug + Canonical + Send + Sync {
     /// Runs the action. `'s` is the time until the next rule: a future may borrow the stream, the arguments and the proxy.
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s>;
 

@@ -35,6 +35,7 @@
 
 use std::time::Duration;
 
+use weir_fingerprint::Canonical;
 use weir_model::Timeouts as Configured;
 use weir_sched::Tick;
 
@@ -187,7 +188,7 @@ impl Timeouts {
 }
 
 /// The timeouts that `set-timeout` changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub(crate) enum TimeoutName {
     Client,
     Connect,

@@ -317,7 +317,7 @@ impl<'d> Document<'d> {
             diagnostics.push(Diagnostic::warning(line.span(), message).layout(Layout::ParsingTight));
             return Ok(Current::Skipped);
         }
-        Ok(Current::Userlist(UserlistReader::new(name)))
+        Ok(Current::Userlist(UserlistReader::new(name, self.location(line))))
     }
 
     fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
@@ -518,6 +518,7 @@ impl<'d> Document<'d> {
             log_forwards: self.log_forwards,
             mailers: self.mailers,
             certificate_stores: self.certificate_stores,
+            http_errors: self.http_errors.into_sections(),
             peers: self.peers,
             health_checks: self.health_checks,
             traces: self.traces,

@@ -9,7 +9,7 @@ use crate::reply::read_error_file;
 use crate::resources::Resources;
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, prefixed};
-use weir_model::{ErrorReplies, ErrorReply, Location};
+use weir_model::{ErrorReplies, ErrorReply, HttpErrors, Location};
 
 /// Every `http-errors` section by name.
 #[derive(Debug, Default)]
@@ -53,6 +53,12 @@ impl HttpErrorsSections {
             return Err(Box::new(Diagnostic::alert(name.span(), message).layout(Layout::ParsingTight)));
         }
         Ok(HttpErrorsReader { name: name.text().into(), at, replies: ErrorReplies::default() })
+    }
+
+    /// All of them, by name.
+    pub fn into_sections(self) -> Vec<HttpErrors> {
+        let sections = self.sections.into_iter();
+        sections.map(|(name, (at, replies))| HttpErrors { name, at, replies }).collect()
     }
 
     /// Keeps a section that was read.

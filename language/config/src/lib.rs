@@ -30,6 +30,8 @@ mod document;
 mod draft;
 mod error_file;
 mod expressions;
+#[cfg(test)]
+mod fingerprint_tests;
 mod global;
 mod http_errors;
 mod log_forward;

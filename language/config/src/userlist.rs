@@ -11,7 +11,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span};
 use crate::rows::{Handler, Row, Table};
 use crate::words::{Parsed, Words, fault, none_of};
 use weir_model::password::{HashError, Password, PasswordHash};
-use weir_model::{User, Userlist};
+use weir_model::{Location, User, Userlist};
 
 /// Reads the lines of a `userlist` section.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ pub(crate) struct Entries<'r> {
 }
 
 impl UserlistReader {
-    pub fn new(name: &str) -> Self {
-        let list = Userlist { name: name.into(), users: BTreeMap::new() };
+    pub fn new(name: &str, at: Location) -> Self {
+        let list = Userlist { name: name.into(), at, users: BTreeMap::new() };
         Self { list, groups: BTreeMap::new(), memberships: Vec::new() }
     }
 
@@ -207,7 +207,7 @@ mod tests {
         sources.add("u.cfg", text.as_bytes().to_vec());
         let mut diagnostics = Diagnostics::new();
         let mut lines = Reader::new(&sources);
-        let mut reader = UserlistReader::new("u");
+        let mut reader = UserlistReader::new("u", Location::default());
         while let Some(line) =
             lines.next_line(&Environment::new(), &StaticFeatures::default(), &mut diagnostics)
         {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hashbrown::HashMap;
 
+use weir_fingerprint::{Canonical, FormEncoder, SharedValue};
 use weir_syntax::did_you_mean;
 
 use crate::args::Reference;
@@ -92,6 +93,14 @@ impl Acl {
     /// Its lines; none before its table was sealed.
     pub fn lines(&self) -> &[AclExpr] {
         self.lines.get().map_or(&[], |lines| lines)
+    }
+}
+
+/// By its tests: two ACLs with the same tests are equal, whatever their names.
+impl Canonical for Acl {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let Acl { name: _, lines: _ } = self;
+        self.lines().encode(out);
     }
 }
 
@@ -229,13 +238,20 @@ fn check_name(word: &[u8], at: usize) -> Result<&str, ParseError> {
 }
 
 /// One test: an expression, a match method and patterns.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Canonical)]
 pub struct AclExpr {
     /// What the line calls its fetch: a keyword of ACLs such as `path_beg`, or the fetch's own name.
+    #[canonical(skip = "for messages; the fetch and the method have the meaning")]
     keyword: &'static str,
     expr: Expr,
     method: MatchMethod,
+    #[canonical(with = encode_indexes)]
     indexes: Box<[Arc<PatternIndex>]>,
+}
+
+/// As a set: a test looks at all lists.
+fn encode_indexes(indexes: &[Arc<PatternIndex>], out: &mut FormEncoder<'_>) {
+    out.set(indexes.iter().map(SharedValue));
 }
 
 impl AclExpr {

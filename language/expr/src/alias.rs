@@ -1,10 +1,12 @@
 //! The aliases of log formats: a percent sign and a short name.
 
+use weir_fingerprint::Canonical;
+
 /// One row for each alias: its name, its variant, its restriction, its type, and help.
 macro_rules! aliases {
     ($($name:literal $variant:ident $restriction:ident $kind:ident $help:literal)*) => {
         /// A log alias.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Canonical)]
         pub enum Alias {
             $(#[doc = $help] $variant,)*
         }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
+use weir_fingerprint::{Canonical, FormEncoder, Referent};
+
 use crate::acl::Acl;
 use crate::pattern::regex::Regex;
 use crate::scope::Scope;
@@ -15,7 +17,7 @@ mod parse;
 pub(crate) use parse::{ArgError, parse_args, split_args};
 
 /// The type that a row declares for one argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub enum ArgKind {
     /// Any text.
     Str,
@@ -157,8 +159,30 @@ impl Reference {
     }
 }
 
+/// By the name of its object; by the content of a mere declaration. A reference without a name stands for any current proxy.
+impl Canonical for Reference {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let Reference { kind, name, target: _ } = self;
+        kind.encode(out);
+        let target = name.as_ref().and(self.target());
+        (name.is_some(), target.is_some()).encode(out);
+        match (kind, target) {
+            (ArgKind::Frontend | ArgKind::Backend, Some((proxy, _))) => out.referent(Referent::Proxy(proxy)),
+            (ArgKind::Server, Some((proxy, server))) => out.referent(Referent::Server(proxy, server)),
+            (ArgKind::Table, Some((table, _))) => out.referent(Referent::Table(table)),
+            (ArgKind::UserList, Some((list, _))) => out.referent(Referent::Userlist(list)),
+            _ => name.encode(out),
+        }
+    }
+}
+
+/// The result of a check function: whatever it needs at run time, with its own canonical form.
+pub trait PreparedArg: Any + Canonical + Send + Sync {}
+
+impl<T: Any + Canonical + Send + Sync> PreparedArg for T {}
+
 /// One parsed argument.
-#[derive(Clone)]
+#[derive(Clone, Canonical)]
 pub enum Arg {
     /// Left out.
     Absent,
@@ -181,7 +205,7 @@ pub enum Arg {
     /// Conditions of the `acl` fetch: each ACL and whether it is negated.
     Acls(Box<[(bool, Arc<Acl>)]>),
     /// The result of the row's check function.
-    Custom(Arc<dyn Any + Send + Sync>),
+    Custom(Arc<dyn PreparedArg>),
 }
 
 impl fmt::Debug for Arg {
@@ -207,6 +231,14 @@ impl fmt::Debug for Arg {
 /// The parsed arguments of one call.
 #[derive(Debug, Clone, Default)]
 pub struct Args(Vec<Arg>);
+
+/// Arguments that are left out at the end are the same as none.
+impl Canonical for Args {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let given = self.0.iter().rposition(|arg| !matches!(arg, Arg::Absent)).map_or(0, |last| last + 1);
+        self.0[..given].encode(out);
+    }
+}
 
 impl Args {
     /// From a list.
@@ -271,7 +303,10 @@ impl Args {
     /// What a check function stored in argument `index`.
     pub fn custom<T: Any>(&self, index: usize) -> Option<&T> {
         match self.get(index) {
-            Arg::Custom(any) => any.downcast_ref(),
+            Arg::Custom(prepared) => {
+                let prepared: &dyn Any = &**prepared;
+                prepared.downcast_ref()
+            }
             _ => None,
         }
     }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use weir_fingerprint::Canonical;
+
 use crate::context::Fetched;
 use crate::error::{ParseError, show};
 use crate::expr::{Call, MAX_CONVERTERS, apply_pure};
@@ -10,9 +12,10 @@ use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::scope::Scope;
 
 /// A list of converters that need only a text, no stream.
-#[derive(Clone)]
+#[derive(Clone, Canonical)]
 pub struct Chain {
     calls: Box<[Call]>,
+    #[canonical(skip = "as written; the calls have the meaning")]
     text: Box<str>,
 }
 

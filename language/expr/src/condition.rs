@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_fingerprint::{Canonical, FormEncoder};
+
 use crate::acl::{Acl, AclExpr, Truth};
 use crate::args::Reference;
 use crate::context::Context;
@@ -10,13 +12,13 @@ use crate::fetch::{EvaluationPoints, FetchDecl, Needs};
 use crate::scope::Scope;
 
 /// Alternatives (`or`) of tests that must all hold.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Canonical)]
 pub struct Condition {
     unless: bool,
     alternatives: Box<[Box<[Term]>]>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Canonical)]
 struct Term {
     negated: bool,
     test: Test,
@@ -26,6 +28,16 @@ struct Term {
 enum Test {
     Named(Arc<Acl>),
     Anonymous(Arc<AclExpr>),
+}
+
+/// A named ACL of one line is the same as that line.
+impl Canonical for Test {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        match self {
+            Test::Named(acl) => out.shared(acl),
+            Test::Anonymous(line) => out.hashed(std::slice::from_ref(&**line)),
+        }
+    }
 }
 
 /// The place at which the evaluation of a condition was suspended. The tests ahead of it are not made again, so their side effects happen

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use weir_fingerprint::{Canonical, FormEncoder};
+
 use crate::args::{ArgError, Args, Reference, parse_args, split_args};
 use crate::bound::AtBound;
 use crate::context::{Context, Cursor, Fetched};
@@ -13,25 +15,41 @@ use crate::sample::{Flags, Sample, SampleType, Value};
 use crate::scope::Scope;
 
 /// A parsed expression, ready to be evaluated any number of times.
-#[derive(Clone)]
+#[derive(Clone, Canonical)]
 pub struct Expr {
+    #[canonical(with = encode_fetch)]
     decl: &'static FetchDecl,
+    #[canonical(skip = "follows from the fetch")]
     answer: Answer,
     args: Args,
     converters: Box<[Call]>,
     /// How many converters at the beginning need only the sample.
+    #[canonical(skip = "follows from the converters")]
     pure: usize,
+    #[canonical(skip = "follows from the converters")]
     output: SampleType,
+    #[canonical(skip = "as written; the fetch and the converters have the meaning")]
     text: Box<str>,
 }
 
 /// One converter in an expression, with its arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub(crate) struct Call {
+    #[canonical(with = encode_converter)]
     pub converter: &'static Converter,
     pub args: Args,
     /// The type that the input is cast to before the call.
+    #[canonical(skip = "follows from the converter before it")]
     pub input: SampleType,
+}
+
+/// By its name: a row of one program always does the same.
+fn encode_fetch(decl: &FetchDecl, out: &mut FormEncoder<'_>) {
+    out.text(decl.name);
+}
+
+fn encode_converter(converter: &Converter, out: &mut FormEncoder<'_>) {
+    out.text(converter.name);
 }
 
 /// How many converters one expression may have.

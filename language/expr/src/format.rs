@@ -5,6 +5,8 @@ mod parse;
 
 pub use builtin::{CLF_HTTP, CLF_TCP, DEFAULT_HTTP, DEFAULT_TCP, ERROR, HTTP, HTTPS, TCP};
 
+use weir_fingerprint::Canonical;
+
 use crate::alias::{Alias, AliasKind};
 use crate::args::Reference;
 use crate::bound;
@@ -18,16 +20,17 @@ use crate::writer::encode::Encoding;
 use crate::writer::{FormatFlags, FormatOptions, LogWriter};
 
 /// A parsed format.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Canonical)]
 pub struct LogFormat {
     nodes: Box<[Node]>,
     options: FormatOptions,
     /// The whole format is a map of its named items.
     encoding: Option<Encoding>,
+    #[canonical(skip = "as written; the items have the meaning")]
     text: Box<str>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Canonical)]
 struct Node {
     item: Item,
     flags: FormatFlags,
@@ -35,7 +38,7 @@ struct Node {
     cast: Option<SampleType>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Canonical)]
 enum Item {
     Text(Box<[u8]>),
     /// A space, unless one was just written or nothing was written yet.

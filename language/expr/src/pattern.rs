@@ -32,10 +32,12 @@ pub use store::PatternStore;
 
 pub(crate) use parsed::{IntOperator, Parsed, undot};
 
+use weir_fingerprint::Canonical;
+
 use crate::sample::SampleType;
 
 /// How a sample is compared with patterns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Canonical)]
 pub enum MatchMethod {
     /// There is a sample.
     Found,

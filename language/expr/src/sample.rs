@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_fingerprint::Canonical;
+
 pub(crate) mod cast;
 
 /// A typed value. Strings and binaries borrow from what they were taken from as long as nothing changes them.
@@ -25,7 +27,7 @@ pub enum Value<'a> {
 }
 
 /// The type of a value, and the two wildcards that only declarations use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Canonical)]
 pub enum SampleType {
     /// Any type (input of a converter, output of `var`).
     Any,

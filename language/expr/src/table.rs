@@ -6,10 +6,12 @@ mod declaration;
 
 pub use declaration::{Declaration, KeyType, ServerKeyKind, Stored};
 
+use weir_fingerprint::Canonical;
+
 use crate::sample::Value;
 
 /// A type of data that a stick-table may store with each entry (manual, 11.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Canonical)]
 #[repr(u8)]
 pub enum DataType {
     /// The identifier of the server that the key was assigned to.

@@ -6,11 +6,19 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::signature::{self, ParsedPublicKey, VerificationAlgorithm};
+use weir_fingerprint::{Canonical, Fingerprint};
 use weir_syntax::Files;
 
 /// The keys of a configuration, shared by path.
 #[derive(Clone, Debug, Default)]
-pub struct TokenKeys(Arc<ArcSwap<HashMap<Box<str>, Arc<TokenKey>>>>);
+pub struct TokenKeys(Arc<ArcSwap<HashMap<Box<str>, KeyFile>>>);
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+struct KeyFile {
+    key: Arc<TokenKey>,
+    fingerprint: Fingerprint,
+}
 
 impl TokenKeys {
     /// None yet.
@@ -20,7 +28,12 @@ impl TokenKeys {
 
     /// The key of a file that was read before.
     pub(crate) fn find(&self, path: &str) -> Option<Arc<TokenKey>> {
-        self.0.load().get(path).cloned()
+        self.0.load().get(path).map(|file| Arc::clone(&file.key))
+    }
+
+    /// The fingerprint of a file that was read before.
+    pub(crate) fn fingerprint(&self, path: &str) -> Option<Fingerprint> {
+        self.0.load().get(path).map(|file| file.fingerprint)
     }
 
     /// Reads the key of a file, if it was not read yet; false if there is no such file.
@@ -32,10 +45,11 @@ impl TokenKeys {
             return Ok(true);
         }
         let Ok(pem) = files.read(path, MOST_BYTES) else { return Ok(false) };
-        let key = Arc::new(TokenKey::from_pem(&pem)?);
+        let file =
+            KeyFile { key: Arc::new(TokenKey::from_pem(&pem)?), fingerprint: Fingerprint::of_file(&pem) };
         self.0.rcu(|known| {
             let mut known = HashMap::clone(known);
-            known.insert(path.into(), Arc::clone(&key));
+            known.insert(path.into(), file.clone());
             known
         });
         Ok(true)
@@ -50,7 +64,7 @@ pub(crate) enum TokenKey {
 }
 
 /// A curve, with the digest that belongs to it (RFC 7518, 3.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub(crate) enum Curve {
     P256,
     P384,

@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
 use hashbrown::HashMap;
+use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use crate::sample::Value;
 
 /// How long a variable lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Canonical)]
 pub enum VariableScope {
     /// The process.
     Process,
@@ -76,6 +77,15 @@ pub struct VariableId {
     pub name: u32,
 }
 
+/// By its name: the number is whatever was free.
+impl Canonical for VariableId {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let VariableId { scope, name } = self;
+        scope.encode(out);
+        out.referent(Referent::Variable(*name));
+    }
+}
+
 /// The interned names of all variables. Shared by everything that parses expressions.
 #[derive(Debug, Default)]
 pub struct VariableNames {
@@ -120,6 +130,12 @@ impl VariableNames {
         names.numbers.get(name).map(|number| VariableId { scope, name: *number })
     }
 
+    /// The name of a variable without its scope.
+    pub fn name(&self, number: u32) -> String {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.texts.get(number as usize).map_or("?", |name| name).to_owned()
+    }
+
     /// The full name of a variable.
     pub fn text(&self, variable: VariableId) -> String {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +162,7 @@ fn split_name(text: &str) -> Result<(VariableScope, &str), String> {
 }
 
 /// When a variable is set (`set-var(name,cond...)`). Several conditions must all hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub struct SetCondition(u8);
 
 impl SetCondition {

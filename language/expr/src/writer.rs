@@ -5,13 +5,15 @@ pub(crate) mod encode;
 use std::io::Write as _;
 use std::net::IpAddr;
 
+use weir_fingerprint::Canonical;
+
 use self::encode::Encoding;
 use crate::sample::cast::Ipv6Text;
 use crate::sample::{SampleType, Value};
 use crate::scratch;
 
 /// The flags of an item (`%{+Q}`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub struct FormatFlags(u8);
 
 impl FormatFlags {
@@ -301,7 +303,7 @@ impl<'o> LogWriter<'o> {
 const HEADER_MARKS: &[u8] = b"\"#{|}";
 
 /// Options of a format by its use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub struct FormatOptions {
     /// A missing value shows as `-` rather than as nothing.
     pub show_missing: bool,

@@ -8,18 +8,19 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use weir_expr::LogFormat;
+use weir_fingerprint::Canonical;
 
 use super::table::Track;
 use super::visit::Visit;
 
 /// One action with its arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Action {
     arguments: Arc<dyn ActionArguments>,
 }
 
 /// The arguments of an action, of a type of the crate that runs it.
-pub trait ActionArguments: Any + Debug + Send + Sync {
+pub trait ActionArguments: Any + Debug + Canonical + Send + Sync {
     /// The facts that others need to know.
     fn facts(&self) -> ActionFacts<'_>;
 
@@ -91,7 +92,7 @@ impl ActionFacts<'_> {
 }
 
 /// A redirection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Redirect {
     /// How the location is made.
     pub kind: RedirectKind,
@@ -112,7 +113,7 @@ pub struct Redirect {
 }
 
 /// The value of the `set-cookie` header of a redirection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct RedirectCookie {
     /// The name, with or without a value.
     pub format: LogFormat,
@@ -121,7 +122,7 @@ pub struct RedirectCookie {
 }
 
 /// How a redirection's location is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum RedirectKind {
     /// The value itself.
     Location,

@@ -5,8 +5,10 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use weir_fingerprint::Canonical;
+
 /// Which address family a prefix such as `ipv6@` demands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Canonical)]
 pub enum Family {
     /// No prefix.
     #[default]
@@ -18,7 +20,7 @@ pub enum Family {
 }
 
 /// An IP address, or a host name that has yet to be resolved.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum Host {
     /// A literal address; the unspecified one stands for `*`.
     Ip(IpAddr),
@@ -42,7 +44,7 @@ impl Host {
 }
 
 /// One element of the address list of a `bind` line.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum ListenAddress {
     /// `192.0.2.1:80`, `*:8000-8009`, `:::443`: one listener for each port.
     Inet {
@@ -88,7 +90,7 @@ impl ListenAddress {
 }
 
 /// The address of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum ServerAddress {
     /// An IP address or a name. The unspecified address means the client's original destination.
     Inet {
@@ -111,7 +113,7 @@ pub enum ServerAddress {
 }
 
 /// The port to connect to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum ServerPort {
     /// A port of its own.
     Fixed(u16),
@@ -157,7 +159,7 @@ impl std::fmt::Display for ServerPort {
 }
 
 /// The source address of outgoing connections: `source`, on a proxy or a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct Source {
     /// The address to bind to; unspecified for `*` and `0.0.0.0`.
     pub host: Host,
@@ -172,7 +174,7 @@ pub struct Source {
 }
 
 /// The `usesrc` part of `source`: a foreign address to present to the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum TransparentSource {
     /// A fixed address and port, 0 for any port.
     Address {
@@ -195,7 +197,7 @@ pub enum TransparentSource {
 }
 
 /// The SOCKS4 proxy that connections to a server go through: `socks4`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct SocksProxy {
     /// Its address, or its name until the start.
     pub host: Host,
@@ -204,7 +206,7 @@ pub struct SocksProxy {
 }
 
 /// A network in prefix form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub struct IpNetwork {
     /// The network's address.
     pub address: IpAddr,

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Chain, Condition, Expr, Location, LogFormat};
+use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use super::balance_word::{BalanceWord, RANDOM, ROUND_ROBIN};
+use super::names;
 
 /// `balance`: how a server is chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Balance {
     /// The algorithm.
     pub word: &'static BalanceWord,
@@ -17,7 +19,7 @@ pub struct Balance {
 }
 
 /// The argument of an algorithm, by the [`super::BalanceSyntax`] of its word.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum BalanceArgument {
     /// None.
     Plain,
@@ -53,7 +55,7 @@ pub enum BalanceArgument {
 }
 
 /// The arguments of `balance uri`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct UriKey {
     /// Hash the query too.
     pub whole: bool,
@@ -87,7 +89,7 @@ impl Default for Balance {
 }
 
 /// `outlier-ejection`: when servers with worse traffic than the others are ejected, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct OutlierEjection {
     /// Eject after this many errors in a row.
     pub errors: Option<u32>,
@@ -120,7 +122,7 @@ impl Default for OutlierEjection {
 }
 
 /// `hash-type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct HashType {
     /// How a hash becomes a server.
     pub method: HashMethod,
@@ -138,7 +140,7 @@ impl HashType {
 }
 
 /// How a hash becomes a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HashMethod {
     /// An index into an array of the living servers.
     #[default]
@@ -148,7 +150,7 @@ pub enum HashMethod {
 }
 
 /// How a key becomes a hash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HashFunction {
     /// The hash of the sdbm database.
     #[default]
@@ -164,7 +166,7 @@ pub enum HashFunction {
 }
 
 /// `hash-preserve-affinity`: when to leave the hashed server although it is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum PreserveAffinity {
     /// Never leave.
     #[default]
@@ -176,7 +178,7 @@ pub enum PreserveAffinity {
 }
 
 /// `retry-on`: after which failures a request is retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct RetryOn(u32);
 
 impl RetryOn {
@@ -258,7 +260,7 @@ impl Default for RetryOn {
 }
 
 /// `cookie`: persistence by a cookie.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Canonical)]
 pub struct CookiePersistence {
     /// The cookie's name.
     pub name: Box<str>,
@@ -289,7 +291,7 @@ pub struct CookiePersistence {
 }
 
 /// Who writes the persistence cookie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum CookieMode {
     /// The server; it is only read.
     #[default]
@@ -303,18 +305,19 @@ pub enum CookieMode {
 }
 
 /// `use_backend`: one step of the choice of a backend.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct UseBackend {
     /// The backend.
     pub target: BackendTarget,
     /// When the rule applies; none for always.
     pub condition: Option<Condition>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// A backend, known now or at run time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum BackendTarget {
     /// The proxy at this index of `Config::proxies`, resolved when the configuration is complete.
     Static(ProxyIndex),
@@ -326,6 +329,13 @@ pub enum BackendTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProxyIndex(pub u32);
 
+/// By the proxy's name.
+impl Canonical for ProxyIndex {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        out.referent(Referent::Proxy(self.0));
+    }
+}
+
 impl ProxyIndex {
     /// The position.
     pub fn get(self) -> usize {
@@ -334,32 +344,34 @@ impl ProxyIndex {
 }
 
 /// `use-server`: one step of the choice of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct UseServer {
     /// The server.
     pub target: ServerTarget,
     /// When the rule applies; none for always.
     pub condition: Option<Condition>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// A server of the same backend, known now or at run time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum ServerTarget {
     /// The server at this index of `Proxy::servers`, resolved when the configuration is complete.
-    Static(u32),
+    Static(#[canonical(with = names::own_server)] u32),
     /// The name that this gives for each request.
     Dynamic(Arc<LogFormat>),
 }
 
 /// `force-persist` and `ignore-persist`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct PersistRule {
     /// Whether to follow the persistence even to a server that is down, or to ignore it.
     pub force: bool,
     /// When the rule applies.
     pub condition: Condition,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }

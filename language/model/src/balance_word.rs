@@ -3,6 +3,8 @@
 //! The rows are here and not beside the code that chooses, because the arguments of some are expressions, which that code
 //! does not know, and because files are read and explained without any traffic. What chooses finds its own row by the word.
 
+use weir_fingerprint::{Canonical, FormEncoder};
+
 /// A value with its placeholders in angle brackets, and its effect. A test writes each value on a line and reads it, so that no
 /// refused value is listed.
 pub type ValueHelp = (&'static str, &'static str);
@@ -54,6 +56,13 @@ pub enum LogBalance {
     Hash,
     /// The first server that takes them.
     Sticky,
+}
+
+/// By its name: a row of one program always means the same.
+impl Canonical for BalanceWord {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        out.text(self.name);
+    }
 }
 
 impl BalanceWord {

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use weir_expr::Location;
+use weir_fingerprint::{Canonical, FormEncoder};
 
 use super::address::ListenAddress;
 use super::protocol::Protocol;
 use super::tls::BindTls;
 
 /// One `bind` line. It makes one listener for each port of each of its addresses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Bind {
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The address word as written: the name of an unnamed listener in `show stat` and logs.
+    #[canonical(skip = "the addresses have the meaning")]
     pub spelling: Box<str>,
     /// The addresses of the comma-separated list.
     pub addresses: Vec<ListenAddress>,
@@ -22,11 +25,19 @@ pub struct Bind {
     /// `id`: the first listener's identifier; the others follow on.
     pub id: Option<u32>,
     /// Everything else.
+    #[canonical(flat)]
     pub options: BindOptions,
 }
 
+impl Bind {
+    /// The label that identifies it in its section: its name, or its address word.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.spelling)
+    }
+}
+
 /// The words that may follow the addresses, also on `stats socket`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct BindOptions {
     /// `maxconn`: how many connections each listener holds; none for no limit of its own.
     pub maxconn: Option<u32>,
@@ -67,11 +78,12 @@ pub struct BindOptions {
     /// `thread`: the workers that accept; none for all.
     pub threads: Option<ThreadSet>,
     /// `ssl` and all that goes with it.
+    #[canonical(flat)]
     pub tls: Option<Box<BindTls>>,
 }
 
 /// Who owns a unix socket and who may use it: `user`/`uid`, `group`/`gid`, `mode`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct SocketOwnership {
     /// The owner.
     pub user: Option<Account>,
@@ -82,7 +94,7 @@ pub struct SocketOwnership {
 }
 
 /// A user or a group, by number or by a name to look up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum Account {
     /// `uid 33`.
     Id(u32),
@@ -91,7 +103,7 @@ pub enum Account {
 }
 
 /// Into how many sockets a listener splits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum Shards {
     /// This many.
     Count(u32),
@@ -102,7 +114,7 @@ pub enum Shards {
 }
 
 /// What a client of the runtime API may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum Level {
     /// Read non-sensitive data.
     User,
@@ -113,7 +125,7 @@ pub enum Level {
 }
 
 /// How the runtime API marks the severity of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum SeverityOutput {
     /// Not at all.
     #[default]
@@ -125,7 +137,7 @@ pub enum SeverityOutput {
 }
 
 /// The worker threads of a `thread` word.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum ThreadSet {
     /// `all`.
     All,
@@ -151,7 +163,7 @@ impl ThreadSet {
 }
 
 /// One element of a thread list: `1-4`, `2/1-4`, `2/all`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct ThreadRange {
     /// The thread group, counted from 1; none when threads are counted across groups.
     pub group: Option<u16>,
@@ -159,4 +171,13 @@ pub struct ThreadRange {
     pub first: u16,
     /// The last thread.
     pub last: u16,
+}
+
+/// Lines count where they are objects; here which ones there are.
+pub(super) fn encode_labels(binds: &[Bind], out: &mut FormEncoder<'_>) {
+    out.set(binds.iter().map(Bind::label));
+}
+
+pub(super) fn encode_label(bind: &Option<Bind>, out: &mut FormEncoder<'_>) {
+    bind.as_ref().map(Bind::label).encode(out);
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_fingerprint::Canonical;
+
 use super::address::Host;
+use super::names;
 use super::protocol::Protocol;
 
 /// The settings of a `server` line about its health checks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct CheckSettings {
     /// `check`: whether there are any.
     pub enabled: bool,
@@ -36,6 +39,7 @@ pub struct CheckSettings {
     /// `check-pool-conn-name`: the name of these connections in the pool.
     pub connection_name: Option<Arc<[u8]>>,
     /// `healthcheck`: the section with its check; none for its backend's.
+    #[canonical(with = names::health_check)]
     pub section: Option<Arc<str>>,
     /// `init-state`: its state at start and after maintenance.
     pub initial_state: InitialState,
@@ -60,7 +64,7 @@ pub struct CheckSettings {
 }
 
 /// TLS settings of a `server` line for its health checks only.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct CheckTls {
     /// `check-ssl` (true), `no-check-ssl` (false); none for the server's setting, if it is checked at its own address.
     pub enabled: Option<bool>,
@@ -73,7 +77,7 @@ pub struct CheckTls {
 }
 
 /// The settings of a `server` line about its agent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct AgentSettings {
     /// `agent-check`: whether the agent is used.
     pub enabled: bool,
@@ -88,7 +92,7 @@ pub struct AgentSettings {
 }
 
 /// `track [<backend>/]<server>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct TrackedServer {
     /// The backend; none for the server's own.
     pub backend: Option<Box<str>>,
@@ -97,7 +101,7 @@ pub struct TrackedServer {
 }
 
 /// `observe`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Observe {
     /// Nothing.
     #[default]
@@ -109,7 +113,7 @@ pub enum Observe {
 }
 
 /// `on-error`: what happens after `error-limit` errors in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum OnError {
     /// The next check comes soon.
     FastInterval,
@@ -157,7 +161,7 @@ impl Default for CheckSettings {
 pub const INTER: Duration = Duration::from_secs(2);
 
 /// `init-state`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum InitialState {
     /// Not set: as `up`, but a server that leaves maintenance keeps its former state.
     #[default]
@@ -173,7 +177,7 @@ pub enum InitialState {
 }
 
 /// Global settings of all checks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct CheckTuning {
     /// `spread-checks`: random variation of intervals in per cent, either way.
     pub spread_percent: u8,

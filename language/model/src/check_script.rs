@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use weir_expr::pattern::regex::Regex;
 use weir_expr::{Expr, Location, LogFormat, SetCondition, VariableId};
+use weir_fingerprint::Canonical;
 
 use super::address::{Host, ServerAddress, ServerPort};
 use super::protocol::Protocol;
 use super::server::Server;
 
 /// How the servers of a backend are checked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct CheckScripts {
     /// Which option chose the dialogue.
     pub method: CheckMethod,
     /// `http-check` rules.
     pub http: CheckRuleList,
     /// The section of `option httpchk`: rules of another one send requests of their own.
+    #[canonical(skip = "used while the section is read")]
     pub http_option: Option<Location>,
     /// `tcp-check` rules.
     pub tcp: CheckRuleList,
@@ -85,29 +87,31 @@ impl CheckScripts {
 }
 
 /// A `healthcheck` section: how servers that name it are checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct HealthCheck {
     /// Its name.
     pub name: Arc<str>,
     /// Where it begins.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// Its settings.
     pub scripts: Arc<CheckScripts>,
 }
 
 /// Rules, and their section: a proxy's own rules replace those of a `defaults` section.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct CheckRuleList {
     /// The rules, in order.
     pub rules: Arc<Vec<CheckRule>>,
     /// Where the section begins.
+    #[canonical(skip = "used while the section is read")]
     pub section: Option<Location>,
     /// The number of lines.
     pub steps: u32,
 }
 
 /// The dialogue of a check.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub enum CheckMethod {
     /// It connects.
     #[default]
@@ -123,7 +127,7 @@ pub enum CheckMethod {
 }
 
 /// One rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct CheckRule {
     /// The comment for the message when it fails.
     pub comment: Option<Arc<str>>,
@@ -134,7 +138,7 @@ pub struct CheckRule {
 }
 
 /// What a rule does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum CheckAction {
     /// `connect`.
     Connect(CheckConnect),
@@ -171,7 +175,7 @@ pub enum CheckAction {
 }
 
 /// `connect`: a new connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct CheckConnect {
     /// Whether a `connect` line exists; otherwise the connection is implicit.
     pub is_written: bool,
@@ -198,7 +202,7 @@ pub struct CheckConnect {
 }
 
 /// A port to connect to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum CheckPort {
     /// This one.
     Fixed(u16),
@@ -207,7 +211,7 @@ pub enum CheckPort {
 }
 
 /// A request. Missing parts have the manual's defaults.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct HttpRequest {
     /// `meth`.
     pub method: Option<Arc<[u8]>>,
@@ -222,7 +226,7 @@ pub struct HttpRequest {
 }
 
 /// A text, fixed or made from a format.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum CheckText {
     /// A fixed text.
     Fixed(Arc<[u8]>),
@@ -231,7 +235,7 @@ pub enum CheckText {
 }
 
 /// `expect`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Expect {
     /// Whether a match is a failure (`!`).
     pub inverted: bool,
@@ -271,7 +275,7 @@ impl Expect {
 }
 
 /// The outcomes that `expect` can be set to report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum ExpectStatus {
     /// `L4OK`.
     L4Ok,
@@ -298,7 +302,7 @@ pub enum ExpectStatus {
 }
 
 /// What is looked for in the received bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum Expected {
     /// `string`: these bytes, anywhere.
     Text(Arc<[u8]>),
@@ -323,7 +327,7 @@ pub enum Expected {
 }
 
 /// Matches of the dialogues of options, which no rule can express.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum OwnExpected {
     /// MySQL's first packet.
     MysqlGreeting,
@@ -342,7 +346,7 @@ pub enum OwnExpected {
 }
 
 /// `hdr`, `fhdr`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct HeaderMatch {
     /// The names to match.
     pub name: TextMatch,
@@ -353,7 +357,7 @@ pub struct HeaderMatch {
 }
 
 /// A text and how it is compared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum TextMatch {
     /// Equal.
     Equal(CheckText),

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use weir_fingerprint::Canonical;
+
+use super::names;
 use super::{Host, Location, TlsVerify};
 
 /// The built-in HTTP client (manual, "HTTPClient tuning").
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct HttpClient {
     /// `httpclient.resolvers.disabled`: names are not resolved.
     pub resolves_nothing: bool,
     /// `httpclient.resolvers.id`, and where it is said.
+    #[canonical(with = names::client_resolvers)]
     pub resolvers: Option<(Box<str>, Location)>,
     /// `httpclient.resolvers.prefer ipv4`.
     pub prefers_ipv4: bool,
@@ -20,6 +24,7 @@ pub struct HttpClient {
     /// `httpclient.ssl.verify`.
     pub verify: Option<TlsVerify>,
     /// Where something is said of TLS: then what is wrong with it is a fault.
+    #[canonical(skip = "a place in a file")]
     pub tls_at: Option<Location>,
     /// `httpclient.timeout.connect`.
     pub connect_timeout: Duration,
@@ -41,7 +46,7 @@ impl Default for HttpClient {
 }
 
 /// How OCSP responses are renewed (manual, "ocsp-update").
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct OcspUpdates {
     /// `ocsp-update.disable`: none is.
     pub disabled: bool,
@@ -52,8 +57,10 @@ pub struct OcspUpdates {
     /// `ocsp-update.maxdelay`, in seconds.
     pub most_delay: u32,
     /// Where a delay is said.
+    #[canonical(skip = "a place in a file")]
     pub at: Option<Location>,
     /// `ocsp-update.httpproxy`, and where it is said.
+    #[canonical(with = names::proxy_of_updates)]
     pub proxy: Option<(Host, u16, Location)>,
 }
 

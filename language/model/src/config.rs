@@ -9,6 +9,7 @@ use super::log_forward::LogForward;
 use super::mail::Mailers;
 use super::peers::Peers;
 use super::proxy::Proxy;
+use super::reply::HttpErrors;
 use super::resolvers::Resolvers;
 use super::ring::{Ring, TraceLine};
 use super::table::StickTable;
@@ -38,6 +39,8 @@ pub struct Config {
     pub mailers: Vec<Mailers>,
     /// `peers` sections, in order.
     pub peers: Vec<Peers>,
+    /// `http-errors` sections, by name.
+    pub http_errors: Vec<HttpErrors>,
     /// `healthcheck` sections, in order.
     pub health_checks: Vec<HealthCheck>,
     /// Lines of `traces` sections, in order.

@@ -2,21 +2,23 @@
 
 use weir_expr::table::DataType;
 use weir_expr::{Expr, Location, Reference};
+use weir_fingerprint::Canonical;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One `filter` line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Filter {
     /// What it does.
     pub kind: FilterKind,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// What a filter does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum FilterKind {
     /// `bwlim-in` and `bwlim-out`.
     Bandwidth(BandwidthFilter),
@@ -25,7 +27,7 @@ pub enum FilterKind {
 }
 
 /// A bandwidth limit for each stream, or for all streams of one key, which `set-bandwidth-limit` enables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct BandwidthFilter {
     /// Its name in rules.
     pub name: Box<str>,
@@ -42,7 +44,7 @@ pub struct BandwidthFilter {
 }
 
 /// The key and the table of a shared limit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct SharedBandwidth {
     /// `key`: the key of the table entry, evaluated when a rule enables the filter.
     pub key: Arc<Expr>,
@@ -61,7 +63,7 @@ impl FilterDirection {
 }
 
 /// Writes what it sees to standard error.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct TraceFilter {
     /// Its name in its output.
     pub name: Box<str>,
@@ -76,7 +78,7 @@ pub struct TraceFilter {
 }
 
 /// A direction of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum FilterDirection {
     /// From the client.
     Request,
@@ -86,7 +88,7 @@ pub enum FilterDirection {
 
 /// `filter-sequence`: the positions of the filters, in the order in which they see each direction; none for the order of
 /// their lines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct FilterSequences {
     /// The order for requests.
     pub request: Option<Box<[u16]>>,

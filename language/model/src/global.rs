@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Expr, Location, LogFormat, VariableId};
+use weir_fingerprint::{Canonical, unordered};
 
+use super::bind;
 use super::bind::{Account, Bind, SocketOwnership};
 use super::client::{HttpClient, OcspUpdates};
 use super::http2::Http2Tuning;
@@ -18,7 +20,7 @@ use super::tls_global::GlobalTls;
 use super::tuning::Tuning;
 
 /// When client connections close in a soft stop (`close-spread-time`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum CloseSpread {
     /// Idle ones at once, the others with their next response.
     AtOnce,
@@ -29,7 +31,7 @@ pub enum CloseSpread {
 }
 
 /// Whether a crash leaves a core file (`set-dumpable`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum CoreDump {
     /// What the system allows a process that changed its user: usually nothing.
     #[default]
@@ -41,7 +43,7 @@ pub enum CoreDump {
 }
 
 /// The settings of the `global` sections.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Global {
     /// `daemon`: go to the background.
     pub daemon: bool,
@@ -50,6 +52,7 @@ pub struct Global {
     /// `mworker-max-reloads`: how many reloads an old worker may outlive.
     pub reloads_max: Option<u32>,
     /// `setcap`: names of capabilities to keep when the user changes.
+    #[canonical(with = unordered)]
     pub capabilities: Vec<Box<str>>,
     /// `quiet`: say nothing at start.
     pub quiet: bool,
@@ -66,10 +69,12 @@ pub struct Global {
     /// `user` or `uid`: the user to run as.
     pub user: Option<Account>,
     /// The line that says so.
+    #[canonical(skip = "a place in a file")]
     pub user_at: Option<Location>,
     /// `group` or `gid`.
     pub group: Option<Account>,
     /// The line that says so.
+    #[canonical(skip = "a place in a file")]
     pub group_at: Option<Location>,
     /// `set-dumpable`: what a crash leaves behind.
     pub core_dump: CoreDump,
@@ -94,6 +99,7 @@ pub struct Global {
     /// `server-state-file`: the file with the states of all servers.
     pub server_state_file: Option<Box<str>>,
     /// Limits of the process.
+    #[canonical(flat)]
     pub limits: Limits,
     /// `hard-stop-after`: how long a soft stop may take.
     pub hard_stop_after: Option<Duration>,
@@ -110,12 +116,14 @@ pub struct Global {
     /// `log-send-hostname`: the host name of messages that have one; none leaves it out.
     pub log_host_name: Option<SentHostName>,
     /// `stats socket`: where the runtime API listens.
+    #[canonical(with = bind::encode_labels)]
     pub sockets: Vec<Bind>,
     /// `stats timeout`: how long an idle client of the runtime API is kept.
     pub stats_timeout: Duration,
     /// `stats maxconn`: how many clients of the runtime API at once.
     pub stats_maxconn: u32,
     /// The configuration's files, in the order in which they were read.
+    #[canonical(skip = "the names of files do not count")]
     pub files: Vec<Arc<str>>,
     /// `unix-bind`: the defaults of unix sockets of `bind` lines.
     pub unix_bind: UnixBind,
@@ -126,10 +134,13 @@ pub struct Global {
     /// `http-fail-codes`: statuses that count as failures of servers.
     pub failure_codes: StatusCodes,
     /// `tune.*`.
+    #[canonical(flat)]
     pub tuning: Tuning,
     /// Profiling settings.
+    #[canonical(flat)]
     pub profiling: Profiling,
     /// `h1-*`.
+    #[canonical(flat)]
     pub http1: Http1,
     /// `nosplice`: never move data inside the kernel.
     pub no_splice: bool,
@@ -140,12 +151,16 @@ pub struct Global {
     /// `h2-workaround-bogus-websocket-clients`: WebSocket is not announced to HTTP/2 clients.
     pub no_websocket_over_http2: bool,
     /// `httpclient.*`: requests of the process itself.
+    #[canonical(flat)]
     pub client: HttpClient,
     /// `ocsp-update.*`: how OCSP responses are renewed.
+    #[canonical(flat)]
     pub ocsp_updates: OcspUpdates,
     /// TLS: settings of the process, and defaults of lines.
+    #[canonical(flat)]
     pub tls: GlobalTls,
     /// `tune.h2.*`.
+    #[canonical(flat)]
     pub http2: Http2Tuning,
 }
 
@@ -209,7 +224,7 @@ impl Default for Global {
 }
 
 /// What HTTP/1 accepts from and writes to non-conforming peers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Http1 {
     /// `h1-accept-payload-with-any-method`: `GET`, `HEAD` and `DELETE` of HTTP/1.0 may have a body.
     pub payload_with_any_method: bool,
@@ -217,18 +232,19 @@ pub struct Http1 {
     pub keep_on_insecure_transfer_encoding: bool,
     /// `h1-case-adjust` and `h1-case-adjust-file`: header names in the case that non-conforming peers require, each once whatever
     /// its case.
+    #[canonical(with = unordered)]
     pub adjusted_names: Vec<Box<str>>,
 }
 
 /// The settings of `master-worker`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct MasterWorker {
     /// `no-exit-on-failure`: the master stays when its worker fails.
     pub stays: bool,
 }
 
 /// The new root directory of the process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum Chroot {
     /// An empty folder that is created for this and removed at once.
     Auto,
@@ -237,7 +253,7 @@ pub enum Chroot {
 }
 
 /// Limits of the process. None and 0 have the manual's meaning: the limit is computed, or absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct Limits {
     /// `maxconn`: connections at once; none to compute it from the limit on open files.
     pub maxconn: Option<u32>,
@@ -276,7 +292,7 @@ impl Default for Limits {
 }
 
 /// The host name that log messages carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum SentHostName {
     /// The host's own.
     Own,
@@ -285,7 +301,7 @@ pub enum SentHostName {
 }
 
 /// The settings of `unix-bind` for unix sockets of `bind` lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct UnixBind {
     /// The prefix of their paths.
     pub prefix: Option<PathBuf>,
@@ -294,18 +310,19 @@ pub struct UnixBind {
 }
 
 /// One variable of the process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct ProcessVariable {
     /// Which.
     pub name: VariableId,
     /// The value.
     pub value: ProcessValue,
     /// Its location.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// The value of a variable of the process, evaluated at start without a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum ProcessValue {
     /// `set-var`.
     Expression(Arc<Expr>),
@@ -317,7 +334,7 @@ pub enum ProcessValue {
 pub const MAX_THREADS: u16 = 64;
 
 /// Which CPUs each thread may run on (`cpu-map`). A thread without an entry may run anywhere.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct CpuMap {
     /// The CPUs of each thread, counted from 1.
     pub threads: BTreeMap<u16, CpuSet>,
@@ -344,7 +361,7 @@ impl CpuMap {
 }
 
 /// `external-check`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct ExternalCheck {
     /// `preserve-env`: programs have the process's environment beside their own variables.
     pub preserves_environment: bool,

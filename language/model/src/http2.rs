@@ -1,7 +1,9 @@
 //! `tune.h2.*`: limits of HTTP/2 connections.
 
+use weir_fingerprint::Canonical;
+
 /// The settings of the `tune.h2.*` words, and of those about how payload leaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct Http2Tuning {
     /// `tune.h2.fe.*`.
     pub clients: Http2Side,
@@ -40,7 +42,7 @@ impl Default for Http2Tuning {
 }
 
 /// The settings of one side's connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Http2Side {
     /// `max-concurrent-streams`: streams on a connection.
     pub concurrent_streams: Option<u32>,
@@ -59,7 +61,7 @@ pub struct Http2Side {
 }
 
 /// Which errors of clients' connections are logged (`tune.h2.log-errors`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum LoggedErrors {
     /// None.
     None,

@@ -15,11 +15,13 @@ mod check_script;
 mod client;
 mod config;
 mod filter;
+pub mod fingerprints;
 mod global;
 mod http2;
 mod log;
 mod log_forward;
 mod mail;
+mod names;
 mod options;
 pub mod password;
 mod peers;
@@ -89,8 +91,8 @@ pub use proxy::{
 };
 pub use references::AskedUserlists;
 pub use reply::{
-    ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, Reply, ReplyContent,
-    ReplyHeader,
+    ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, HttpErrors, Reply,
+    ReplyContent, ReplyHeader,
 };
 pub use resolvers::{AcceptedFamilies, HoldTimes, NameServer, Resolvers};
 pub use ring::{Ring, RingServer, TraceLine};

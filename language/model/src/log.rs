@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_expr::LogFormat;
+use weir_fingerprint::Canonical;
 
 use super::Location;
 use super::address::{Host, ServerAddress};
+use super::names;
 
 /// The logging of a proxy.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct Logging {
     /// `log`: the targets.
     pub targets: LogTargets,
@@ -25,10 +27,11 @@ pub struct Logging {
 
 /// The log targets of a section, in the order of its lines. `log global` stands for the targets of the global sections above (manual,
 /// 2.1: the order matters).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct LogTargets {
     targets: Vec<Arc<LogTarget>>,
     /// The position of `log global`, until the section ends.
+    #[canonical(skip = "none once the section ended")]
     global_at: Option<usize>,
 }
 
@@ -66,7 +69,7 @@ impl std::ops::Deref for LogTargets {
 }
 
 /// What is logged for each connection or request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub enum LogLine {
     /// The default: one line when the connection or request starts.
     #[default]
@@ -81,7 +84,7 @@ pub enum LogLine {
 }
 
 /// Which word chose the log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum LogLineKind {
     /// `option httplog`.
     Http,
@@ -98,9 +101,10 @@ pub enum LogLineKind {
 }
 
 /// One `log` line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct LogTarget {
     /// The line that names it, in the global section or a proxy. Targets of two lines may be the same.
+    #[canonical(skip = "a place in a file")]
     pub at: Option<Location>,
     /// The destination.
     pub address: LogAddress,
@@ -128,7 +132,7 @@ impl PartialEq for LogTarget {
 }
 
 /// Where log messages go.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum LogAddress {
     /// Datagrams to a syslog server.
     Udp {
@@ -151,13 +155,13 @@ pub enum LogAddress {
     /// `fd@N`; `stdout` is 1, `stderr` 2.
     Descriptor(i32),
     /// `ring@name`.
-    Ring(Arc<str>),
+    Ring(#[canonical(with = names::ring)] Arc<str>),
     /// `backend@name`: the server that the backend's `balance` chooses.
-    Backend(Arc<str>),
+    Backend(#[canonical(with = names::log_backend)] Arc<str>),
 }
 
 /// The header before a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum LogHeader {
     /// RFC 3164 without a host name, as the system's own `syslog()` sends it; the default.
     #[default]
@@ -196,7 +200,7 @@ impl LogHeader {
 }
 
 /// `sample <ranges>:<size>`: which messages of each round are sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct LogSampling {
     /// Inclusive ranges counted from 1, in order, not overlapping.
     pub ranges: Vec<(u32, u32)>,
@@ -205,7 +209,7 @@ pub struct LogSampling {
 }
 
 /// The severity of a message, from the most to the least severe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Canonical)]
 #[repr(u8)]
 pub enum Severity {
     /// `emerg`.
@@ -254,7 +258,7 @@ impl Severity {
 }
 
 /// The facility of a message: RFC 5424's number, 0 to 23.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub struct Facility(u8);
 
 impl Facility {
@@ -283,7 +287,7 @@ impl Facility {
 }
 
 /// How messages are delimited on a connection (RFC 6587).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Framing {
     /// Each ends with a newline.
     #[default]

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_fingerprint::Canonical;
+
+use super::bind;
 use super::{Bind, Location, LogTargets};
 
 /// A `log-forward` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct LogForward {
     /// Its name.
     pub name: Arc<str>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// `bind`: where senders connect.
+    #[canonical(with = bind::encode_labels)]
     pub binds: Vec<Bind>,
     /// `dgram-bind`: where datagrams arrive.
+    #[canonical(with = bind::encode_labels)]
     pub datagram_binds: Vec<Bind>,
     /// `backlog`: how many connections may wait to be accepted.
     pub backlog: Option<u32>,
@@ -60,7 +66,7 @@ impl LogForward {
 }
 
 /// Which host name a forwarded message carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HostStrategy {
     /// The sender's address, whatever the message says.
     Replace,

@@ -4,18 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::Location;
+use weir_fingerprint::{Canonical, unordered};
 
 use super::address::Host;
 use super::log::Severity;
+use super::names;
 
 /// A `mailers` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Mailers {
     /// Its name.
     pub name: Arc<str>,
     /// Where it begins.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// Its mail servers. Each gets every mail.
+    #[canonical(with = unordered)]
     pub mailers: Vec<Mailer>,
     /// `timeout mail`: how long the delivery of one mail to one of them may take.
     pub timeout: Duration,
@@ -25,7 +29,7 @@ pub struct Mailers {
 pub const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A mail server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct Mailer {
     /// Its name.
     pub name: Box<str>,
@@ -36,9 +40,10 @@ pub struct Mailer {
 }
 
 /// The `email-alert` settings of a proxy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct MailAlert {
     /// `email-alert mailers`: the section.
+    #[canonical(with = names::mailers)]
     pub mailers: Option<Arc<str>>,
     /// `email-alert from`.
     pub from: Option<Arc<str>>,

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use weir_expr::Expr;
+use weir_fingerprint::Canonical;
 
 use super::address::IpNetwork;
 
 /// Every `option` that a proxy can switch. All are inherited from `defaults`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Canonical)]
 pub struct Options {
     /// `abortonclose`: give up the request of a client that closed.
     pub abort_on_close: Switch,
@@ -92,7 +93,7 @@ pub struct Options {
 }
 
 /// A switch whose default depends on the mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Switch {
     /// Not set.
     #[default]
@@ -116,7 +117,7 @@ impl Switch {
 
 /// What happens to the connections when a message ends. A frontend's and a backend's combine: the later
 /// variant wins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum ConnectionMode {
     /// Both stay open.
     #[default]
@@ -128,7 +129,7 @@ pub enum ConnectionMode {
 }
 
 /// When a request may use a connection that another client opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Reuse {
     /// Never.
     Never,
@@ -142,7 +143,7 @@ pub enum Reuse {
 }
 
 /// Which retries may choose another server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Redispatch {
     /// Only those without persistence.
     #[default]
@@ -154,7 +155,7 @@ pub enum Redispatch {
 }
 
 /// When bytes are forwarded inside the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Splice {
     /// When it is worthwhile, in both directions.
     pub auto: bool,
@@ -165,7 +166,7 @@ pub struct Splice {
 }
 
 /// What to do with a header whose name has other characters than letters, digits and hyphens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum RestrictHeaderNames {
     /// Nothing.
     Preserve,
@@ -176,7 +177,7 @@ pub enum RestrictHeaderNames {
 }
 
 /// `option forwardfor`: add the client's address.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Canonical)]
 pub struct ForwardFor {
     /// The header's name.
     pub header: Box<str>,
@@ -187,7 +188,7 @@ pub struct ForwardFor {
 }
 
 /// `option forwarded`: what the field of RFC 7239 says about the client's side.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Canonical)]
 pub struct Forwarded {
     /// The protocol that the client speaks.
     pub proto: bool,
@@ -204,7 +205,7 @@ pub struct Forwarded {
 }
 
 /// The source of a parameter's value.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub enum ForwardedValue {
     /// From the request or its connection.
     Own,
@@ -231,7 +232,7 @@ impl Forwarded {
 }
 
 /// `option originalto`: add the address that the client connected to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Canonical)]
 pub struct OriginalTo {
     /// The header's name.
     pub header: Box<str>,

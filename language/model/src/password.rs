@@ -10,9 +10,10 @@ use std::sync::Arc;
 use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha256, Sha512};
+use weir_fingerprint::Canonical;
 
 /// A password to compare with.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Canonical)]
 pub enum Password {
     /// `insecure-password`: in clear.
     Clear(Box<[u8]>),
@@ -23,14 +24,14 @@ pub enum Password {
 }
 
 /// A hash as `crypt(3)` writes it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Canonical)]
 pub struct PasswordHash {
     scheme: Scheme,
     salt: Box<[u8]>,
     encoded: Box<[u8]>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Canonical)]
 enum Scheme {
     Md5,
     Sha256 { rounds: u32 },

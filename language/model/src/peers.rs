@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use weir_fingerprint::{Canonical, unordered};
+
+use super::bind;
 use super::{Bind, Location, LogTargets, ServerAddress, ServerSettings};
 
 /// A `peers` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Peers {
     /// Its name.
     pub name: Arc<str>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The name of this instance among its peers: `localpeer`, the command line's `-L`, or the host's name.
     pub local: Box<str>,
@@ -18,19 +22,22 @@ pub struct Peers {
     /// `shards`: into how many parts keys are split; 0 for one.
     pub shards: u32,
     /// `peer` and `server` lines, this instance's own among them.
+    #[canonical(with = unordered)]
     pub peers: Vec<Peer>,
     /// Where peers connect to this instance: a `bind` line, or the address of its own `peer` line.
+    #[canonical(with = bind::encode_label)]
     pub bind: Option<Bind>,
     /// `log`: where the events of its listener are logged.
     pub log_targets: LogTargets,
 }
 
 /// A peer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Peer {
     /// Its name.
     pub name: Box<str>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// Its address; none for this instance with a `bind` line.
     pub address: Option<ServerAddress>,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use weir_fingerprint::Canonical;
+
 /// The settings of `profiling.*` and `warn-blocked-traffic-after`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct Profiling {
     /// `profiling.tasks`: whether tasks are measured.
     pub tasks: TaskProfiling,
@@ -18,7 +20,7 @@ pub struct Profiling {
 }
 
 /// Whether tasks are measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum TaskProfiling {
     /// Never.
     Off,

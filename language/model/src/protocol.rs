@@ -1,7 +1,9 @@
 //! Protocols that lines force.
 
+use weir_fingerprint::Canonical;
+
 /// A protocol forced by `proto`, on a server or a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum Protocol {
     /// `h1`.
     H1,

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Condition, Location, LogFormat};
+use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use super::address::Source;
 use super::balance::{
     Balance, CookiePersistence, HashType, OutlierEjection, PersistRule, PreserveAffinity, ProxyIndex,
     RetryOn, UseBackend, UseServer,
 };
+use super::bind;
 use super::bind::Bind;
 use super::check_script::CheckScripts;
 use super::filter::{Filter, FilterDirection, FilterSequences};
@@ -87,8 +89,92 @@ pub struct Proxy {
     pub filter_sequences: FilterSequences,
 }
 
+/// Inherited and own rules are one list. `bind` and `server` lines are objects themselves: here their names count, and the order of the
+/// servers. Automatic identifiers do not count, since they depend on the order of sections.
+impl Canonical for Proxy {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let Proxy {
+            name,
+            section,
+            at: _,
+            id,
+            id_is_forced,
+            server_state_file,
+            description,
+            guid,
+            settings,
+            inherited_rules: _,
+            rules: _,
+            binds,
+            certificates,
+            default_backend,
+            use_backend,
+            redirects,
+            monitor_fail,
+            captures,
+            servers,
+            use_server,
+            table,
+            stick_rules,
+            unpublished,
+            force_switch,
+            persist_rules,
+            filters,
+            filter_sequences,
+        } = self;
+        out.begin("Proxy");
+        out.field("name", name);
+        out.field("section", section);
+        out.field("id", &id_is_forced.then_some(*id));
+        out.field("server-state-file-name", server_state_file);
+        out.field("description", description);
+        out.field("guid", guid);
+        out.flat("", settings);
+        // A new field of the rules belongs below.
+        let Rulesets {
+            tcp_request_connection: _,
+            tcp_request_session: _,
+            tcp_request_content: _,
+            tcp_request_inspect_delay: _,
+            tcp_response_content: _,
+            tcp_response_inspect_delay: _,
+            http_request: _,
+            http_response: _,
+            http_after_response: _,
+        } = &self.rules;
+        for kind in RulesetKind::ALL {
+            out.field_with(kind.keyword(), |out| out.list(Vec::from_iter(self.rules(kind)).into_iter()));
+        }
+        out.field("tcp-request inspect-delay", &self.tcp_request_inspect_delay());
+        out.field("tcp-response inspect-delay", &self.tcp_response_inspect_delay());
+        out.field_with("bind lines", |out| bind::encode_labels(binds, out));
+        out.field("ssl-f-use", certificates);
+        out.field("default_backend", default_backend);
+        out.field("use_backend", use_backend);
+        out.field("redirect", redirects);
+        out.field("monitor fail", monitor_fail);
+        out.field("captures", captures);
+        out.field_with("order of servers", |out| {
+            out.list(servers.iter().map(|server| (&server.name, server.id)));
+        });
+        out.field("use-server", use_server);
+        out.field_with("stick-table", |out| {
+            table.is_some().encode(out);
+            if let Some(table) = *table {
+                out.referent(Referent::Table(table));
+            }
+        });
+        out.field("stick", stick_rules);
+        out.field("be-unpublished", unpublished);
+        out.field("force-be-switch", force_switch);
+        out.field("persistence rules", persist_rules);
+        out.field("filter", filters);
+        out.field("filter-sequence", filter_sequences);
+    }
+}
+
 /// Which section makes a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub enum ProxySection {
     /// `frontend`.
     Frontend,
@@ -120,7 +206,7 @@ impl ProxySection {
 }
 
 /// The protocol of a proxy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Canonical)]
 pub enum Mode {
     /// Bytes.
     #[default]
@@ -132,15 +218,17 @@ pub enum Mode {
 }
 
 /// Settings that a `defaults` section can give to a proxy. Every field is inherited.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Settings {
     /// `mode`.
     pub mode: Mode,
     /// `disabled`.
     pub disabled: bool,
     /// `timeout ...`.
+    #[canonical(flat = "timeout ")]
     pub timeouts: Timeouts,
     /// `option ...` and `http-reuse`.
+    #[canonical(flat = "option ")]
     pub options: Options,
     /// `log`, `option httplog` and similar words.
     pub logging: Logging,
@@ -155,6 +243,7 @@ pub struct Settings {
     /// `srvtcpka-*`: how TCP keep-alive works towards servers.
     pub server_keep_alive: TcpKeepAlive,
     /// `default_backend`: the name; [`Proxy::default_backend`] is its position.
+    #[canonical(skip = "the backend itself is a part of the proxy")]
     pub default_backend: Option<Arc<str>>,
     /// `monitor-uri`: requests for exactly this get 200.
     pub monitor_uri: Option<Arc<str>>,
@@ -201,6 +290,7 @@ pub struct Settings {
     /// `email-alert`: mail alerts; none for no mails.
     pub mail_alert: Option<Arc<MailAlert>>,
     /// `default-server`.
+    #[canonical(skip = "the servers have it")]
     pub default_server: Arc<ServerSettings>,
 }
 
@@ -307,7 +397,7 @@ impl Proxy {
 }
 
 /// Every `timeout` of a proxy; none for no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Timeouts {
     /// `client`: nothing from or to the client.
     pub client: Option<Duration>,
@@ -336,7 +426,7 @@ pub struct Timeouts {
 }
 
 /// How TCP keep-alive works; none for the system's setting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct TcpKeepAlive {
     /// Probes without an answer until the connection is dead.
     pub count: Option<u32>,
@@ -347,7 +437,7 @@ pub struct TcpKeepAlive {
 }
 
 /// What is captured for the logs and for later rules.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Captures {
     /// `capture request header`, `declare capture request`, and the slots that `http-request capture ... len` made.
     pub request: Vec<CaptureSlot>,
@@ -358,7 +448,7 @@ pub struct Captures {
 }
 
 /// One place for a captured value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CaptureSlot {
     /// The header to capture; none when only `capture` actions fill the slot.
     pub header: Option<Box<str>>,
@@ -367,7 +457,7 @@ pub struct CaptureSlot {
 }
 
 /// `capture cookie`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CookieCapture {
     /// The name, or what the name begins with.
     pub name: Box<str>,

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use weir_expr::LogFormat;
+use weir_expr::{Location, LogFormat};
+use weir_fingerprint::{Canonical, FormEncoder};
 
 /// A response made of a rule's arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Reply {
     /// The status; 0 when the rule's default applies (403 for `deny`, 500 for `tarpit`, 200 for `return`).
     pub status: u16,
@@ -18,7 +19,7 @@ pub struct Reply {
 }
 
 /// One `hdr` of a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct ReplyHeader {
     /// The name.
     pub name: Box<str>,
@@ -27,7 +28,7 @@ pub struct ReplyHeader {
 }
 
 /// What a reply sends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum ReplyContent {
     /// The proxy's own error message for the status: its `errorfile` or similar, else the built-in one.
     ProxyDefault,
@@ -52,17 +53,38 @@ pub struct ErrorSection {
     pub message: OnceLock<Arc<ErrorMessage>>,
 }
 
+/// By the message: the section is a mere declaration.
+impl Canonical for ErrorSection {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let ErrorSection { name: _, message } = self;
+        message.get().encode(out);
+    }
+}
+
+/// An `http-errors` section. Its messages are part of whatever names it.
+#[derive(Clone, Debug, Canonical)]
+pub struct HttpErrors {
+    /// Its name.
+    pub name: Box<str>,
+    /// Where it begins.
+    #[canonical(skip = "a place in a file")]
+    pub at: Location,
+    /// The messages.
+    pub replies: Arc<ErrorReplies>,
+}
+
 /// The message of an `errorfile`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct ErrorMessage {
     /// The file.
+    #[canonical(skip = "the content of the file counts")]
     pub path: Box<str>,
     /// None for an empty file like `/dev/null`: the connection closes without a response.
     pub response: Option<ErrorResponse>,
 }
 
 /// A complete response, without the fields that depend on the client's connection and on the framing.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Canonical)]
 pub struct ErrorResponse {
     /// The file says HTTP/1.0.
     pub is_http_10: bool,
@@ -77,7 +99,7 @@ pub struct ErrorResponse {
 }
 
 /// A field of an error file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct ErrorField {
     /// The name, in the case of the file.
     pub name: Box<[u8]>,
@@ -92,13 +114,13 @@ impl std::fmt::Debug for ErrorResponse {
 }
 
 /// The error messages of a proxy, by status.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct ErrorReplies {
     entries: Vec<(u16, ErrorReply)>,
 }
 
 /// What a proxy sends for an error.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub enum ErrorReply {
     /// `errorfile`, `errorfiles`.
     Message(Arc<ErrorMessage>),

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::Location;
+use weir_fingerprint::{Canonical, unordered};
 
 use super::server::ServerSettings;
 
 /// A `resolvers` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Resolvers {
     /// Its name.
     pub name: Arc<str>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The name servers, which are all queried at once.
+    #[canonical(with = unordered)]
     pub name_servers: Vec<NameServer>,
     /// `accepted_payload_size`: the largest answer in one datagram, in bytes.
     pub payload_size: u16,
@@ -49,11 +52,12 @@ impl Resolvers {
 }
 
 /// A `nameserver` line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct NameServer {
     /// Its name, unique in its section.
     pub name: Box<str>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// Where it is.
     pub address: SocketAddr,
@@ -66,7 +70,7 @@ pub struct NameServer {
 }
 
 /// How long the last valid answer stays in use, by the kind of the newer results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct HoldTimes {
     /// `hold valid`: how long `do-resolve` reuses an answer.
     pub valid: Duration,
@@ -97,7 +101,7 @@ impl Default for HoldTimes {
 }
 
 /// `dns-accept-family`: address families that names are resolved to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct AcceptedFamilies {
     /// IPv4.
     pub ipv4: bool,

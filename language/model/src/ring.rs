@@ -4,14 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_fingerprint::{Canonical, unordered};
+
 use super::{Location, LogHeader, ServerAddress, ServerSettings};
 
 /// A `ring` section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Ring {
     /// Its name, for `ring@`.
     pub name: Arc<str>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// `description`; the name until given.
     pub description: Arc<str>,
@@ -28,6 +31,7 @@ pub struct Ring {
     /// `timeout server`: how long a server may accept no bytes.
     pub server_timeout: Option<Duration>,
     /// The servers that get a copy.
+    #[canonical(with = unordered)]
     pub servers: Vec<RingServer>,
 }
 
@@ -57,7 +61,7 @@ impl Ring {
 }
 
 /// A server that a ring is forwarded to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct RingServer {
     /// Its name.
     pub name: Arc<str>,
@@ -68,9 +72,10 @@ pub struct RingServer {
 }
 
 /// A line of a `traces` section: the words of a `trace` command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct TraceLine {
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The words after `trace`.
     pub words: Vec<Box<str>>,

@@ -4,33 +4,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Condition, Location};
+use weir_fingerprint::Canonical;
 
 use super::action::{Action, Redirect};
 
 /// One rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Rule {
     /// What to do.
     pub action: Action,
     /// When; none for always.
     pub condition: Option<Condition>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// One `redirect` line; it runs after the `http-request` rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct RedirectRule {
     /// The redirection.
     pub redirect: Arc<Redirect>,
     /// When; none for always.
     pub condition: Option<Condition>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// The kinds of rulesets, by where they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Canonical)]
 #[repr(u8)]
 pub enum RulesetKind {
     /// `tcp-request connection`: right after accepting.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Expr, Location, LogFormat};
+use weir_fingerprint::{Canonical, FormEncoder, Referent};
 
 use super::address::{Host, IpNetwork, ServerAddress, SocksProxy, Source};
 use super::check::CheckSettings;
 use super::log::Framing;
+use super::names;
 use super::protocol::Protocol;
 use super::tls::ServerTls;
 
@@ -39,8 +41,42 @@ pub struct Server {
     pub settings: ServerSettings,
 }
 
+/// The identifier counts if the line sets it. An automatic one follows from the order of the servers, which is part of the backend.
+impl Canonical for Server {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let Server {
+            name,
+            at: _,
+            address,
+            datagrams,
+            id,
+            id_is_forced,
+            guid,
+            from_template,
+            // Derived from other objects.
+            is_referenced: _,
+            leader,
+            settings,
+        } = self;
+        out.begin("Server");
+        out.field("name", name);
+        out.field("address", address);
+        out.field("udp", datagrams);
+        out.field("id", &id_is_forced.then_some(*id));
+        out.field("guid", guid);
+        out.field("server-template", from_template);
+        out.field_with("track", |out| {
+            leader.is_some().encode(out);
+            if let Some((proxy, server)) = *leader {
+                out.referent(Referent::Server(proxy, server));
+            }
+        });
+        out.flat("", settings);
+    }
+}
+
 /// Settings of a `server` line, which a `default-server` line can also give.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct ServerSettings {
     /// `shard`: for a peer, the part of all keys that it gets; 0 for all of them.
     pub shard: u32,
@@ -103,10 +139,12 @@ pub struct ServerSettings {
     /// `hash-key`: what determines the server's positions on the consistent hash ring.
     pub hash_key: HashKey,
     /// Its health checks.
+    #[canonical(flat)]
     pub check: CheckSettings,
     /// `init-addr`: how a name gets its first address, in order of preference; empty for `last,libc`.
     pub initial_address: Arc<[InitialAddress]>,
     /// How its name is resolved at run time.
+    #[canonical(flat)]
     pub resolution: ServerResolution,
     /// `ssl` and all that goes with it.
     pub tls: Option<Arc<ServerTls>>,
@@ -154,7 +192,7 @@ impl Default for ServerSettings {
 }
 
 /// The PROXY protocol header that opens each connection to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum SendProxy {
     /// The text form.
     V1,
@@ -163,7 +201,7 @@ pub enum SendProxy {
 }
 
 /// What a version 2 header carries besides the addresses.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct ProxyV2 {
     /// `crc32c`: a checksum of the header.
     pub crc32c: bool,
@@ -178,7 +216,7 @@ pub struct ProxyV2 {
 }
 
 /// Facts about the client's TLS in a version 2 header. Each of them adds the version and whether there was a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct ProxyV2Tls {
     /// `ssl`: nothing more.
     pub enabled: bool,
@@ -193,7 +231,7 @@ pub struct ProxyV2Tls {
 }
 
 /// `ws`: the version of HTTP for WebSocket requests to a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Canonical)]
 pub enum WebSocket {
     /// The version of other requests; HTTP/1.1 if ALPN offers it.
     #[default]
@@ -205,9 +243,10 @@ pub enum WebSocket {
 }
 
 /// The settings of a server's line for resolving its name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct ServerResolution {
     /// `resolvers`: the section whose name servers are queried at run time; none without run-time resolution.
+    #[canonical(with = names::resolvers)]
     pub section: Option<Arc<str>>,
     /// `resolve-prefer ipv4`: IPv4 addresses are queried first.
     pub prefers_ipv4: bool,
@@ -225,7 +264,7 @@ pub fn is_service(host: &Host) -> bool {
 }
 
 /// What determines a server's positions on the consistent hash ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum HashKey {
     /// Its identifier.
     #[default]
@@ -237,7 +276,7 @@ pub enum HashKey {
 }
 
 /// The source of the states of a backend's servers at start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum ServerStates {
     /// Nowhere.
     #[default]
@@ -249,7 +288,7 @@ pub enum ServerStates {
 }
 
 /// One way for a server to get its first address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum InitialAddress {
     /// From the state file.
     Last,

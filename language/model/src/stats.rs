@@ -4,19 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_expr::{Condition, Location};
+use weir_fingerprint::{Canonical, unordered};
 
 /// The settings of a proxy's `stats` lines. Any of them switches the page on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct Stats {
     /// `uri`: the path that the page answers to; none for `/haproxy?stats`.
     pub uri: Option<Arc<str>>,
     /// `auth`: users and their passwords in clear; empty for everybody.
+    #[canonical(with = unordered)]
     pub users: Vec<(Box<str>, Box<str>)>,
     /// `realm`; none for the default one.
     pub realm: Option<Arc<str>>,
     /// `refresh`: how often the page reloads itself.
     pub refresh: Option<Duration>,
     /// `scope`: the proxies to show; empty for all.
+    #[canonical(with = unordered)]
     pub scope: Vec<StatsScope>,
     /// `hide-version`.
     pub hide_version: bool,
@@ -47,7 +50,7 @@ impl Stats {
 }
 
 /// One proxy that the page may show.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum StatsScope {
     /// `.`: the proxy that has the page.
     Own,
@@ -56,7 +59,7 @@ pub enum StatsScope {
 }
 
 /// A text of the page's title.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum StatsText {
     /// That of the global section (`node`, or the host's name; `description`).
     Global,
@@ -65,27 +68,29 @@ pub enum StatsText {
 }
 
 /// One `stats admin` line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct StatsAdmin {
     /// When it applies.
     pub condition: Condition,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// One `stats http-request` line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct StatsRule {
     /// What to do.
     pub verdict: StatsVerdict,
     /// When; none for always.
     pub condition: Option<Condition>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// What a `stats http-request` rule does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum StatsVerdict {
     /// Show the page.
     Allow,

@@ -1,7 +1,9 @@
 //! Sets of HTTP statuses: those that count as errors of clients, and those that count as failures of servers.
 
+use weir_fingerprint::Canonical;
+
 /// A set of statuses between 100 and 599.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct StatusCodes([u64; 8]);
 
 impl StatusCodes {

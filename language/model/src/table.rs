@@ -2,28 +2,34 @@
 
 use std::sync::Arc;
 
+use super::names;
 use weir_expr::table::Declaration;
 use weir_expr::{Condition, Expr, Location, Reference};
+use weir_fingerprint::Canonical;
 
 /// A `stick-table` line, or a `table` line of a `peers` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct StickTable {
     /// Its type, size and data.
+    #[canonical(flat)]
     pub declaration: Declaration,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// `recv-only`: entries only come from peers.
     pub receive_only: bool,
     /// `aggregate`: counts and rates are sums of what each instance of the section counts.
     pub aggregate: bool,
     /// `write-to`: what peers teach is written to this table, too.
+    #[canonical(with = names::written_table)]
     pub write_to: Option<Box<str>>,
     /// `peers`: the section that it is shared with.
+    #[canonical(with = names::peers)]
     pub peers: Option<Box<str>>,
 }
 
 /// `track-sc0`, `track-sc1` and so on: tracks the entry of a key from now on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct Track {
     /// Which counter, from 0.
     pub counter: u8,
@@ -34,7 +40,7 @@ pub struct Track {
 }
 
 /// A `stick` line: keeps clients at servers by a table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Canonical)]
 pub struct StickRule {
     /// When it matches and stores.
     pub kind: StickKind,
@@ -45,11 +51,12 @@ pub struct StickRule {
     /// When it applies; none for always.
     pub condition: Option<Condition>,
     /// Where it was written.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// When a `stick` line matches and stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum StickKind {
     /// `stick match`: looks for a server.
     Match,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use weir_expr::{Expr, Location};
+use weir_fingerprint::{Canonical, FormEncoder, ObjectKind, unordered};
 
 /// A version that a line may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum TlsVersion {
     /// `SSLv3`.
     Ssl3,
@@ -42,7 +43,7 @@ impl TlsVersion {
 }
 
 /// Whether peers have to show a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum TlsVerify {
     /// `none`.
     None,
@@ -53,22 +54,24 @@ pub enum TlsVerify {
 }
 
 /// Errors of certificates that are ignored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct IgnoredErrors {
     /// `all`.
     pub all: bool,
     /// The others, by OpenSSL's numbers.
+    #[canonical(with = unordered)]
     pub codes: Vec<u16>,
 }
 
 /// TLS settings of a line; none where the line does not set one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct TlsOptions {
     /// `ssl-min-ver`, `force-*`.
     pub min_version: Option<TlsVersion>,
     /// `ssl-max-ver`, `force-*`.
     pub max_version: Option<TlsVersion>,
     /// `no-sslv3`, `no-tlsv10` and so on.
+    #[canonical(with = unordered)]
     pub refused_versions: Vec<TlsVersion>,
     /// `ciphers`.
     pub ciphers: Option<Box<str>>,
@@ -107,16 +110,16 @@ pub struct TlsOptions {
 }
 
 /// A source of certificates.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum CertificateSource {
     /// `crt`: a file, a folder, the stem of a bundle.
-    Path(Box<str>),
+    Path(#[canonical(with = encode_certificate)] Box<str>),
     /// `crt-list`: a file that lists some.
     List(Box<str>),
 }
 
 /// The files of a certificate, as a line of a `crt-store` or of a list names them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct CertificateFiles {
     /// `crt`.
     pub certificate: Option<Box<str>>,
@@ -133,24 +136,27 @@ pub struct CertificateFiles {
 }
 
 /// A `crt-store` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CertificateStore {
     /// Its name; empty for the one without.
     pub name: Box<str>,
     /// Where it begins.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// `crt-base`; none for that of the global section.
     pub certificate_base: Option<Box<str>>,
     /// `key-base`; none for that of the global section.
     pub key_base: Option<Box<str>>,
     /// `load` lines.
+    #[canonical(with = unordered)]
     pub loads: Vec<CertificateLoad>,
 }
 
 /// A `load` line of a `crt-store` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CertificateLoad {
     /// Where it is.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// The certificate's name for other lines; none for the path of its file.
     pub name: Option<Box<str>>,
@@ -159,16 +165,17 @@ pub struct CertificateLoad {
 }
 
 /// A `ssl-f-use` line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CertificateUse {
     /// Where it is.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
     /// Its text, in the form of a line of a `crt-list`.
     pub line: Box<str>,
 }
 
 /// The TLS settings of a `bind` line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct BindTls {
     /// `ssl`: without it nothing else has an effect.
     pub enabled: bool,
@@ -185,11 +192,12 @@ pub struct BindTls {
     /// `strict-sni` (true), `no-strict-sni` (false).
     pub strict_names: Option<bool>,
     /// The rest.
+    #[canonical(skip = "encoded with the defaults of the line")]
     pub options: TlsOptions,
 }
 
 /// The TLS settings of a `server` line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct ServerTls {
     /// `ssl`: without it nothing else has an effect.
     pub enabled: bool,
@@ -208,5 +216,15 @@ pub struct ServerTls {
     /// `no-ssl-reuse`: sessions are not resumed.
     pub no_reuse: bool,
     /// The rest.
+    #[canonical(skip = "encoded with the defaults of the line")]
     pub options: TlsOptions,
+}
+
+/// A path, or `@<store>/<name>`.
+fn encode_certificate(path: &str, out: &mut FormEncoder<'_>) {
+    path.encode(out);
+    if let Some(stored) = path.strip_prefix('@') {
+        let (store, _) = stored.rsplit_once('/').unwrap_or(("", stored));
+        out.note(ObjectKind::CrtStore, store);
+    }
 }

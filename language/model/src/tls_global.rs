@@ -1,14 +1,15 @@
 //! TLS settings of the global section: for the process, and defaults of the lines below them.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use weir_expr::Location;
+use weir_fingerprint::{Canonical, FormEncoder, unordered};
 
 use super::tls::{TlsOptions, TlsVerify};
 
 /// TLS settings of the process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct GlobalTls {
     /// `crt-base`: where relative paths of certificates begin.
     pub certificate_base: Option<Box<str>>,
@@ -17,6 +18,7 @@ pub struct GlobalTls {
     /// `ca-base`: where relative paths of authorities begin.
     pub authority_base: Option<Box<str>>,
     /// `issuers-chain-path`: folders of chains for certificates without one.
+    #[canonical(with = unordered)]
     pub chain_folders: Vec<ChainFolder>,
     /// `ssl-skip-self-issued-ca`: a root that issued the certificate itself is not sent.
     pub skips_self_issued: bool,
@@ -25,6 +27,7 @@ pub struct GlobalTls {
     /// `ssl-server-verify`: the default of `verify` on `server` lines; none for `required`.
     pub server_verify: Option<TlsVerify>,
     /// The first `ssl-dh-param-file` line, which has no effect.
+    #[canonical(skip = "the line is ignored")]
     pub dh_parameters: Option<Location>,
     /// `tune.ssl.cachesize`: sessions to remember.
     pub sessions: u32,
@@ -42,6 +45,7 @@ pub struct GlobalTls {
     pub record_hard_max: u32,
     /// The defaults of lines, in the order of the `ssl-default-*` and `ssl-load-extra-*` lines: each entry holds for the lines below
     /// its place.
+    #[canonical(with = encode_last_defaults)]
     pub line_defaults: Vec<(Location, TlsDefaults)>,
 }
 
@@ -75,6 +79,17 @@ impl GlobalTls {
         self.line_defaults[..count].last().map_or(&NOTHING, |(_, defaults)| defaults)
     }
 
+    /// How many of [`GlobalTls::line_defaults`] stand above a line; `files` is the order of the files. A line of the runtime API comes
+    /// after all files.
+    pub fn count_of_defaults_above(&self, files: &[Arc<str>], line: &Location) -> usize {
+        let position = |at: &Location| {
+            let file = files.iter().position(|file| *file == at.file);
+            file.map_or((usize::MAX, 0), |file| (file, at.line))
+        };
+        let line = position(line);
+        self.line_defaults.iter().take_while(|(at, _)| position(at) < line).count()
+    }
+
     /// The size limit of sent records in bytes; none for the largest.
     pub fn largest_record(&self) -> Option<u32> {
         [self.record_max, self.record_hard_max].into_iter().filter(|bytes| *bytes > 0).min()
@@ -82,25 +97,27 @@ impl GlobalTls {
 }
 
 /// An `issuers-chain-path` line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct ChainFolder {
     /// The folder.
     pub path: Box<str>,
     /// The line's place.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// An `ssl-passphrase-cmd` line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct PassphraseProgram {
     /// The program and its arguments.
     pub words: Vec<Box<str>>,
     /// The line's place.
+    #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
 /// Defaults of the lines below (manual, 2.1): `ssl-default-*` and `ssl-load-extra-*`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct TlsDefaults {
     /// `ssl-load-extra-files`.
     pub extra_files: ExtraFiles,
@@ -115,7 +132,7 @@ pub struct TlsDefaults {
 }
 
 /// Which additional files of a certificate are read (`ssl-load-extra-files`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct ExtraFiles {
     /// `NAME.rsa` and similar, where there is no `NAME`.
     pub bundle: bool,
@@ -137,11 +154,12 @@ impl Default for ExtraFiles {
 }
 
 /// The default options of `bind` or of `server` lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct LineDefaults {
     /// The options.
     pub options: TlsOptions,
     /// The keywords that set them, each with its last place.
+    #[canonical(skip = "places in files")]
     pub places: Vec<(&'static str, Location)>,
 }
 
@@ -180,3 +198,8 @@ impl LineDefaults {
 
 /// The beginnings of the keywords with default options.
 const KINDS: [&str; 2] = ["ssl-default-bind-", "ssl-default-server-"];
+
+/// Each entry counts in the lines below it. The last one is for lines of the runtime API, too.
+fn encode_last_defaults(defaults: &[(Location, TlsDefaults)], out: &mut FormEncoder<'_>) {
+    defaults.last().map(|(_, defaults)| defaults).encode(out);
+}

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use weir_expr::pattern::regex::limit::OnLimit;
+use weir_fingerprint::Canonical;
 
 use super::bind::Shards;
 use super::check::CheckTuning;
 
 /// The settings of the `tune.*` words. None means that weir chooses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Canonical)]
 pub struct Tuning {
     /// `tune.bufsize`: bytes of a buffer, the unit of parsing.
     pub buffer_size: u32,
@@ -82,7 +83,7 @@ pub struct Tuning {
 const TIMELINE_SLOW: Duration = Duration::from_secs(1);
 
 /// Priorities for setpriority(2): -20 comes first, 19 last. None keeps the process's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Niceness {
     /// `tune.renice.startup`: while it reads its configuration.
     pub startup: Option<i32>,
@@ -91,7 +92,7 @@ pub struct Niceness {
 }
 
 /// Sizes of kernel buffers; none for the system's choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct SocketBuffers {
     /// Of connections from clients.
     pub client: Option<u32>,
@@ -100,7 +101,7 @@ pub struct SocketBuffers {
 }
 
 /// Who may use idle connections to servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum ConnectionSharing {
     /// The thread that made them.
     Off,
@@ -112,7 +113,7 @@ pub enum ConnectionSharing {
 }
 
 /// How new connections are spread over threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum ListenerQueues {
     /// The thread that accepted keeps them.
     Off,
@@ -124,7 +125,7 @@ pub enum ListenerQueues {
 }
 
 /// Bytes that variables may take; none for no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct VariableSizes {
     /// All together.
     pub global: Option<u32>,

@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_fingerprint::Canonical;
+
+use super::Location;
 use crate::password::Password;
 
 /// One `userlist`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Canonical)]
 pub struct Userlist {
     /// Its name.
     pub name: Arc<str>,
+    /// Where it begins.
+    #[canonical(skip = "a place in a file")]
+    pub at: Location,
     /// By name.
     pub users: BTreeMap<Box<str>, User>,
 }
 
 /// One user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct User {
     /// The password; none for a user who cannot log in.
     pub password: Option<Password>,

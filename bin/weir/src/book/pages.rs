@@ -136,10 +136,11 @@ fn table_page(title: &str, about: &str, sort: Sort, entries: &[&Entry], examples
 
 fn command_line() -> String {
     let about = "```text\nweir [-f <file|folder>]... [options] [-- <file>...]\nweir explain <word|code>\nweir explain -f <file> <line>\n\
-                 weir lint -f <file> [--format json]\n```\n\nThe options are those of HAProxy, and a few more. Exit statuses: 0 when all \
+                 weir lint -f <file> [--format json]\nweir diff <file|folder> <file|folder>\n```\n\nThe options are those of HAProxy, and a few more. Exit statuses: 0 when all \
                  went well, 1 when the configuration cannot be used or the start failed, 2 when `-c` finds a configuration that \
                  listens nowhere. `weir lint` ends with 0 when it finds nothing, 1 when it finds something, 2 when the configuration \
-                 cannot be used.";
+                 cannot be used. `weir diff` prints a line for each object (a proxy, a server, a table) that was added, removed or changed in \
+                 meaning; it ends with 0 when both configurations mean the same, 1 when they differ, 2 when one cannot be used.";
     let mut text = head("The command line", about);
     for flag in FLAGS {
         let attached = if flag.value.is_empty() || flag.value.starts_with('[') { "" } else { " " };

@@ -60,7 +60,8 @@ fn weir() -> String {
          .B weir\n[\\fB\\-f\\fR \\fIfile\\fR|\\fIfolder\\fR]... [\\fIoptions\\fR] [\\fB\\-\\-\\fR \\fIfile\\fR...]\n.br\n\
          .B weir explain\n\\fIword\\fR|\\fIcode\\fR\n.br\n\
          .B weir explain \\-f\n\\fIfile line\\fR\n.br\n\
-         .B weir lint \\-f\n\\fIfile\\fR [\\fB\\-\\-format json\\fR]\n\
+         .B weir lint \\-f\n\\fIfile\\fR [\\fB\\-\\-format json\\fR]\n.br\n\
+         .B weir diff\n\\fIold new\\fR\n\
          .SH DESCRIPTION\n\
          weir accepts connections, applies the rules of its configuration, and sends each connection or request to one of several\n\
          servers. It takes the configuration, the command line and the runtime API of HAProxy. A word that it does not know is an\n\
@@ -69,6 +70,8 @@ fn weir() -> String {
          termination code of a log line or the code of a problem means; with a file and the number of a line, what that line means\n\
          where it stands.\n.PP\n\
          .B weir lint\ntells of what is valid and probably not meant.\n.PP\n\
+         .B weir diff\ncompares the meaning of two configurations, each a file or a folder: a line for each object that was added, removed or\n\
+         changed. It ends with 0 when both mean the same, 1 when they differ, 2 when one cannot be used.\n.PP\n\
          Without a configuration, a built\\-in one is served on port 8080 of this machine.\n.SH OPTIONS\n",
     );
     FLAGS.iter().for_each(|flag| item(&mut text, flag.name, flag.value, flag.help));
@@ -258,7 +261,7 @@ fn bash() -> String {
          \x20   if [[ ${{COMP_WORDS[1]}} == explain && $word != -* ]]; then\n\
          \x20       COMPREPLY=($(compgen -W '{}' -- \"$word\"))\n\
          \x20   else\n\
-         \x20       local first=; [[ $COMP_CWORD == 1 ]] && first='explain lint'\n\
+         \x20       local first=; [[ $COMP_CWORD == 1 ]] && first='explain lint diff'\n\
          \x20       COMPREPLY=($(compgen -W \"$first {}\" -- \"$word\"))\n\
          \x20   fi\n\
          }}\n\
@@ -289,7 +292,7 @@ fn zsh() -> String {
     }
     let _ = write!(
         text,
-        ")\nif (( CURRENT == 2 )); then\n    compadd explain lint\nfi\nif [[ $words[2] == explain ]]; then\n    compadd {}\nelse\n    _arguments -A '-*' $options\nfi\n",
+        ")\nif (( CURRENT == 2 )); then\n    compadd explain lint diff\nfi\nif [[ $words[2] == explain ]]; then\n    compadd {}\nelse\n    _arguments -A '-*' $options\nfi\n",
         explained()
     );
     text
@@ -299,7 +302,7 @@ fn zsh() -> String {
 fn fish() -> String {
     let mut text = String::from(
         "# Generated from the rows of the program: make reference.\n\
-         complete -c weir -n 'test (count (commandline -opc)) -eq 1' -f -a 'explain lint'\n",
+         complete -c weir -n 'test (count (commandline -opc)) -eq 1' -f -a 'explain lint diff'\n",
     );
     for flag in FLAGS {
         let help = flag.help.replace('\\', "\\\\").replace('\'', "\\'");

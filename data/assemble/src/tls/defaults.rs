@@ -33,21 +33,12 @@ impl OrderedDefaults {
 
     /// Goes to a line. A line of the runtime API comes after all files.
     pub fn enter(&mut self, line: &Location, loader: &mut Loader) {
-        let count = self.count_before(line);
+        let count = self.global.count_of_defaults_above(&self.files, line);
         if count != self.count {
             self.count = count;
             loader.extra = self.extra_files;
             loader.replaces_extension = self.replaces_extension;
         }
-    }
-
-    fn count_before(&self, line: &Location) -> usize {
-        let position = |at: &Location| {
-            let file = self.files.iter().position(|file| *file == at.file);
-            file.map_or((usize::MAX, 0), |file| (file, at.line))
-        };
-        let line = position(line);
-        self.global.line_defaults.iter().take_while(|(at, _)| position(at) < line).count()
     }
 }
 

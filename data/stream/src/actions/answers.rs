@@ -4,6 +4,7 @@ use weir_config::rows::DefaultValue::Described;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_containers::PooledFuture;
+use weir_fingerprint::Canonical;
 use weir_model::{ActionFacts, Protocol, Redirect, RedirectKind, Reply, RulesetKind, Visit};
 use weir_sched::Descriptor;
 use weir_sys::option;
@@ -96,14 +97,14 @@ pub(super) const ROWS: &[Row] = &[
         sets::CONTENT_REQUESTS,
         |context, words| {
             let name = words.expect("'use-service' expects a service name.")?;
-            let Some((_, service)) = SERVICES.iter().find(|(known, _)| *known == name.text()) else {
+            let Some((known, start)) = SERVICES.iter().find(|(known, _)| *known == name.text()) else {
                 return Err(fault(name.span(), format!("'{}' unknown service name.", name.text())));
             };
             if context.kind != RulesetKind::HttpRequest {
                 let message = "Prometheus exporter service only available on 'http-request' rulesets";
                 return Err(fault(name.span(), message));
             }
-            Ok(UseService(*service).into_action())
+            Ok(UseService { name: known, start: *start }.into_action())
         },
     ),
     action("auth", "[realm <realm>]", "realm shop", "ask for credentials", sets::HTTP_REQUEST, |_, words| {
@@ -137,7 +138,7 @@ pub(super) const ROWS: &[Row] = &[
 const FINAL: ActionFacts<'static> = ActionFacts { is_final: true, ..ActionFacts::NONE };
 
 /// `accept` (tcp) or `allow` (http): no further rule of this set.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Accept;
 
 impl StreamAction for Accept {
@@ -151,7 +152,7 @@ impl StreamAction for Accept {
 }
 
 /// `close`: the server side of a `tcp-response content` rule.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Close;
 
 impl StreamAction for Close {
@@ -165,7 +166,7 @@ impl StreamAction for Close {
 }
 
 /// `reject`: close the connection without a response.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Reject;
 
 impl StreamAction for Reject {
@@ -179,7 +180,7 @@ impl StreamAction for Reject {
 }
 
 /// `switch-mode http`: the connection continues in HTTP, of this version if given. Ends this ruleset.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SwitchMode(Option<Protocol>);
 
 impl SwitchMode {
@@ -225,7 +226,7 @@ impl StreamAction for SwitchMode {
 }
 
 /// `silent-drop`: close without telling the peer.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SilentDrop {
     /// `rst-ttl`: send a reset with this time to live, in hops.
     reset_ttl: Option<u8>,
@@ -285,7 +286,7 @@ fn count_denied(stream: &mut Stream, rule: RuleContext<'_>) {
 }
 
 /// `deny`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(super) struct Deny(pub Reply);
 
 impl StreamAction for Deny {
@@ -308,7 +309,7 @@ impl StreamAction for Deny {
 }
 
 /// `tarpit`: like `deny`, after `timeout tarpit`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Tarpit(Reply);
 
 impl StreamAction for Tarpit {
@@ -350,7 +351,7 @@ fn hold(stream: &mut Stream, reply: &Reply) -> impl Future<Output = Phase<Verdic
 }
 
 /// `return`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Return(Reply);
 
 impl StreamAction for Return {
@@ -370,8 +371,12 @@ impl StreamAction for Return {
 }
 
 /// `use-service`: a built-in service answers.
-#[derive(Debug)]
-struct UseService(ServiceStart);
+#[derive(Debug, Canonical)]
+struct UseService {
+    name: &'static str,
+    #[canonical(skip = "follows from the name")]
+    start: ServiceStart,
+}
 
 /// Prepares the response of a service.
 type ServiceStart = fn(&mut Stream, &Proxy) -> StreamError;
@@ -386,7 +391,7 @@ pub fn services() -> impl Iterator<Item = &'static str> {
 
 impl StreamAction for UseService {
     fn run<'s>(&'s self, stream: &'s mut Stream, rule: RuleContext<'s>) -> ActionResult<'s> {
-        ActionResult::stop(self.0(stream, rule.proxy))
+        ActionResult::stop((self.start)(stream, rule.proxy))
     }
 
     fn facts(&self) -> ActionFacts<'_> {
@@ -395,7 +400,7 @@ impl StreamAction for UseService {
 }
 
 /// `auth`: demand credentials.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Auth {
     /// The realm; none for the proxy's name.
     realm: Option<Box<str>>,
@@ -415,7 +420,7 @@ impl StreamAction for Auth {
 }
 
 /// `redirect`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct RedirectClient(Redirect);
 
 impl StreamAction for RedirectClient {

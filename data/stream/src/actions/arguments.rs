@@ -7,12 +7,13 @@ use weir_config::numbers::delay_of;
 use weir_config::rules::ActionContext;
 use weir_config::words::{Parsed, Words};
 use weir_expr::{Expr, FormatOptions, LogFormat};
+use weir_fingerprint::Canonical;
 use weir_model::Visit;
 
 use crate::stream::Stream;
 
 /// An argument that is known now, or that an expression gives when the rule runs.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(super) enum Argument<T> {
     /// Known now.
     Fixed(T),

@@ -7,6 +7,7 @@ use weir_config::numbers::prefixed_integer;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_expr::{Expr, SampleType, Value};
+use weir_fingerprint::Canonical;
 use weir_model::{Action, ActionFacts, RulesetKind, Visit};
 use weir_sys::option;
 
@@ -136,7 +137,7 @@ fn fixed(words: &mut Words<'_>, highest: u32) -> Parsed<Number> {
 }
 
 /// The client's or the destination's address or port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Endpoint {
     Source,
     SourcePort,
@@ -145,7 +146,7 @@ enum Endpoint {
 }
 
 /// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`: for the connection, for the session, or for this stream, as the rule is.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetEndpoint {
     endpoint: Endpoint,
     value: Arc<Expr>,
@@ -185,7 +186,7 @@ impl StreamAction for SetEndpoint {
 }
 
 /// The connection that an action is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum ConnectionSide {
     /// The client's.
     Frontend,
@@ -194,7 +195,7 @@ enum ConnectionSide {
 }
 
 /// `set-fc-tos`, `set-bc-tos` (and `set-tos`).
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetTos {
     side: ConnectionSide,
     value: Number,
@@ -220,7 +221,7 @@ impl StreamAction for SetTos {
 }
 
 /// `set-fc-mark`, `set-bc-mark` (and `set-mark`).
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetMark {
     side: ConnectionSide,
     value: Number,
@@ -254,7 +255,7 @@ impl StreamAction for SetMark {
 
 /// `expect-proxy layer4`: the connection begins with a PROXY protocol header. It is evaluated before the other rules of its
 /// kind: see `accept.rs`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(crate) struct ExpectProxy;
 
 impl StreamAction for ExpectProxy {

@@ -8,6 +8,7 @@ use weir_config::words::{Parsed, Word, Words, fault};
 use weir_expr::context::CaptureSide;
 use weir_expr::pattern::regex::{self, Groups, Regex};
 use weir_expr::{Expr, FormatOptions, LogFormat};
+use weir_fingerprint::Canonical;
 use weir_http::values::Values;
 use weir_http::{Method, NoRoom, Version, status, uri};
 use weir_model::{RulesetKind, Visit};
@@ -155,13 +156,13 @@ fn name_match(context: &ActionContext<'_, '_>, name: &Word, words: &mut Words<'_
 }
 
 /// `add-header`, `set-header`, `del-header`, `replace-header`, `replace-value`: a change to the fields with a name.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct HeaderEdit {
     name: Box<str>,
     edit: Edit,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 enum Edit {
     /// Add a field.
     Add(LogFormat),
@@ -184,7 +185,7 @@ enum Edit {
 }
 
 /// How `del-header` compares names (`-m`).
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 enum NameMatch {
     /// Equal, whatever the case.
     Exact,
@@ -348,7 +349,7 @@ fn replace_each(value: &[u8], pattern: &Regex, groups: &mut Groups, template: &[
 }
 
 /// `early-hint`: a header of a 103 response. Consecutive rules share one (manual, "early-hint").
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(crate) struct EarlyHint {
     name: Box<str>,
     value: LogFormat,
@@ -372,7 +373,7 @@ impl StreamAction for EarlyHint {
 }
 
 /// `set-status`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetStatus {
     status: u16,
     /// The reason; none for the usual one.
@@ -390,7 +391,7 @@ impl StreamAction for SetStatus {
 }
 
 /// `capture <sample> { len <length> | id <id> }`: keep a sample for the logs.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(super) struct Capture {
     /// The sample.
     pub value: Arc<Expr>,

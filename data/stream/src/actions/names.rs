@@ -8,6 +8,7 @@ use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_containers::PooledFuture;
 use weir_expr::{Context as _, Expr, SetCondition, Value, VariableId};
+use weir_fingerprint::{Canonical, FormEncoder, ObjectKind};
 use weir_model::{ActionFacts, Visit};
 
 use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
@@ -27,11 +28,12 @@ pub(super) const ROWS: &[Row] = &[action(
 )];
 
 /// `do-resolve(<var>,<resolvers>[,ipv4|ipv6]) <expr>`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct DoResolve {
     /// The variable for the address.
     variable: VariableId,
     /// The section with the name servers.
+    #[canonical(with = encode_section)]
     section: Arc<str>,
     /// Whether IPv4 addresses are queried first.
     prefers_ipv4: bool,
@@ -66,6 +68,11 @@ impl DoResolve {
         let name = context.expression(words)?;
         Ok(DoResolve { variable, section: section.into(), prefers_ipv4, name })
     }
+}
+
+/// The section lives beside its users: its name counts.
+fn encode_section(section: &str, out: &mut FormEncoder<'_>) {
+    out.named(ObjectKind::Resolvers, section);
 }
 
 impl StreamAction for DoResolve {

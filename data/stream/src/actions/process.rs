@@ -10,6 +10,7 @@ use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault, not_yet};
 use weir_containers::PooledFuture;
 use weir_expr::Expr;
+use weir_fingerprint::Canonical;
 use weir_model::ValueHelp;
 use weir_model::{RulesetKind, Severity, Visit};
 
@@ -156,7 +157,7 @@ const LOG_LEVELS: &[ValueHelp] = &[
 ];
 
 /// `set-log-level`; none for `silent`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetLogLevel(Option<Severity>);
 
 impl StreamAction for SetLogLevel {
@@ -167,7 +168,7 @@ impl StreamAction for SetLogLevel {
 }
 
 /// `set-nice`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetNice(i16);
 
 impl StreamAction for SetNice {
@@ -178,7 +179,7 @@ impl StreamAction for SetNice {
 }
 
 /// `set-timeout`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetTimeout {
     timeout: TimeoutName,
     value: Delay,
@@ -237,7 +238,7 @@ impl StreamAction for SetTimeout {
 }
 
 /// `set-retries`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetRetries(Number);
 
 impl SetRetries {
@@ -274,7 +275,7 @@ impl StreamAction for SetRetries {
 }
 
 /// `set-priority-class`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetPriorityClass(Arc<Expr>);
 
 impl StreamAction for SetPriorityClass {
@@ -292,7 +293,7 @@ impl StreamAction for SetPriorityClass {
 }
 
 /// `set-priority-offset`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetPriorityOffset(Arc<Expr>);
 
 impl StreamAction for SetPriorityOffset {
@@ -310,7 +311,7 @@ impl StreamAction for SetPriorityOffset {
 }
 
 /// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: missing values are those of the filter's line.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(super) struct SetBandwidthLimit {
     /// The filter's name.
     pub filter: Box<str>,
@@ -370,7 +371,7 @@ impl StreamAction for SetBandwidthLimit {
 }
 
 /// `disable-l7-retry`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct DisableL7Retry;
 
 impl StreamAction for DisableL7Retry {
@@ -381,7 +382,7 @@ impl StreamAction for DisableL7Retry {
 }
 
 /// `wait-for-body`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct WaitForBody {
     /// How long at most.
     time: Duration,
@@ -430,7 +431,7 @@ impl StreamAction for WaitForBody {
 }
 
 /// `wait-for-handshake`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct WaitForHandshake;
 
 impl StreamAction for WaitForHandshake {
@@ -445,7 +446,7 @@ impl StreamAction for WaitForHandshake {
 }
 
 /// `pause`; an expression gives milliseconds.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Pause(Delay);
 
 impl StreamAction for Pause {
@@ -480,7 +481,7 @@ pub(super) fn pause(stream: &mut Stream, time: While, during: During) -> impl Fu
 }
 
 /// `strict-mode`: whether a failure of a later rule ends the transaction.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct StrictMode(bool);
 
 impl StreamAction for StrictMode {
@@ -491,7 +492,7 @@ impl StreamAction for StrictMode {
 }
 
 /// `do-log`: log now.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct DoLog;
 
 impl StreamAction for DoLog {

@@ -4,6 +4,7 @@ use weir_config::numbers::integer_in;
 use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_expr::table::DataType;
+use weir_fingerprint::Canonical;
 use weir_model::{ActionFacts, Track, Visit};
 
 use super::arguments::{Number, at_digit};
@@ -137,7 +138,7 @@ fn number(context: &ActionContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Numb
 }
 
 /// `track-sc0`, `track-sc1` and so on.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct TrackEntry(Track);
 
 impl TrackEntry {
@@ -176,7 +177,7 @@ impl StreamAction for TrackEntry {
 }
 
 /// `sc-inc-gpc`, `sc-add-gpc`, `sc-set-gpt` and their older forms.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct CounterChange {
     /// The counter that tracks the entry.
     counter: u8,
@@ -188,7 +189,7 @@ struct CounterChange {
 }
 
 /// How data of a tracked entry change.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 enum Change {
     /// Add this value.
     Add(Number),

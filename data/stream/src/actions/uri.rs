@@ -6,6 +6,7 @@ use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Words, fault};
 use weir_expr::pattern::regex::{self, Regex};
 use weir_expr::{FormatOptions, LogFormat};
+use weir_fingerprint::{Canonical, FormEncoder};
 use weir_http::Method;
 use weir_http::normalize::{BrokenSequence, Normalizer};
 use weir_model::{Action, ActionFacts, Visit};
@@ -99,7 +100,7 @@ fn normalizer(words: &mut Words<'_>) -> Parsed<Normalizer> {
 }
 
 /// `set-method`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetMethod(LogFormat);
 
 impl StreamAction for SetMethod {
@@ -119,7 +120,7 @@ impl StreamAction for SetMethod {
 }
 
 /// A part of the request's target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum UriPart {
     Path,
     PathAndQuery,
@@ -157,7 +158,7 @@ impl UriPart {
 }
 
 /// `set-path`, `set-pathq`, `set-query`, `set-uri`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetUri {
     part: UriPart,
     value: LogFormat,
@@ -175,7 +176,7 @@ impl StreamAction for SetUri {
 }
 
 /// `replace-path`, `replace-pathq`, `replace-uri`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct ReplaceUri {
     /// Never [`UriPart::Query`].
     part: UriPart,
@@ -210,8 +211,13 @@ impl StreamAction for ReplaceUri {
 }
 
 /// `normalize-uri`.
-#[derive(Debug)]
-struct NormalizeUri(Normalizer);
+#[derive(Debug, Canonical)]
+struct NormalizeUri(#[canonical(with = encode_normalizer)] Normalizer);
+
+/// Its debug form has all of it. Its crate knows no fingerprints.
+fn encode_normalizer(normalizer: &Normalizer, out: &mut FormEncoder<'_>) {
+    out.text(&format!("{normalizer:?}"));
+}
 
 impl StreamAction for NormalizeUri {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {

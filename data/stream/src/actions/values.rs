@@ -7,6 +7,7 @@ use weir_config::rules::{ActionContext, action, sets};
 use weir_config::words::{Parsed, Word, fault};
 use weir_expr::pattern::{PatternSet, Selector, SetError};
 use weir_expr::{Context as _, Expr, Fetched, FormatOptions, LogFormat, SetCondition, Value, VariableId};
+use weir_fingerprint::Canonical;
 use weir_model::{Action, Visit};
 
 use super::{ActionResult, Row, RuleContext, StreamAction};
@@ -133,7 +134,7 @@ fn patterns(context: &ActionContext<'_, '_>, key: &Word, edit: Edit) -> Parsed<A
 }
 
 /// `set-var`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetVariable {
     name: VariableId,
     condition: SetCondition,
@@ -156,7 +157,7 @@ impl StreamAction for SetVariable {
 }
 
 /// `set-var-fmt`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SetVariableFormat {
     name: VariableId,
     condition: SetCondition,
@@ -177,7 +178,7 @@ impl StreamAction for SetVariableFormat {
 }
 
 /// `unset-var`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct UnsetVariable(VariableId);
 
 impl StreamAction for UnsetVariable {
@@ -188,7 +189,7 @@ impl StreamAction for UnsetVariable {
 }
 
 /// `add-acl`, `del-acl`, `del-map`, `set-map`: a change to a set of patterns.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct PatternEdit {
     /// The set of a file.
     set: Arc<PatternSet>,
@@ -196,7 +197,7 @@ struct PatternEdit {
     edit: Edit,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 enum Edit {
     AddAcl,
     DeleteAcl,

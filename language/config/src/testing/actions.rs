@@ -1,6 +1,7 @@
 //! A few actions for tests of what all rules share. The rows of the language are in the crate that runs them.
 
 use weir_expr::{FormatOptions, LogFormat};
+use weir_fingerprint::Canonical;
 
 use crate::rows::Row;
 use crate::rules::{ActionTable, action, sets};
@@ -31,7 +32,7 @@ pub(crate) static ACTIONS: ActionTable = ActionTable::new(&[&[
     Row::not_yet("later", "", "a word that is not implemented yet"),
 ]]);
 
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Accept;
 
 impl ActionArguments for Accept {
@@ -43,7 +44,7 @@ impl ActionArguments for Accept {
 }
 
 /// `deny`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 pub(crate) struct Deny(pub Reply);
 
 impl ActionArguments for Deny {
@@ -57,7 +58,7 @@ impl ActionArguments for Deny {
 }
 
 /// `redirect`.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct SendRedirect(Redirect);
 
 impl ActionArguments for SendRedirect {
@@ -71,7 +72,7 @@ impl ActionArguments for SendRedirect {
 }
 
 /// A format.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Text(LogFormat);
 
 impl ActionArguments for Text {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use hmac::{KeyInit, Mac};
 use sha2::Digest;
+use weir_fingerprint::Canonical;
 
 use super::codec::decode_base64;
 use super::{Converter, Run};
@@ -162,7 +163,7 @@ pub fn avalanche(value: u32) -> u32 {
 }
 
 /// The digests there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum Algorithm {
     Md5,
     Sha1,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use weir_fingerprint::Canonical;
 use weir_formats::json::{Beyond, Escaping};
 
 use super::{Converter, Run};
@@ -24,7 +25,7 @@ pub(super) const ROWS: &[Converter] = &[
 ];
 
 /// How input bytes are read as characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum InputCode {
     /// Every byte is a character (ISO 8859-1).
     Bytes,
@@ -105,13 +106,13 @@ fn decode_utf8(text: &[u8], accept_overlong: bool) -> (Option<char>, usize) {
 }
 
 /// One step of a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Canonical)]
 enum Step {
     Key(Box<[u8]>),
     Index(usize),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Query {
     path: Box<[Step]>,
     as_integer: bool,

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use weir_fingerprint::Canonical;
+
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::bound::AtBound;
@@ -152,7 +154,7 @@ const fn row(
 }
 
 /// The output type of the value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum Output {
     Text,
     Number,
@@ -161,8 +163,9 @@ enum Output {
     Expanded,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Map {
+    #[canonical(with = weir_fingerprint::shared)]
     index: Arc<PatternIndex>,
     output: Output,
 }

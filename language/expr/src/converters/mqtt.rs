@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use weir_fingerprint::Canonical;
+
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::sample::SampleType::{Bin, Bool, Str};
@@ -34,7 +36,7 @@ pub(super) const ROWS: &[Converter] = &[
 ];
 
 /// The fields that can be extracted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum MqttField {
     Flags,
     ProtocolName,
@@ -50,7 +52,7 @@ enum MqttField {
 }
 
 /// The two packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 enum Packet {
     Connect,
     Connack,

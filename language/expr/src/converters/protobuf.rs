@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use weir_fingerprint::Canonical;
+
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
 use crate::sample::SampleType::Bin;
@@ -25,14 +27,14 @@ pub(super) const ROWS: &[Converter] = &[
 ];
 
 /// The path of a field, and the type of its bytes.
-#[derive(Debug)]
+#[derive(Debug, Canonical)]
 struct Field {
     path: Box<[u64]>,
     kind: Option<Kind>,
 }
 
 /// The types that are numbers, by how they are encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Kind {
     Varint,
     /// Small negative numbers take few bytes.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{KeyInit, Mac};
+use weir_fingerprint::{Canonical, Fingerprint};
 
 use super::{Converter, Run};
 use crate::args::{Arg, ArgKind, Args};
@@ -33,13 +34,13 @@ const INVALID_TOKEN: i64 = -3;
 const UNKNOWN_KEY: i64 = -5;
 
 /// A value of `alg` (RFC 7518, 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Algorithm {
     None,
     Signs(Scheme),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Scheme {
     Hs(Digest),
     /// RSA, with its place among the algorithms of a key.
@@ -47,11 +48,19 @@ enum Scheme {
     Es(Curve),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum Digest {
     Sha256,
     Sha384,
     Sha512,
+}
+
+/// The keys of files, and the file that the second argument names.
+#[derive(Debug, Canonical)]
+struct TokenKeyArg {
+    #[canonical(skip = "all files; the field below has the one that counts")]
+    all: TokenKeys,
+    file: Option<Fingerprint>,
 }
 
 impl Algorithm {
@@ -94,24 +103,23 @@ fn check(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
             Some(algorithm)
         }
     };
-    args.set(2, Arg::Custom(Arc::new(scope.token_keys.clone())));
     let text = args.str(1).unwrap_or_default();
+    let mut file = None;
     if let Some(variable) = variable(text, scope) {
         args.set(1, variable);
-        return Ok(());
-    }
-    if algorithm.is_none_or(Algorithm::needs_file)
+    } else if algorithm.is_none_or(Algorithm::needs_file)
         && let Ok(path) = std::str::from_utf8(text)
         && !path.is_empty()
     {
         match scope.token_keys.read(path, scope.loader) {
-            Ok(true) => {}
+            Ok(true) => file = scope.token_keys.fingerprint(path),
             // With an algorithm that is only known later it may be a secret.
             Ok(false) if algorithm.is_none() => {}
             Ok(false) => warn(scope, path, "it cannot be read"),
             Err(why) => warn(scope, path, &why),
         }
     }
+    args.set(2, Arg::Custom(Arc::new(TokenKeyArg { all: scope.token_keys.clone(), file })));
     Ok(())
 }
 
@@ -137,7 +145,7 @@ fn verify<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     if text.is_empty() && algorithm != Some(Algorithm::None) {
         return None;
     }
-    let find = || args.custom::<TokenKeys>(2)?.find(std::str::from_utf8(text).ok()?);
+    let find = || args.custom::<TokenKeyArg>(2)?.all.find(std::str::from_utf8(text).ok()?);
     let verdict = match algorithm {
         None => UNKNOWN_ALGORITHM,
         // Who sends a token says its algorithm: it must not choose to sign nothing, nor with the name of a file as its secret

@@ -10,18 +10,21 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use weir_fingerprint::{Canonical, FormEncoder};
 
 use super::MatchMethod;
 use super::discarded::discard_published;
 use super::regex::Regex;
 use super::segment::{Hit, Item, Segment};
-use super::set::Entry;
+use super::set::{Entry, SetName, encode_entries};
 use crate::location::Location;
 use crate::sample::Value;
 
 /// The index of a set for one match method.
 #[derive(Debug)]
 pub struct PatternIndex {
+    /// The set's.
+    set: SetName,
     method: MatchMethod,
     ignore_case: bool,
     /// The first rule that uses this method.
@@ -29,6 +32,24 @@ pub struct PatternIndex {
     /// The first segment, if it is small; used until a list is published.
     first: Option<Segment>,
     published: OnceLock<ArcSwap<Vec<Arc<Segment>>>>,
+}
+
+/// The set and the way of matching; the segments are a form of the entries.
+impl Canonical for PatternIndex {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let PatternIndex { set, method, ignore_case, at: _, first, published } = self;
+        (set, *method, *ignore_case).encode(out);
+        let is_by_key = matches!(method, MatchMethod::Str | MatchMethod::Beg);
+        match (published.get(), first) {
+            (Some(published), _) => {
+                let segments = published.load();
+                encode_entries(segments.iter().flat_map(|segment| segment.entries()), is_by_key, out);
+            }
+            (None, first) => {
+                encode_entries(first.iter().flat_map(|segment| segment.entries()), is_by_key, out);
+            }
+        }
+    }
 }
 
 /// A matching entry.
@@ -42,6 +63,7 @@ pub struct Found<'f> {
 
 impl PatternIndex {
     pub(super) fn new(
+        set: SetName,
         method: MatchMethod,
         ignore_case: bool,
         items: Vec<Item>,
@@ -52,7 +74,12 @@ impl PatternIndex {
             true => (Some(first), OnceLock::new()),
             false => (None, OnceLock::from(ArcSwap::from_pointee(vec![Arc::new(first)]))),
         };
-        PatternIndex { method, ignore_case, at, first, published }
+        PatternIndex { set, method, ignore_case, at, first, published }
+    }
+
+    /// An index that finds entries by their text, for changes.
+    pub(super) fn by_text(items: Vec<Item>) -> PatternIndex {
+        PatternIndex::new(SetName::Words, MatchMethod::Str, false, items, Location::default())
     }
 
     /// Parses an entry as this index compares it.

@@ -13,19 +13,23 @@ use std::fmt;
 use std::ops::Range;
 
 use pcre2::bytes;
+use weir_fingerprint::Canonical;
 
 use self::required::Required;
 use crate::bound;
 use crate::location::Location;
 
 /// A compiled regular expression.
-#[derive(Clone)]
+#[derive(Clone, Canonical)]
 pub struct Regex {
+    #[canonical(skip = "follows from the text")]
     inner: bytes::Regex,
+    #[canonical(skip = "follows from the text")]
     required: Required,
     text: Box<str>,
     ignore_case: bool,
     /// The rule that uses it, for reports.
+    #[canonical(skip = "a place in a file")]
     at: Location,
 }
 

@@ -116,6 +116,11 @@ impl Segment {
         self.entries.len()
     }
 
+    /// The entries, including deleted ones, in their order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.iter()
+    }
+
     /// The entries that were not deleted, for another segment.
     pub(super) fn alive_items(&self) -> impl Iterator<Item = Item> + '_ {
         let alive = self.entries.iter().enumerate().filter(|(_, entry)| entry.is_alive());

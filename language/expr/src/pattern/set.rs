@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
+use weir_fingerprint::{Canonical, FormEncoder};
 
 use super::MatchMethod;
 use super::discarded::{SMALL, discard_entries, discard_published};
@@ -160,9 +161,52 @@ const MAX_PREPARED: usize = 64;
 #[derive(Debug)]
 pub struct PatternSet {
     number: u32,
-    name: Option<String>,
+    name: SetName,
     has_values: bool,
     state: Mutex<SetState>,
+}
+
+/// The name of a set.
+#[derive(Clone, Debug, Canonical)]
+pub(super) enum SetName {
+    /// The name of a file, with its prefix if it has one.
+    File(Arc<str>),
+    /// The words of an ACL line with a number of its own (`-u`).
+    Number(u32),
+    /// The words of any other ACL line, under a free number.
+    Words,
+}
+
+/// The name and the entries.
+impl Canonical for PatternSet {
+    fn encode(&self, out: &mut FormEncoder<'_>) {
+        let PatternSet { number: _, name, has_values, state } = self;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        (name, *has_values).encode(out);
+        encode_entries(state.entries.iter(), false, out);
+    }
+}
+
+/// Encodes entries. Of those with values the first one that matches counts, so their order has a meaning unless the keys are
+/// compared as a whole; those without values are a set.
+pub(super) fn encode_entries<'e>(
+    entries: impl Iterator<Item = &'e Arc<Entry>>,
+    is_by_key: bool,
+    out: &mut FormEncoder<'_>,
+) {
+    let mut entries = Vec::from_iter(entries.filter(|entry| entry.is_alive()));
+    let has_values = entries.iter().any(|entry| entry.has_value);
+    if is_by_key || !has_values {
+        entries.sort_by(|a, b| a.pattern().cmp(b.pattern()));
+        // Of equal keys the first one counts.
+        entries.dedup_by(|later, first| later.pattern() == first.pattern());
+    }
+    out.count(entries.len());
+    for entry in entries {
+        out.bytes(entry.pattern());
+        entry.has_value.encode(out);
+        entry.with_value(|value| out.bytes(value));
+    }
 }
 
 /// A use of a set, and its location.
@@ -231,7 +275,7 @@ struct Prepared {
 impl PatternSet {
     pub(super) fn new<'e>(
         number: u32,
-        name: Option<String>,
+        name: SetName,
         has_values: bool,
         entries: impl Iterator<Item = FileEntry<'e>>,
     ) -> PatternSet {
@@ -252,7 +296,10 @@ impl PatternSet {
 
     /// The name of the file, with its prefix if it has one; `None` for the words of an ACL line.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        match &self.name {
+            SetName::File(name) => Some(name),
+            SetName::Number(_) | SetName::Words => None,
+        }
     }
 
     /// Whether entries have values: a map.
@@ -264,7 +311,7 @@ impl PatternSet {
     pub(crate) fn used_by_acl(&self, keyword: &str, at: &Location) {
         let mut state = self.lock();
         state.in_acls = true;
-        let by = match (&self.name, self.has_values) {
+        let by = match (self.name(), self.has_values) {
             (None, _) => User::Words(keyword.into()),
             (Some(_), true) => User::Map,
             (Some(_), false) => User::AclOfFile,
@@ -285,7 +332,7 @@ impl PatternSet {
     /// The origin of the set and its uses, for `show acl` and `show map`.
     pub fn description(&self) -> String {
         let uses = self.lock().uses.iter().map(Use::to_string).collect::<Vec<_>>().join(", ");
-        match &self.name {
+        match self.name() {
             Some(name) => format!("pattern loaded from file '{name}' used {uses}"),
             None => uses,
         }
@@ -297,7 +344,7 @@ impl PatternSet {
         format!(
             "{} ({}) {}. curr_ver={version} next_ver={next_version} entry_cnt={}",
             self.number,
-            self.name.as_deref().unwrap_or(""),
+            self.name().unwrap_or(""),
             self.description(),
             self.len(),
         )
@@ -375,7 +422,7 @@ impl PatternSet {
                 item.map_err(|message| entry.located(message))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let index = Arc::new(PatternIndex::new(method, ignore_case, items, at.clone()));
+        let index = Arc::new(PatternIndex::new(self.name.clone(), method, ignore_case, items, at.clone()));
         push_first(&mut state.indexes, index.clone());
         Ok(index)
     }
@@ -509,7 +556,7 @@ impl PatternSet {
                 break;
             }
         }
-        let index = PatternIndex::new(MatchMethod::Str, false, items, Location::default());
+        let index = PatternIndex::by_text(items);
         let mut state = self.lock();
         if state.generation == generation {
             // Entries added meanwhile.
@@ -659,7 +706,7 @@ impl SetState {
             (Some(index), Self::FEW..) => return index.equal(pattern),
             (None, Self::FEW..=SMALL) => {
                 let items = self.entries.iter().cloned().map(Item::of_text).collect();
-                let index = PatternIndex::new(MatchMethod::Str, false, items, Location::default());
+                let index = PatternIndex::by_text(items);
                 let found = index.equal(pattern);
                 self.by_pattern = Some(Arc::new(index));
                 return found;

@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use weir_syntax::{Files, MAX_NAMED_FILE, error_text};
 
 use super::file::{FileEntry, acl_entries, map_entries};
-use super::set::PatternSet;
+use super::set::{PatternSet, SetName};
 
 /// The sets of one configuration. Files are shared by all their users.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl PatternStore {
             },
         };
         let mut state = self.lock();
-        let (number, key) = (state.free_number(None)?, Some(key.into()));
+        let (number, key) = (state.free_number(None)?, SetName::File(key.into()));
         let set = Arc::new(match has_values {
             true => PatternSet::new(number, key, true, map_entries(&bytes)),
             false => PatternSet::new(number, key, false, acl_entries(&bytes)),
@@ -123,7 +123,8 @@ impl PatternStore {
     pub fn anonymous(&self, number: Option<u32>, patterns: Vec<Vec<u8>>) -> Result<Arc<PatternSet>, String> {
         let entries = patterns.iter().map(|pattern| FileEntry { line: 0, pattern, value: None });
         let mut state = self.lock();
-        let set = Arc::new(PatternSet::new(state.free_number(number)?, None, false, entries));
+        let name = number.map_or(SetName::Words, SetName::Number);
+        let set = Arc::new(PatternSet::new(state.free_number(number)?, name, false, entries));
         state.insert(set.clone());
         Ok(set)
     }

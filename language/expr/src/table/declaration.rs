@@ -1,10 +1,12 @@
 //! The declaration of a stick-table (manual, 11.1).
 
+use weir_fingerprint::Canonical;
+
 use crate::sample::SampleType;
 use crate::table::DataType;
 
 /// A table as it is declared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Canonical)]
 pub struct Declaration {
     /// The name that rules and the runtime API use.
     pub name: Box<str>,
@@ -21,11 +23,12 @@ pub struct Declaration {
     /// How servers are named in `server_key`.
     pub server_key: ServerKeyKind,
     /// What each entry stores.
+    #[canonical(with = weir_fingerprint::unordered)]
     pub stored: Vec<Stored>,
 }
 
 /// The type of a table's keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub enum KeyType {
     /// IPv4 addresses.
     Ipv4,
@@ -40,7 +43,7 @@ pub enum KeyType {
 }
 
 /// How a server is named in a table that several instances share (`srvkey`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Canonical)]
 pub enum ServerKeyKind {
     /// By its name.
     #[default]
@@ -50,7 +53,7 @@ pub enum ServerKeyKind {
 }
 
 /// One type of data that each entry stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub struct Stored {
     /// The type.
     pub data: DataType,

@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 
+use weir_fingerprint::Canonical;
 use weir_formats::json::{Beyond, Escaping};
 
 use crate::sample::{SampleType, Value};
 use crate::scratch;
 
 /// How named values are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub(crate) enum Encoding {
     /// Bytes beyond ASCII are escaped one by one, or valid UTF-8 stays.
     Json { utf8: bool },

@@ -8,12 +8,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use weir_fingerprint::Canonical;
+
 use super::Regex;
 
 use crate::location::Location;
 
 /// What a match that met a limit counts as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub enum OnLimit {
     /// It does not match, as in HAProxy.
     #[default]
