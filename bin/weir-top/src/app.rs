@@ -11,7 +11,7 @@ use crate::model::{Listing, Model};
 use crate::page::Page;
 use crate::poller::{News, Order, Watch};
 
-pub struct App {
+pub(crate) struct App {
     pub model: Model,
     pub target: String,
     pub page: Page,
@@ -36,7 +36,7 @@ pub struct App {
 
 /// The selection and the order of a list.
 #[derive(Debug, Default, Clone)]
-pub struct List {
+pub(crate) struct List {
     pub selected: Option<Id>,
     /// The last index of the selected row, for when the row is gone.
     pub index: usize,
@@ -51,47 +51,47 @@ pub struct List {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Id {
+pub(crate) enum Id {
     Row(RowKey),
     Stream(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sort {
+pub(crate) struct Sort {
     pub title: String,
     pub descending: bool,
 }
 
 /// A line that is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Typing {
+pub(crate) enum Typing {
     Filter { text: String, former: String },
     Weight { server: String, text: String },
 }
 
 /// A question, and the command that `y` sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub(crate) struct Question {
     pub words: String,
     pub command: String,
 }
 
 #[derive(Debug, Clone)]
-pub struct Notice {
+pub(crate) struct Notice {
     pub text: String,
     pub tone: Tone,
     pub at: Instant,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
+pub(crate) enum Link {
     Connecting,
     Up,
     Lost { why: String, since: Instant },
 }
 
 impl App {
-    pub fn new(target: String) -> App {
+    pub(crate) fn new(target: String) -> App {
         let mut lists: [List; 6] = Default::default();
         lists[Page::Errors as usize].sort = Some(Sort { title: "ERRORS".to_owned(), descending: true });
         App {
@@ -116,7 +116,7 @@ impl App {
     }
 
     /// Takes a message of the poller.
-    pub fn take(&mut self, news: News, now: Instant) {
+    pub(crate) fn take(&mut self, news: News, now: Instant) {
         match news {
             News::Picture(picture) => {
                 if let Link::Lost { .. } = self.link {
@@ -152,12 +152,12 @@ impl App {
         }
     }
 
-    pub fn say(&mut self, tone: Tone, text: &str, now: Instant) {
+    pub(crate) fn say(&mut self, tone: Tone, text: &str, now: Instant) {
         self.notice = Some(Notice { text: text.to_owned(), tone, at: now });
     }
 
     /// Removes a notice that was shown long enough; returns whether it did.
-    pub fn forget(&mut self, now: Instant) -> bool {
+    pub(crate) fn forget(&mut self, now: Instant) -> bool {
         let old =
             self.notice.as_ref().is_some_and(|notice| now.saturating_duration_since(notice.at) > NOTICE);
         if old {
@@ -167,19 +167,19 @@ impl App {
     }
 
     /// The additional answers that the present page needs from the poller.
-    pub fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> Watch {
         Watch { errors: self.page == Page::Errors, sessions: self.page == Page::Sessions }
     }
 
     /// The rows of a page, filtered and sorted.
-    pub fn rows(&self, page: Page) -> Vec<Shown<'_>> {
+    pub(crate) fn rows(&self, page: Page) -> Vec<Shown<'_>> {
         let wanted = |row: &&Row| page.kinds().contains(&row.key.kind) && self.passes(&[&row.path()]);
         let all = self.model.picture.iter().flat_map(|picture| &picture.rows);
         let rows = all.filter(wanted).map(|row| Shown::new(&self.model, row)).collect();
         self.sorted(page, rows, &columns::of_page(page, self.model.has_latencies()))
     }
 
-    pub fn streams(&self) -> Vec<Stream> {
+    pub(crate) fn streams(&self) -> Vec<Stream> {
         let Listing::Known { value, .. } = &self.model.streams else { return Vec::new() };
         let wanted = |s: &&Stream| self.passes(&[&s.source, &s.frontend, &s.backend, &s.server]);
         let streams = value.listed.iter().filter(wanted).cloned().collect();
@@ -229,7 +229,7 @@ impl App {
     }
 
     /// Handles a key; returns the orders for the poller.
-    pub fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Order> {
+    pub(crate) fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Order> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over |= matches!(key.code, KeyCode::Char('c' | 'd'));
             self.is_garbled |= key.code == KeyCode::Char('l');
@@ -372,7 +372,7 @@ impl App {
         }
     }
 
-    pub fn open(&mut self, page: Page) {
+    pub(crate) fn open(&mut self, page: Page) {
         self.page = page;
         self.detail = None;
         self.help = false;
@@ -453,7 +453,7 @@ impl App {
 
 impl List {
     /// Finds the selected row in a new list; if it is gone, selects the row at its index.
-    pub fn settle(&mut self, ids: &[Id]) {
+    pub(crate) fn settle(&mut self, ids: &[Id]) {
         let found = self.selected.as_ref().and_then(|selected| ids.iter().position(|id| id == selected));
         self.index = found.unwrap_or(self.index).min(ids.len().saturating_sub(1));
         if found.is_none() {

@@ -7,7 +7,7 @@ use crate::page::Page;
 use crate::target::Target;
 
 /// The output of `--help`. The man page and the completions of shells are made from it (`make reference`).
-pub const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 usage: weir-top [-s <socket>] [options]
 shows what a weir or an HAProxy does, over its runtime API, and changes the state of servers after a question
   -s <socket>  the path of a stats socket, or host:port; of a master's socket, the worker is shown
@@ -29,7 +29,7 @@ exit status: 0 all went well; 1 no answer, or no usable terminal; 2 wrong argume
 
 /// The action of the program.
 #[derive(Debug, PartialEq)]
-pub enum Asked {
+pub(crate) enum Asked {
     Run(Settings),
     Help,
     Version,
@@ -39,7 +39,7 @@ pub enum Asked {
 
 /// How to do it.
 #[derive(Debug, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// `-s`.
     pub target: Option<Target>,
     pub interval: Duration,
@@ -69,7 +69,7 @@ impl Default for Settings {
 }
 
 /// Reads the words after the program's name.
-pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Asked {
     let mut settings = Settings::default();
     let mut words = words;
     while let Some(word) = words.next() {

@@ -11,7 +11,7 @@ use crate::page::Page;
 use crate::text::{bytes, count, duration, micros, rate, sparkline};
 
 /// A column of a list of `R`.
-pub struct Column<R> {
+pub(crate) struct Column<R> {
     pub title: &'static str,
     pub width: u16,
     /// 0 is always shown; the largest is the first to be dropped on a narrow screen.
@@ -45,11 +45,11 @@ enum Value<R> {
 }
 
 impl<R> Column<R> {
-    pub fn is_left(&self) -> bool {
+    pub(crate) fn is_left(&self) -> bool {
         matches!(self.value, Value::Words { .. } | Value::Other { left: true, .. })
     }
 
-    pub fn cell(&self, row: &R) -> Cell {
+    pub(crate) fn cell(&self, row: &R) -> Cell {
         match &self.value {
             Value::Figure { choose, show, tone } => match choose(row) {
                 None => Cell::new("-", Tone::Dim),
@@ -64,7 +64,7 @@ impl<R> Column<R> {
         }
     }
 
-    pub fn key(&self, row: &R) -> Key {
+    pub(crate) fn key(&self, row: &R) -> Key {
         match &self.value {
             Value::Figure { choose, .. } => choose(row).map_or(Key::Nothing, Key::Number),
             Value::Count { choose, .. } => {
@@ -78,20 +78,20 @@ impl<R> Column<R> {
 
 /// The content of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     pub text: String,
     pub tone: Tone,
 }
 
 impl Cell {
-    pub fn new(text: impl Into<String>, tone: Tone) -> Cell {
+    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Cell {
         Cell { text: text.into(), tone }
     }
 }
 
 /// The meaning of a text for its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
+pub(crate) enum Tone {
     Plain,
     Dim,
     Good,
@@ -102,14 +102,14 @@ pub enum Tone {
 
 /// A sort key. Missing values come last in both directions.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Key {
+pub(crate) enum Key {
     Number(f64),
     Text(String),
     Nothing,
 }
 
 impl Key {
-    pub fn compare(&self, other: &Key, descending: bool) -> Ordering {
+    pub(crate) fn compare(&self, other: &Key, descending: bool) -> Ordering {
         let turned = |order: Ordering| if descending { order.reverse() } else { order };
         match (self, other) {
             (Key::Nothing, Key::Nothing) => Ordering::Equal,
@@ -125,19 +125,19 @@ impl Key {
 }
 
 /// A row, and its data besides the counters.
-pub struct Shown<'m> {
+pub(crate) struct Shown<'m> {
     pub row: &'m Row,
     pub track: Option<&'m Track>,
     pub latencies: Option<&'m Latencies>,
 }
 
 impl<'m> Shown<'m> {
-    pub fn new(model: &'m Model, row: &'m Row) -> Shown<'m> {
+    pub(crate) fn new(model: &'m Model, row: &'m Row) -> Shown<'m> {
         Shown { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
     }
 
     /// Its work per second. Before the second picture, the rate that the process itself counted.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.track.and_then(|track| track.rates.work).unwrap_or(self.row.reported_rate as f64)
     }
 
@@ -161,7 +161,7 @@ impl<'m> Shown<'m> {
 }
 
 /// The columns of a view of rows, from left to right. `latencies`: the process reports percentiles.
-pub fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<Shown<'m>>> {
+pub(crate) fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<Shown<'m>>> {
     let mut columns = match page {
         Page::Frontends => frontends(),
         Page::Backends => backends(),
@@ -253,7 +253,7 @@ fn errors<'m>() -> Vec<OfRow<'m>> {
 }
 
 /// The columns of the list of streams.
-pub fn streams() -> Vec<Column<Stream>> {
+pub(crate) fn streams() -> Vec<Column<Stream>> {
     let words = |title, width, rank, choose| Column {
         title,
         width,
@@ -282,7 +282,7 @@ pub fn streams() -> Vec<Column<Stream>> {
     ]
 }
 
-pub fn kind_name(kind: Kind) -> &'static str {
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Frontend => "frontend",
         Kind::Backend => "backend",
@@ -291,7 +291,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-pub fn state_tone(state: State) -> Tone {
+pub(crate) fn state_tone(state: State) -> Tone {
     match state {
         State::Good => Tone::Good,
         State::Changing => Tone::Warning,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::target::Target;
 
-pub struct Connection {
+pub(crate) struct Connection {
     stream: Stream,
     /// The mark at the end of an answer: an empty line and the prompt.
     prompt: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct Connection {
 
 /// An answer without the prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub text: String,
     /// It was longer than its limit. The connection cannot be used any more.
     pub cut: bool,
@@ -30,7 +30,7 @@ pub struct Answer {
 
 /// The reason for a missing answer.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     Connect(io::Error),
     /// The other end does not answer like a runtime API.
     Stranger,
@@ -41,7 +41,7 @@ pub enum Failure {
 }
 
 impl Connection {
-    pub fn open(target: &Target, deadline: Duration) -> Result<Connection, Failure> {
+    pub(crate) fn open(target: &Target, deadline: Duration) -> Result<Connection, Failure> {
         let stream = Stream::connect(target, deadline).map_err(Failure::Connect)?;
         let mut connection = Connection { stream, prompt: Vec::new(), prefix: "", deadline };
         connection.greet()?;
@@ -67,7 +67,7 @@ impl Connection {
     }
 
     /// Sends one command and waits for its whole answer; keeps at most `limit` bytes of it.
-    pub fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
+    pub(crate) fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
         debug_assert!(!command.contains(['\n', ';']), "one command at a time: {command}");
         self.write(&format!("{}{command}\n", self.prefix))?;
         let end = Instant::now() + self.deadline;
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     /// Whether the next command can be sent: the other end has neither closed nor sent unsolicited bytes.
-    pub fn is_ready(&mut self) -> bool {
+    pub(crate) fn is_ready(&mut self) -> bool {
         let mut byte = [0];
         let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut byte));
         let restored = self.stream.set_nonblocking(false);

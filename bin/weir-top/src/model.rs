@@ -2,12 +2,12 @@
 //!
 //! Everything here is pure: text and time come in as arguments.
 
-pub mod info;
-pub mod latency;
-pub mod rates;
-pub mod row;
-pub mod sessions;
-pub mod table;
+pub(crate) mod info;
+pub(crate) mod latency;
+pub(crate) mod rates;
+pub(crate) mod row;
+pub(crate) mod sessions;
+pub(crate) mod table;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::text::clean;
 
 /// The result of one reading.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub(crate) struct Picture {
     pub info: Info,
     pub rows: Vec<Row>,
     /// There were more rows than are kept.
@@ -32,7 +32,7 @@ pub struct Picture {
 }
 
 #[derive(Debug, Default)]
-pub struct Model {
+pub(crate) struct Model {
     pub picture: Option<Picture>,
     tracks: HashMap<RowKey, Track>,
     pub process: Process,
@@ -44,7 +44,7 @@ pub struct Model {
 
 /// An answer that is requested only while its page is open.
 #[derive(Debug, Default)]
-pub enum Listing<T> {
+pub(crate) enum Listing<T> {
     #[default]
     Unknown,
     Known {
@@ -58,7 +58,7 @@ pub enum Listing<T> {
 
 /// Rates of the process as a whole.
 #[derive(Debug, Default)]
-pub struct Process {
+pub(crate) struct Process {
     pub connections: Series,
     pub requests: Series,
     pub bytes_in: Series,
@@ -66,7 +66,7 @@ pub struct Process {
 }
 
 #[derive(Debug, Default)]
-pub struct Series {
+pub(crate) struct Series {
     last: Option<u64>,
     pub rate: Option<f64>,
     pub history: History,
@@ -89,7 +89,7 @@ impl Series {
 
 impl Model {
     /// Takes the newest picture; returns the former and the present process when they are not the same.
-    pub fn add(&mut self, picture: Picture) -> Option<(String, String)> {
+    pub(crate) fn add(&mut self, picture: Picture) -> Option<(String, String)> {
         let former = self.picture.take();
         let seconds = former.as_ref().map_or(0.0, |f| picture.at.saturating_sub(f.at).as_secs_f64());
         let continued = former.as_ref().is_some_and(|former| former.info.is_continued_by(&picture.info));
@@ -118,11 +118,11 @@ impl Model {
         change
     }
 
-    pub fn add_latencies(&mut self, text: &str) {
+    pub(crate) fn add_latencies(&mut self, text: &str) {
         self.latencies = latency::read_all(text, MOST_ROWS);
     }
 
-    pub fn add_errors(&mut self, text: &str, cut: bool) {
+    pub(crate) fn add_errors(&mut self, text: &str, cut: bool) {
         self.errors = if text.starts_with("Total events") {
             let lines = text.lines().take(MOST_LINES).map(|line| clean(line, 300)).collect();
             Listing::Known { value: lines, cut: cut || text.lines().nth(MOST_LINES).is_some() }
@@ -131,36 +131,36 @@ impl Model {
         };
     }
 
-    pub fn add_streams(&mut self, text: &str, cut: bool) {
+    pub(crate) fn add_streams(&mut self, text: &str, cut: bool) {
         self.streams = match Streams::read(text, MOST_STREAMS) {
             Some(value) => Listing::Known { value, cut },
             None => Listing::Refused(refusal(text)),
         };
     }
 
-    pub fn rows(&self, kind: Kind) -> impl Iterator<Item = &Row> {
+    pub(crate) fn rows(&self, kind: Kind) -> impl Iterator<Item = &Row> {
         self.picture.iter().flat_map(|picture| &picture.rows).filter(move |row| row.key.kind == kind)
     }
 
-    pub fn row(&self, key: &RowKey) -> Option<&Row> {
+    pub(crate) fn row(&self, key: &RowKey) -> Option<&Row> {
         self.picture.iter().flat_map(|picture| &picture.rows).find(|row| row.key == *key)
     }
 
-    pub fn track(&self, key: &RowKey) -> Option<&Track> {
+    pub(crate) fn track(&self, key: &RowKey) -> Option<&Track> {
         self.tracks.get(key)
     }
 
-    pub fn has_latencies(&self) -> bool {
+    pub(crate) fn has_latencies(&self) -> bool {
         self.latencies.is_some()
     }
 
-    pub fn latencies(&self, key: &RowKey) -> Option<&Latencies> {
+    pub(crate) fn latencies(&self, key: &RowKey) -> Option<&Latencies> {
         // The key of the map is an owned pair, which a pair of references cannot look up.
         self.latencies.as_ref()?.get(&(key.proxy.clone(), key.name.clone()))
     }
 
     /// Backends and servers that need attention, with the reason: those that are down first.
-    pub fn troubles(&self) -> Vec<(&Row, State, String)> {
+    pub(crate) fn troubles(&self) -> Vec<(&Row, State, String)> {
         let rows = self.picture.iter().flat_map(|picture| &picture.rows);
         let mut found: Vec<(&Row, State, String)> =
             rows.filter_map(|row| trouble(row, self.track(&row.key))).collect();
@@ -203,23 +203,23 @@ fn counters(row: &Row) -> Counters {
 }
 
 /// The first line that has any words.
-pub fn refusal(text: &str) -> String {
+pub(crate) fn refusal(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.map_or_else(|| "an empty answer".to_owned(), |line| clean(line, 200))
 }
 
 /// Rows that are kept of a picture: with their histories, at most some tens of megabytes.
-pub const MOST_ROWS: usize = 20_000;
+pub(crate) const MOST_ROWS: usize = 20_000;
 const MOST_STREAMS: usize = 5_000;
 /// Lines of `show errors`.
 const MOST_LINES: usize = 5_000;
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A picture of a frontend `web`, a backend `app` with servers `s1` (up) and `s2` (down), each having done `work`.
-    pub fn picture(pid: u32, second: u64, work: u64) -> Picture {
+    pub(crate) fn picture(pid: u32, second: u64, work: u64) -> Picture {
         let text = format!(
             "# pxname,svname,status,type,scur,slim,stot,req_tot,bin,bout,hrsp_2xx,hrsp_4xx,hrsp_5xx,weight,qcur,econ,mode,check_status,last_chk,addr,ttime,lastchg\n\
              web,FRONTEND,OPEN,0,3,100,{work},{work},{0},{0},{work},1,2,,,,http,,,,,\n\

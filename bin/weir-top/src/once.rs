@@ -10,7 +10,7 @@ use crate::view::list::fit;
 use crate::view::overview::facts;
 
 /// The requested pages, one below the other; the second value is the text of a refusal.
-pub fn print(app: &App, only: Option<Page>) -> (String, Option<String>) {
+pub(crate) fn print(app: &App, only: Option<Page>) -> (String, Option<String>) {
     let mut text = String::new();
     let mut refused = None;
     let pages = [Page::Overview, Page::Frontends, Page::Backends, Page::Servers];

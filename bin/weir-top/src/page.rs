@@ -3,7 +3,7 @@
 use crate::model::row::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Page {
+pub(crate) enum Page {
     Overview,
     Frontends,
     Backends,
@@ -13,19 +13,19 @@ pub enum Page {
 }
 
 impl Page {
-    pub const ALL: [Page; 6] =
+    pub(crate) const ALL: [Page; 6] =
         [Page::Overview, Page::Frontends, Page::Backends, Page::Servers, Page::Errors, Page::Sessions];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         ["overview", "frontends", "backends", "servers", "errors", "sessions"][self as usize]
     }
 
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         ["Overview", "Frontends", "Backends", "Servers", "Errors", "Sessions"][self as usize]
     }
 
     /// The rows that it lists.
-    pub fn kinds(self) -> &'static [Kind] {
+    pub(crate) fn kinds(self) -> &'static [Kind] {
         match self {
             Page::Frontends => &[Kind::Frontend],
             Page::Backends => &[Kind::Backend],

@@ -16,7 +16,7 @@ use crate::target::Target;
 
 /// An order for the thread.
 #[derive(Debug, PartialEq)]
-pub enum Order {
+pub(crate) enum Order {
     /// Send this command now, once.
     Command(String),
     /// The additional answers to poll.
@@ -26,14 +26,14 @@ pub enum Order {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Watch {
+pub(crate) struct Watch {
     pub errors: bool,
     pub sessions: bool,
 }
 
 /// A report of the thread.
 #[derive(Debug)]
-pub enum News {
+pub(crate) enum News {
     Picture(Box<Picture>),
     Latencies(String),
     Errors(Answer),
@@ -44,7 +44,7 @@ pub enum News {
 }
 
 /// Starts the thread. It ends when the other ends of its channels are gone.
-pub fn start(
+pub(crate) fn start(
     target: Target,
     interval: Duration,
     watch: Watch,
@@ -206,7 +206,7 @@ impl Poller {
 }
 
 /// Of one command, from its first byte to the last one of its answer.
-pub const DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 const LATENCY_ROUNDS: u64 = 5;
 /// `show stat` of 20,000 rows has about 10 MB.
 const LONGEST_STATISTICS: usize = 32 << 20;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// An address, as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     Unix(PathBuf),
     /// Host and port, resolved at each attempt to connect.
     Tcp(String, u16),
@@ -13,7 +13,7 @@ pub enum Target {
 
 impl Target {
     /// A path, or `host:port`, optionally with `unix@`, `ipv4@` or `ipv6@` in front, as on `bind` lines.
-    pub fn parse(text: &str) -> Result<Target, String> {
+    pub(crate) fn parse(text: &str) -> Result<Target, String> {
         let wrong = || format!("'{text}' is neither a path nor host:port");
         if let Some(path) = text.strip_prefix("unix@") {
             return if path.is_empty() { Err(wrong()) } else { Ok(Target::Unix(path.into())) };
@@ -36,7 +36,7 @@ impl Target {
     }
 
     /// The address to use without `-s`.
-    pub fn default_one(variable: Option<&str>) -> Result<Target, String> {
+    pub(crate) fn default_one(variable: Option<&str>) -> Result<Target, String> {
         match variable.filter(|value| !value.is_empty()) {
             Some(value) => Target::parse(value).map_err(|why| format!("WEIR_SOCKET: {why}")),
             None => first_of(&DEFAULTS),
@@ -66,7 +66,7 @@ impl fmt::Display for Target {
 }
 
 /// The sockets of packages of weir and HAProxy, and of examples in manuals.
-pub const DEFAULTS: [&str; 4] =
+pub(crate) const DEFAULTS: [&str; 4] =
     ["/run/weir/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock", "/var/lib/haproxy/stats"];
 
 #[cfg(test)]

@@ -19,13 +19,13 @@ use ratatui::crossterm::terminal::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_sys::signal::SignalReader;
 
-pub type Screen = Terminal<CrosstermBackend<Stdout>>;
+pub(crate) type Screen = Terminal<CrosstermBackend<Stdout>>;
 
 /// Gives the terminal back when it is dropped.
-pub struct Taken(());
+pub(crate) struct Taken(());
 
 /// The reason why the program cannot draw here, if there is one.
-pub fn refusal() -> Option<String> {
+pub(crate) fn refusal() -> Option<String> {
     unusable(env::var("TERM").ok().as_deref(), io::stdin().is_terminal() && io::stdout().is_terminal())
 }
 
@@ -40,7 +40,7 @@ fn unusable(term: Option<&str>, is_terminal: bool) -> Option<String> {
 }
 
 /// Whether the terminal shows characters beyond ASCII, from the first of these variables that is set.
-pub fn has_unicode() -> bool {
+pub(crate) fn has_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
@@ -53,7 +53,7 @@ fn names_utf8(locale: &str) -> bool {
 }
 
 /// Takes the terminal. A panic gives it back before it prints its message.
-pub fn take() -> io::Result<(Screen, Taken)> {
+pub(crate) fn take() -> io::Result<(Screen, Taken)> {
     let former = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         restore();
@@ -70,7 +70,7 @@ pub fn take() -> io::Result<(Screen, Taken)> {
 
 /// Watches for a signal to end and for a closed terminal, and sets the returned flag then. The process ends soon after
 /// in any case: reading keys from a closed terminal never returns.
-pub fn watch(signals: SignalReader) -> Arc<AtomicBool> {
+pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&over);
     thread::spawn(move || {

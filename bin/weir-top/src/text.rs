@@ -2,7 +2,7 @@
 
 /// The text without anything that moves the cursor, changes the direction of writing or is invisible, at most `limit`
 /// characters long. Each such character becomes a question mark: names come from configurations, the rest from clients.
-pub fn clean(text: &str, limit: usize) -> String {
+pub(crate) fn clean(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if is_shown(c) { c } else { '?' }).collect()
 }
 
@@ -15,17 +15,17 @@ fn is_shown(c: char) -> bool {
 }
 
 /// A count in at most six characters: exact up to 99999.
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     if number < 100_000 { number.to_string() } else { scaled(number as f64, 1000.0) }
 }
 
 /// Bytes in at most six characters, by thousands.
-pub fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     scaled(number as f64, 1000.0)
 }
 
 /// Something a second: exact where it is small.
-pub fn rate(number: f64) -> String {
+pub(crate) fn rate(number: f64) -> String {
     match number {
         n if !n.is_finite() || n <= 0.0 => "0".to_owned(),
         n if n < 9.95 => format!("{n:.1}"),
@@ -48,7 +48,7 @@ fn scaled(number: f64, step: f64) -> String {
 }
 
 /// Microseconds in at most six characters.
-pub fn micros(number: u64) -> String {
+pub(crate) fn micros(number: u64) -> String {
     match number {
         0..=999 => format!("{number}us"),
         1_000..=9_949 => format!("{:.1}ms", number as f64 / 1e3),
@@ -59,7 +59,7 @@ pub fn micros(number: u64) -> String {
 }
 
 /// Seconds as the two largest units of it.
-pub fn duration(seconds: u64) -> String {
+pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match () {
         () if days >= 1000 => format!("{days}d"),
@@ -71,7 +71,7 @@ pub fn duration(seconds: u64) -> String {
 }
 
 /// The newest values as characters, the oldest first; blanks in front of fewer than `width` values.
-pub fn sparkline(values: &[f32], width: usize) -> String {
+pub(crate) fn sparkline(values: &[f32], width: usize) -> String {
     let newest = &values[values.len().saturating_sub(width)..];
     let most = newest.iter().copied().fold(0.0, f32::max);
     let step = |value: f32| match value {
@@ -85,7 +85,7 @@ pub fn sparkline(values: &[f32], width: usize) -> String {
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The filled part of a width; any positive part is visible.
-pub fn bar(part: u64, whole: u64, width: usize) -> String {
+pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
     let filled = match whole {
         0 => 0,
         _ => ((part.min(whole) as f64 / whole as f64) * width as f64).ceil() as usize,
@@ -94,7 +94,7 @@ pub fn bar(part: u64, whole: u64, width: usize) -> String {
 }
 
 /// The replacement of a character where only ASCII can be shown.
-pub fn ascii(text: &str) -> String {
+pub(crate) fn ascii(text: &str) -> String {
     text.chars().map(in_ascii).collect()
 }
 

@@ -2,9 +2,9 @@
 
 mod detail;
 mod help;
-pub mod list;
-pub mod overview;
-pub mod theme;
+pub(crate) mod list;
+pub(crate) mod overview;
+pub(crate) mod theme;
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::text::duration;
 use theme::Theme;
 
 /// Draws everything. Updates the offset and height of lists to the size of the screen.
-pub fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Instant) {
+pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme, now: Instant) {
     let area = frame.area();
     // Of few lines, those of the page are the last to go.
     let fixed = |least: u16| Constraint::Length(u16::from(area.height >= least));

@@ -7,7 +7,7 @@ use weir_process::start::Former;
 
 /// The parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// `-v` and its variants: print the version, and end.
     pub version: Option<VersionForm>,
     /// `-cc`: evaluate this, and end.
@@ -84,7 +84,7 @@ pub struct Arguments {
 
 /// The output of `-v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionForm {
+pub(crate) enum VersionForm {
     /// `-v`.
     Usual,
     /// `-vv`.
@@ -99,7 +99,7 @@ pub enum VersionForm {
 
 /// How `-dC` prints the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dump {
+pub(crate) enum Dump {
     /// Its lines.
     Lines,
     /// Its lines with numbers.
@@ -108,7 +108,7 @@ pub enum Dump {
 
 /// Why a command line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Print this text and the usage.
     Usage(String),
     /// Print this text.
@@ -116,7 +116,7 @@ pub enum Fault {
 }
 
 /// One option.
-pub struct Flag {
+pub(crate) struct Flag {
     /// The option as written.
     pub name: &'static str,
     /// Its argument, as the usage shows it; empty without one.
@@ -141,7 +141,7 @@ enum Act {
 }
 
 /// Reads the words that follow the program's name.
-pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, Fault> {
+pub(crate) fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, Fault> {
     let mut arguments = Arguments::default();
     let mut words = words.into_iter().peekable();
     while let Some(word) = words.next() {
@@ -184,7 +184,7 @@ pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Arguments, 
 
 /// The words of a command line (the program's name among them) without those that only a first start needs: the arguments of a
 /// master that executes itself again.
-pub fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(crate) fn without_former(words: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut kept = Vec::new();
     let mut words = words.iter().peekable();
     kept.extend(words.next().cloned());
@@ -260,7 +260,7 @@ fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T, Fault> {
 }
 
 /// The usage, as standard error shows it.
-pub fn usage(program: &str) -> String {
+pub(crate) fn usage(program: &str) -> String {
     let mut text = format!(
         "Usage : {program} [-f <cfgfile|cfgdir>]* [options] [-- <cfgfile>*]\n        {program} explain <word|code>\n        {program} explain -f <file> <line>\n        {program} lint -f <file> [--format json]\n        {program} diff <cfgfile|cfgdir> <cfgfile|cfgdir>\n"
     );
@@ -274,7 +274,7 @@ pub fn usage(program: &str) -> String {
 }
 
 /// Every option.
-pub static FLAGS: &[Flag] = &[
+pub(crate) static FLAGS: &[Flag] = &[
     Flag {
         name: "-f",
         value: "<file|folder>",

@@ -27,10 +27,10 @@ use weir_tls::library;
 use crate::arguments::Arguments;
 use crate::reports;
 
-pub use check::{check, check_as_json};
+pub(crate) use check::{check, check_as_json};
 
 /// The outcome of reading the configuration.
-pub enum ReadOutcome {
+pub(crate) enum ReadOutcome {
     /// It can be served.
     Serve(Box<Prepared>),
     /// It is valid, and the command only checks (`-c`).
@@ -45,7 +45,7 @@ pub enum ReadOutcome {
 
 /// Reads the files that the command line names, or takes the built-in one. `None` when one cannot be read; the error was printed.
 /// `again` if a former execution has read them: then a pipe, which can be read only once, is not waited for.
-pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<SourceMap> {
+pub(crate) fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<SourceMap> {
     if arguments.files.is_empty() {
         return Some(built_in_sources());
     }
@@ -56,12 +56,12 @@ pub fn read(arguments: &Arguments, again: bool, messages: &Messages) -> Option<S
 }
 
 /// Reads only the settings that a master needs.
-pub fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
+pub(crate) fn discover(sources: &SourceMap, arguments: &Arguments) -> Discovery {
     weir_config::discover(sources, &features(&feature_names()), environment(arguments, sources, None))
 }
 
 /// Every line as understood: with variables replaced, and only the conditional blocks that apply.
-pub fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
+pub(crate) fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
     let environment = discover(sources, arguments).environment;
     let names = feature_names();
     // The parser reports these diagnostics.
@@ -79,7 +79,7 @@ pub fn lines(sources: &SourceMap, arguments: &Arguments) -> Vec<Line> {
 }
 
 /// The lines of `-S`. `None` if a line is invalid; the error has been logged.
-pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<Bind>> {
+pub(crate) fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<Bind>> {
     let mut sources = SourceMap::new();
     for text in &arguments.master_sockets {
         if text.trim().is_empty() {
@@ -104,7 +104,7 @@ pub fn master_sockets(arguments: &Arguments, messages: &Messages) -> Option<Vec<
 }
 
 /// Checks the configuration. `master` is the address of the master's command line, if it has one.
-pub fn load(
+pub(crate) fn load(
     sources: &SourceMap,
     arguments: &Arguments,
     master: Option<&Superior<'_>>,
@@ -179,7 +179,7 @@ pub fn load(
 }
 
 /// The objects of a configuration that is compared with another one; none if it cannot be used. Then all that `-c` finds was printed.
-pub fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<Object>> {
+pub(crate) fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<Object>> {
     let sources = read(arguments, false, messages)?;
     let environment = environment(arguments, &sources, None);
     let Parsed { outcome, variable_names, .. } = parse(&sources, environment);
@@ -198,7 +198,7 @@ pub fn objects(arguments: &Arguments, messages: &Messages) -> Option<Vec<Object>
 
 /// The objects of a configuration in memory; none if there are errors.
 #[cfg(test)]
-pub fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
+pub(crate) fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
     let environment = environment(&Arguments::default(), sources, None);
     let Parsed { outcome, variable_names, .. } = parse(sources, environment);
     let valid = !outcome.diagnostics.has_alerts();
@@ -207,7 +207,7 @@ pub fn objects_of(sources: &SourceMap) -> Option<Vec<Object>> {
 
 /// The configuration in the files; `None` on errors.
 #[cfg(test)]
-pub fn understood(sources: &SourceMap) -> Option<Config> {
+pub(crate) fn understood(sources: &SourceMap) -> Option<Config> {
     let Outcome { config, diagnostics, .. } =
         parse(sources, environment(&Arguments::default(), sources, None)).outcome;
     (!diagnostics.has_alerts()).then_some(config)
@@ -325,7 +325,7 @@ fn is_colored() -> bool {
 
 /// `-cc`: 0 when the condition holds, 1 when it does not, 2 when it is invalid. It is parsed as in a file: with quotes
 /// and variables.
-pub fn evaluate(condition: &str, messages: &Messages) -> u8 {
+pub(crate) fn evaluate(condition: &str, messages: &Messages) -> u8 {
     let mut sources = SourceMap::new();
     let place = sources.add("-cc", Vec::new());
     let environment = environment(&Arguments::default(), &sources, None);
@@ -367,7 +367,7 @@ fn features<'n>(names: &'n [&'n str]) -> StaticFeatures<'n> {
 }
 
 /// The master of the process that reads a configuration.
-pub struct Superior<'a> {
+pub(crate) struct Superior<'a> {
     /// The address of its command line.
     pub reached: &'a str,
     /// Its socket to this process.
@@ -401,7 +401,7 @@ fn environment(arguments: &Arguments, sources: &SourceMap, master: Option<&Super
 }
 
 /// The variables of a master and its worker; `reached` is the address of the master's command line, or empty.
-pub fn of_a_master(reached: &str) -> impl Iterator<Item = (&'static str, &str)> {
+pub(crate) fn of_a_master(reached: &str) -> impl Iterator<Item = (&'static str, &str)> {
     let command_line = Some(("HAPROXY_MASTER_CLI", reached)).filter(|_| !reached.is_empty());
     std::iter::once(("HAPROXY_MWORKER", "1")).chain(command_line)
 }

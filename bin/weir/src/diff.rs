@@ -10,7 +10,7 @@ use crate::arguments::Arguments;
 use crate::configuration;
 
 /// Prints a line for each object that differs. 0 when all are equal, 1 when one differs, 2 when a configuration cannot be used.
-pub fn diff(old: &str, new: &str, messages: &Messages) -> u8 {
+pub(crate) fn diff(old: &str, new: &str, messages: &Messages) -> u8 {
     // Both are read, so that one run reports the errors of both.
     let (old, new) = (objects(old, messages), objects(new, messages));
     let (Some(old), Some(new)) = (old, new) else { return 2 };

@@ -1,10 +1,10 @@
 //! `weir explain`: the meaning of a word or a termination code, from the rows that drive the program, and of a
 //! configuration line in its context.
 
-pub mod codes;
+pub(crate) mod codes;
 mod line;
-pub mod lines;
-pub mod statuses;
+pub(crate) mod lines;
+pub(crate) mod statuses;
 mod topics;
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use self::lines::{Expressions, Line};
 use crate::problems;
 
 /// One entry.
-pub struct Entry {
+pub(crate) struct Entry {
     /// The place of a configuration word; `None` for other entries.
     place: Option<WordPlace>,
     /// The words in front of it, if it is not the first word of a line: `http-request`, `option`.
@@ -45,7 +45,7 @@ pub struct Entry {
 }
 
 /// `weir explain -f FILE LINE`; `None` if the words do not have this form.
-pub fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
+pub(crate) fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
     if !words.contains(&"-f") {
         return None;
     }
@@ -63,7 +63,7 @@ pub fn explain_line(words: &[&str]) -> Option<Result<String, String>> {
 ///
 /// # Errors
 /// A text for standard error if no entry matches.
-pub fn explain(words: &[&str]) -> Result<String, String> {
+pub(crate) fn explain(words: &[&str]) -> Result<String, String> {
     let wanted = words.join(" ");
     // An alias is written with a percent sign in a format.
     let wanted = wanted.trim().trim_start_matches('%');
@@ -153,7 +153,7 @@ impl Entry {
 }
 
 /// A default as text, with `quote` around literal arguments.
-pub fn default(default: DefaultValue, quote: &str) -> String {
+pub(crate) fn default(default: DefaultValue, quote: &str) -> String {
     match default {
         DefaultValue::Written(arguments) => format!("{quote}{arguments}{quote}"),
         DefaultValue::Described(text) => text.replace('`', quote),
@@ -162,10 +162,10 @@ pub fn default(default: DefaultValue, quote: &str) -> String {
 
 /// The end of entries that are not implemented yet.
 #[cfg(test)]
-pub const NOT_YET: &str = "Not implemented yet.";
+pub(crate) const NOT_YET: &str = "Not implemented yet.";
 
 /// All entries, word by word.
-pub fn entries() -> Vec<Entry> {
+pub(crate) fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = vocabulary::words(&ACTIONS).iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
     let lines = Expressions::all();
@@ -280,7 +280,7 @@ fn configured(word: &ConfigWord) -> Entry {
 }
 
 /// A fetch and its converters: commas inside parentheses separate arguments.
-pub fn parts(expression: &str) -> Vec<&str> {
+pub(crate) fn parts(expression: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let separates = |c: char| {
         match c {

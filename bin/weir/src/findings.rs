@@ -9,7 +9,7 @@ use crate::problems;
 
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// How grave.
     pub severity: Severity,
     /// Its code, as for `weir explain`.
@@ -28,7 +28,7 @@ pub struct Finding {
 
 /// A position in a file. Lines and columns count from 1; columns count bytes, `end_column` is one past the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
+pub(crate) struct Position {
     pub file: String,
     pub line: u32,
     /// `None` if only the line is known.
@@ -36,7 +36,7 @@ pub struct Position {
 }
 
 /// All that a reader or parser found, warnings behind errors included.
-pub fn of_diagnostics(diagnostics: &Diagnostics, sources: &SourceMap) -> Vec<Finding> {
+pub(crate) fn of_diagnostics(diagnostics: &Diagnostics, sources: &SourceMap) -> Vec<Finding> {
     let mut findings = Vec::new();
     for report in diagnostics.all_reports() {
         let finding = of_diagnostic(report.diagnostic, report.count, sources);
@@ -67,7 +67,7 @@ fn code_of(diagnostic: &Diagnostic) -> &'static str {
 }
 
 /// A finding from after parsing: its text contains its position, if there is one.
-pub fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
+pub(crate) fn of_text(severity: Severity, text: &str, sources: &SourceMap) -> Finding {
     Finding {
         severity,
         code: problems::code_of(text),
@@ -89,7 +89,7 @@ fn position(span: Span, sources: &SourceMap) -> Position {
 
 impl Finding {
     /// As compilers write it, so that editors find the position: `FILE:LINE:COLUMN: warning: MESSAGE [CODE]`.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let position = self.position.as_ref().map_or_else(String::new, |position| {
             let column = position.columns.map_or_else(String::new, |(column, _)| format!("{column}:"));
             format!("{}:{}:{column} ", position.file, position.line)
@@ -103,7 +103,7 @@ impl Finding {
 }
 
 /// One object: whether the configuration can be used, and everything that was found, each with a line of its own.
-pub fn json(valid: bool, findings: &[Finding]) -> String {
+pub(crate) fn json(valid: bool, findings: &[Finding]) -> String {
     let mut text = format!("{{\"valid\":{valid},\"diagnostics\":[");
     for (index, finding) in findings.iter().enumerate() {
         text.push_str(if index == 0 { "\n" } else { ",\n" });

@@ -12,7 +12,7 @@ struct Class {
 }
 
 /// The lists of some classes, separated by commas; `help` lists the classes.
-pub fn dump(classes: &str) -> String {
+pub(crate) fn dump(classes: &str) -> String {
     let mut text = String::new();
     for wanted in classes.split(',') {
         match CLASSES.iter().find(|class| class.name == wanted) {

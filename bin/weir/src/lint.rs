@@ -24,7 +24,7 @@ use crate::configuration;
 use crate::findings::{self, Finding, Position};
 
 /// Prints the findings. Returns 0 without findings, 1 with findings, 2 if the configuration cannot be used.
-pub fn lint(arguments: &Arguments) -> u8 {
+pub(crate) fn lint(arguments: &Arguments) -> u8 {
     let checked = configuration::check(arguments);
     let valid = checked.is_valid();
     let mut findings = checked.findings;

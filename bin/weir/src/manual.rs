@@ -21,7 +21,7 @@ const BACKEND: &str = "backend b\n    server s 127.0.0.1:2\n";
 const LISTEN: &str = "listen l\n    bind 127.0.0.1:1\n    server s 127.0.0.1:2\n";
 
 /// The configuration for a line: the rest of it does not cause messages.
-pub fn written(place: &str, line: &str) -> String {
+pub(crate) fn written(place: &str, line: &str) -> String {
     let complete = format!("{DEFAULTS}{FRONTEND}{TO_BACKEND}{BACKEND}");
     let line = format!("    {line}\n");
     match place {
@@ -52,7 +52,7 @@ pub fn written(place: &str, line: &str) -> String {
 }
 
 /// Reads a configuration: the outcome, and the messages.
-pub fn read(text: &str) -> (&'static str, String) {
+pub(crate) fn read(text: &str) -> (&'static str, String) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let arguments =
@@ -68,7 +68,7 @@ pub fn read(text: &str) -> (&'static str, String) {
 }
 
 /// A configuration as understood, as text that can be compared; `None` if it is refused.
-pub fn understood(text: &str) -> Option<String> {
+pub(crate) fn understood(text: &str) -> Option<String> {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     configuration::understood(&sources).map(|config| format!("{config:?}"))

@@ -4,7 +4,7 @@
 //! other crates need not know this table. A code is never reused.
 
 /// A kind of problem.
-pub struct Problem {
+pub(crate) struct Problem {
     /// `C` and three digits: the first is the subject (1 words, 2 names, 3 rules and expressions, 4 proxies, 5 files
     /// and TLS, 6 names of the system, 7 findings of `weir lint`).
     pub code: &'static str,
@@ -17,7 +17,7 @@ pub struct Problem {
 }
 
 /// The code of a message. The first row that fits is it.
-pub fn code_of(message: &str) -> &'static str {
+pub(crate) fn code_of(message: &str) -> &'static str {
     let unquoted = without_quoted(message);
     // The operator's own words must not decide, unless the shape contains them.
     let is_of = |shape: &str| fits(if shape.contains('\'') { message } else { &unquoted }, shape);
@@ -40,12 +40,12 @@ fn without_quoted(text: &str) -> String {
 }
 
 /// The row of a code.
-pub fn find(code: &str) -> Option<&'static Problem> {
+pub(crate) fn find(code: &str) -> Option<&'static Problem> {
     all().find(|row| row.code.eq_ignore_ascii_case(code))
 }
 
 /// Every row.
-pub fn all() -> impl Iterator<Item = &'static Problem> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Problem> {
     PROBLEMS.iter().chain([&OTHER])
 }
 

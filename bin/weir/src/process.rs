@@ -17,7 +17,7 @@ use crate::arguments::{self, Arguments};
 use crate::{configuration, version};
 
 /// The next task of the process.
-pub enum Role {
+pub(crate) enum Role {
     /// Serve these files; the text is the address of the master's command line, if it has one.
     Serve(SourceMap, Box<Invocation>, Option<String>),
     /// End with this status.
@@ -25,20 +25,20 @@ pub enum Role {
 }
 
 /// How the process was started, to start it again.
-pub struct Origin {
+pub(crate) struct Origin {
     words: Vec<Vec<u8>>,
     folder: Option<OwnedFd>,
 }
 
 impl Origin {
     /// Call it before the process changes its folder.
-    pub fn new(words: &[Vec<u8>]) -> Self {
+    pub(crate) fn new(words: &[Vec<u8>]) -> Self {
         Origin { words: words.to_vec(), folder: system::current_directory().ok() }
     }
 }
 
 /// Takes the role that command line and configuration select. In a master this returns when the master ends.
-pub fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
+pub(crate) fn run_role(origin: Origin, arguments: &Arguments, messages: &'static Messages) -> Role {
     // With the standard library's handlers for stack overflows, the process would survive the first such signal sent from
     // outside; a master and a service manager must see it end.
     for crash in [signal::SIGSEGV, signal::SIGBUS] {

@@ -14,7 +14,7 @@ use crate::arguments::{Arguments, Dump};
 
 /// Every line of the configuration as understood: without comments, with variables replaced, one blank between words
 /// (`-dC`). A word is quoted if it would otherwise be misread.
-pub fn configuration(lines: &[Line], dump: Dump) -> String {
+pub(crate) fn configuration(lines: &[Line], dump: Dump) -> String {
     let mut text = String::new();
     for (number, line) in (1..).zip(lines) {
         if dump == Dump::Numbered {
@@ -29,7 +29,7 @@ pub fn configuration(lines: &[Line], dump: Dump) -> String {
 }
 
 /// The words of a line, as a file would have them.
-pub fn words(line: &Line) -> String {
+pub(crate) fn words(line: &Line) -> String {
     let words = line.words().iter().map(|word| quoted(word.bytes()));
     words.map(|word| word + " ").collect()
 }
@@ -66,7 +66,7 @@ fn outside(quoted: &mut String, byte: u8) {
 }
 
 /// Prints the selected reports. `false` on an error, which was printed.
-pub fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> bool {
+pub(crate) fn print(config: &Config, arguments: &Arguments, messages: &Messages) -> bool {
     let mut text = String::new();
     if arguments.processors {
         text += &processors(&config.global);

@@ -12,7 +12,7 @@ use crate::arguments::VersionForm;
 const BRANCH: &str = "3.5";
 
 /// The output of `-v` and its variants.
-pub fn text(form: VersionForm) -> String {
+pub(crate) fn text(form: VersionForm) -> String {
     match form {
         VersionForm::Usual => short(),
         VersionForm::Long => long(),
@@ -23,7 +23,7 @@ pub fn text(form: VersionForm) -> String {
 }
 
 /// Two lines: the version, and the system. The first has the words that scripts look for.
-pub fn short() -> String {
+pub(crate) fn short() -> String {
     let [system, release, version, machine] = users::system_name();
     format!(
         "HAProxy version {LANGUAGE}-weir{VERSION} - this is weir {VERSION}, which speaks the language of {BRANCH}\n\
@@ -79,7 +79,7 @@ fn long() -> String {
 }
 
 /// The output of `-dt help`.
-pub const TRACES_HELP: &str = "\
+pub(crate) const TRACES_HELP: &str = "\
 -dt [<source>[:<level>[:<verbosity>]],...] traces to standard error from the start on.\n\
 'all', or no source, is every source; without a level only errors are traced.\n\
 \n\
@@ -90,6 +90,6 @@ pub const TRACES_HELP: &str = "\
 The runtime API lists what there is: 'trace', 'trace h1 level', 'trace h1 verbosity'.\n";
 
 /// The output of `-dMhelp`.
-pub const MEMORY_HELP: &str = "\
+pub(crate) const MEMORY_HELP: &str = "\
 -dM and its options are accepted and change nothing: memory that is used after its end or before its beginning does not\n\
 pass the compiler, and the few places that it cannot judge are run under other tools.\n";

@@ -16,7 +16,7 @@ use weir_observe::messages::Messages;
 ///
 /// # Errors
 /// When the kernel is out of processes or sockets.
-pub fn start(config: &Config, identity: &Identity, messages: &Messages) -> weir_sys::Result<()> {
+pub(crate) fn start(config: &Config, identity: &Identity, messages: &Messages) -> weir_sys::Result<()> {
     let paths = paths(config);
     if paths.is_empty() || !identity.changes_root() {
         return Ok(());

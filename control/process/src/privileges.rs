@@ -14,7 +14,7 @@ pub struct Need {
 
 /// All such settings of a configuration. Listening sockets are opened before privileges are dropped, so they are not
 /// among them.
-pub fn needs(config: &Config) -> Vec<Need> {
+pub(crate) fn needs(config: &Config) -> Vec<Need> {
     let mut needs = Vec::new();
     for proxy in &config.proxies {
         for rule in RulesetKind::ALL.iter().flat_map(|kind| proxy.rules.get(*kind)) {
@@ -41,7 +41,7 @@ fn of_source(source: &Source, at: &Location) -> Option<Need> {
 }
 
 /// Whether the capabilities `held` suffice. The error names the missing one.
-pub fn check(needs: &[Need], held: Capabilities) -> Result<(), String> {
+pub(crate) fn check(needs: &[Need], held: Capabilities) -> Result<(), String> {
     let enough = [Capabilities::NET_ADMIN, Capabilities::NET_RAW, Capabilities::SYS_ADMIN];
     let Some(first) = needs.first().filter(|_| !enough.into_iter().any(|one| held.contains(one))) else {
         return Ok(());

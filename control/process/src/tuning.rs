@@ -54,7 +54,7 @@ pub(crate) struct WorkerTuning {
 
 impl WorkerTuning {
     /// The settings for each of `workers`.
-    pub fn new(tuning: &Configured, workers: usize) -> Self {
+    pub(crate) fn new(tuning: &Configured, workers: usize) -> Self {
         let (size, hot_bytes) = (tuning.buffer_size as usize, tuning.hot_bytes as usize);
         WorkerTuning {
             buffers: BufferLimits {

@@ -34,7 +34,7 @@ enum WalkState {
 
 impl Walk {
     /// A walk at its beginning.
-    pub fn new(selection: Selection) -> Walk {
+    pub(crate) fn new(selection: Selection) -> Walk {
         Walk { selection, cursor: Cursor::default(), state: WalkState::Header, has_written: false }
     }
 }

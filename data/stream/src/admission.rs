@@ -37,7 +37,7 @@ enum Progress {
 }
 
 /// An [`Admission`] on its way to the worker that will serve the connection.
-pub struct Transit {
+pub(crate) struct Transit {
     instance: Arc<Instance>,
     frontend: usize,
     listener: u32,

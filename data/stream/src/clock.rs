@@ -22,42 +22,42 @@ impl Moment {
 }
 
 /// A time of the wall clock in microseconds, split for calendars.
-pub fn wall_time(micros: u64) -> WallTime {
+pub(crate) fn wall_time(micros: u64) -> WallTime {
     WallTime::from_micros(micros.cast_signed())
 }
 
 /// The tick this long after now.
 #[inline]
-pub fn after(duration: Duration) -> Tick {
+pub(crate) fn after(duration: Duration) -> Tick {
     later(weir_sched::now(), duration)
 }
 
 /// The tick this long after another one.
 #[inline]
-pub fn later(from: Tick, duration: Duration) -> Tick {
+pub(crate) fn later(from: Tick, duration: Duration) -> Tick {
     from.after(milliseconds(duration))
 }
 
 /// Whole milliseconds of a duration.
 #[inline]
-pub fn milliseconds(duration: Duration) -> u64 {
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
     // `as_millis` would compute with 128 bits.
     duration.as_secs().saturating_mul(1000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
 /// The tick this long after now; never without a duration.
 #[inline]
-pub fn after_some(duration: Option<Duration>) -> Tick {
+pub(crate) fn after_some(duration: Option<Duration>) -> Tick {
     duration.map_or(Tick::NEVER, after)
 }
 
 /// Whether a deadline has passed.
 #[inline]
-pub fn passed(deadline: Tick) -> bool {
+pub(crate) fn passed(deadline: Tick) -> bool {
     deadline <= weir_sched::now()
 }
 
 /// The tick of a time of the monotonic clock.
-pub fn tick_of_us(monotonic_us: u64) -> Tick {
+pub(crate) fn tick_of_us(monotonic_us: u64) -> Tick {
     Tick::from_ms(monotonic_us / 1000)
 }

@@ -32,7 +32,7 @@ use crate::session::Session;
 use crate::stream::Stream;
 
 /// The task of one accepted connection.
-pub struct ConnectionTask {
+pub(crate) struct ConnectionTask {
     state: ConnectionState,
     /// None before the task runs for the first time.
     session: Option<Rc<Session>>,
@@ -64,7 +64,7 @@ enum ConnectionState {
 impl ConnectionTask {
     /// The task of a connection that was just accepted from `peer`; the connection counts as long as it lives. Only the
     /// worker that was chosen for it may run it.
-    pub fn new(admitted: Admission, socket: OwnedFd, peer: Address) -> ConnectionTask {
+    pub(crate) fn new(admitted: Admission, socket: OwnedFd, peer: Address) -> ConnectionTask {
         ConnectionTask {
             state: ConnectionState::Accepted { admitted, socket, peer },
             session: None,

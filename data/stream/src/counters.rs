@@ -16,7 +16,7 @@ use crate::upstream::Upstream;
 
 /// An event that several objects count, each under its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// A rule refused the request.
     DeniedRequest,
     /// A rule refused the response.

@@ -14,7 +14,7 @@ use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 /// The result of a ruleset.
 #[derive(Debug)]
-pub enum RulesetResult {
+pub(crate) enum RulesetResult {
     /// No rule decided.
     Continue,
     /// `accept` or `allow`: the rest of the rules is skipped.

@@ -53,30 +53,30 @@ pub(crate) enum Name<'n> {
 }
 
 impl Table {
-    pub fn new(limit: usize) -> Table {
+    pub(crate) fn new(limit: usize) -> Table {
         Table { limit, ..Table::default() }
     }
 
     /// The largest size of its entries.
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
     /// The size of its entries.
     #[cfg(test)]
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Sets the size limit; evicts the oldest entries until they fit.
-    pub fn set_limit(&mut self, limit: usize) {
+    pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.evict(0);
     }
 
     /// The field at a position, 0 for the newest.
     #[inline]
-    pub fn get(&self, position: usize) -> Option<Known<'_>> {
+    pub(crate) fn get(&self, position: usize) -> Option<Known<'_>> {
         let entry = self.entries.get(position)?;
         let start = entry.start - self.dropped;
         let (name, value) = (entry.name as usize, entry.value as usize);
@@ -86,7 +86,7 @@ impl Table {
     }
 
     /// The position of a field with this name and value, and of one with the name.
-    pub fn find(&self, token: Token, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
+    pub(crate) fn find(&self, token: Token, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
         let mut named = None;
         // The token of a known name identifies it.
         let is_unknown = token == Token::Field(KnownName::Other) || token == Token::UnknownPseudo;
@@ -110,7 +110,7 @@ impl Table {
     }
 
     /// Puts a field in front. One that is larger than the whole table leaves it empty (RFC 7541, 4.4).
-    pub fn insert(&mut self, token: Token, name: Name<'_>, value: &[u8], defect: Option<Defect>) {
+    pub(crate) fn insert(&mut self, token: Token, name: Name<'_>, value: &[u8], defect: Option<Defect>) {
         let known = match name {
             Name::Text(text) => Some((0, text.len())),
             Name::Of(position) => {

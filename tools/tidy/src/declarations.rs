@@ -12,7 +12,7 @@ use lexemes::{Lexeme, Lexemes};
 
 /// The declarations of a crate's `src` folder.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Declarations {
+pub(crate) struct Declarations {
     /// The types: structs, enums, unions, traits and aliases. Each with the file that declares it.
     pub types: Vec<(String, String)>,
     /// The number of functions in inherent `impl` blocks, by the type's name without its path.
@@ -21,7 +21,7 @@ pub struct Declarations {
 
 impl Declarations {
     /// The declarations of a crate.
-    pub fn of_crate(member: &Crate, workspace: &Workspace) -> Self {
+    pub(crate) fn of_crate(member: &Crate, workspace: &Workspace) -> Self {
         let folder = format!("{}/src/", member.folder);
         let sources = workspace.sources.iter().filter(|source| source.path.starts_with(&folder));
         let files = Vec::from_iter(

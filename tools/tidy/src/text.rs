@@ -89,6 +89,50 @@ pub fn orphans(workspace: &Workspace) -> Vec<Fault> {
     workspace.sources.iter().filter_map(fault).collect()
 }
 
+/// Public types and functions without documentation. Fields and variants need none: a name that explains itself has enough.
+pub fn undocumented(workspace: &Workspace) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for source in &workspace.sources {
+        let is_library = workspace.crates.iter().any(|member| {
+            !member.folder.is_empty() && source.path.starts_with(&format!("{}/src/", member.folder))
+        });
+        if is_library {
+            let places = undocumented_lines(&source.text);
+            faults.extend(places.map(|(line, item)| {
+                Fault::new(
+                    format!("{}:{line}", source.path),
+                    format!("`{item}` is public and has no documentation"),
+                )
+            }));
+        }
+    }
+    faults
+}
+
+/// The numbers of the lines that declare such an item, and the beginning of the item.
+fn undocumented_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut documented = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let line = line.trim();
+        let before = documented;
+        // Attributes stand between the documentation and the item.
+        documented = line.starts_with("///")
+            || line.starts_with("#[doc")
+            || line.starts_with("$(#[")
+            || before && (line.starts_with("#[") || line.ends_with(")]") || line.ends_with("],"));
+        let item = line.strip_prefix("pub ").filter(|item| is_documented_item(item))?;
+        (!before).then(|| (index + 1, item.split(['(', '{', '<', ';']).next().unwrap_or(item).trim()))
+    })
+}
+
+/// Whether an item is a type or a function.
+fn is_documented_item(item: &str) -> bool {
+    const QUALIFIERS: [&str; 3] = ["const ", "async ", "unsafe "];
+    const ITEMS: [&str; 6] = ["fn ", "struct ", "enum ", "union ", "trait ", "type "];
+    let qualifier = QUALIFIERS.iter().find_map(|qualifier| item.strip_prefix(qualifier));
+    ITEMS.iter().any(|kind| item.starts_with(kind)) || qualifier.is_some_and(is_documented_item)
+}
+
 /// Files above the limit of lines.
 pub fn long_files(workspace: &Workspace) -> Vec<Fault> {
     let long = |source: &&SourceFile| source.text.lines().count() > MAX_FILE_LINES;
@@ -261,6 +305,14 @@ mod tests {
     fn workspace(path: &str, text: &str) -> Workspace {
         let source = SourceFile { path: path.into(), text: text.into() };
         Workspace { sources: vec![source], ..Workspace::default() }
+    }
+
+    #[test]
+    fn finds_public_items_without_documentation() {
+        let text = "/// Told.\npub fn a() {}\npub fn b() {}\n/// Told.\n#[derive(Debug)]\npub struct C {\n    pub d: u8,\n}\n\
+            pub const E: u8 = 1;\npub(crate) fn f() {}\n    pub const fn g() {}\n#[must_use]\npub async fn h() {}\npub type I = u8;\n";
+        let found = Vec::from_iter(undocumented_lines(text));
+        assert_eq!(found, [(3, "fn b"), (11, "const fn g"), (13, "async fn h"), (14, "type I = u8")]);
     }
 
     #[test]

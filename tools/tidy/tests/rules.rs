@@ -46,6 +46,11 @@ fn every_crate_has_its_opening_page() {
 }
 
 #[test]
+fn public_types_and_functions_are_documented() {
+    check(text::undocumented);
+}
+
+#[test]
 fn unsafe_code_lives_in_foundation_and_sched() {
     check(text::unsafe_code);
 }

@@ -6,52 +6,52 @@ use crate::text::clean;
 
 /// `show info` unchanged: names and values. Lines that a version lacks are absent, never an error.
 #[derive(Debug, Default, Clone)]
-pub struct Info {
+pub(crate) struct Info {
     values: HashMap<String, String>,
 }
 
 impl Info {
     /// `None` if the text is not an answer of `show info`: neither its process nor its uptime is in it.
-    pub fn read(text: &str) -> Option<Info> {
+    pub(crate) fn read(text: &str) -> Option<Info> {
         let pairs = text.lines().take(MOST_LINES).filter_map(|line| line.split_once(':'));
         let values: HashMap<String, String> =
             pairs.map(|(name, value)| (clean(name.trim(), 64), clean(value.trim(), 200))).collect();
         (values.contains_key("Pid") && values.contains_key("Uptime_sec")).then_some(Info { values })
     }
 
-    pub fn text(&self, name: &str) -> &str {
+    pub(crate) fn text(&self, name: &str) -> &str {
         self.values.get(name).map_or("", String::as_str)
     }
 
-    pub fn number(&self, name: &str) -> Option<u64> {
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
     }
 
-    pub fn count(&self, name: &str) -> u64 {
+    pub(crate) fn count(&self, name: &str) -> u64 {
         self.number(name).unwrap_or(0)
     }
 
     /// The name of the program. weir answers with the version of HAProxy that it implements, and adds its own.
-    pub fn program(&self) -> String {
+    pub(crate) fn program(&self) -> String {
         match self.text("Version").split_once("-weir") {
             Some((_, own)) => format!("weir {own}"),
             None => format!("HAProxy {}", self.text("Version")),
         }
     }
 
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.count("Stopping") != 0
     }
 
     /// Memory of pools in use, and memory taken from the system for them, in bytes.
-    pub fn memory(&self) -> (u64, u64) {
+    pub(crate) fn memory(&self) -> (u64, u64) {
         let bytes =
             |exact, rough| self.number(exact).unwrap_or_else(|| self.count(rough).saturating_mul(1 << 20));
         (bytes("PoolUsed_bytes", "PoolUsed_MB"), bytes("PoolAlloc_bytes", "PoolAlloc_MB"))
     }
 
     /// Whether `later` comes from the same process, some time after this.
-    pub fn is_continued_by(&self, later: &Info) -> bool {
+    pub(crate) fn is_continued_by(&self, later: &Info) -> bool {
         self.text("Pid") == later.text("Pid") && self.count("Uptime_sec") <= later.count("Uptime_sec")
     }
 }

@@ -6,11 +6,11 @@ use super::table::{Line, Table};
 use crate::text::clean;
 
 /// The phases of an exchange, in the order that the arrays have them.
-pub const PHASES: [&str; 4] = ["queue", "connect", "response", "total"];
+pub(crate) const PHASES: [&str; 4] = ["queue", "connect", "response", "total"];
 
 /// Of one phase, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Percentiles {
+pub(crate) struct Percentiles {
     pub count: u64,
     pub p50: u64,
     pub p90: u64,
@@ -20,10 +20,10 @@ pub struct Percentiles {
 }
 
 /// Of one row, by phase.
-pub type Latencies = [Option<Percentiles>; 4];
+pub(crate) type Latencies = [Option<Percentiles>; 4];
 
 /// By proxy and name, as `show stat` calls them.
-pub fn read_all(text: &str, most: usize) -> Option<HashMap<(String, String), Latencies>> {
+pub(crate) fn read_all(text: &str, most: usize) -> Option<HashMap<(String, String), Latencies>> {
     let table = Table::read(text)?;
     let mut found: HashMap<(String, String), Latencies> = HashMap::new();
     for line in table.lines().take(most.saturating_mul(PHASES.len())) {

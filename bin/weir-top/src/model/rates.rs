@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// The growth between two readings. `None` if it is unknown: the counter was reset, or its process is another one.
 ///
 /// Some counters of older versions have 32 bits: one that falls from its upper half to its lower half has wrapped.
-pub fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
+pub(crate) fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
     const WRAP: u64 = 1 << 32;
     if !continued {
         return None;
@@ -19,7 +19,7 @@ pub fn growth(before: u64, now: u64, continued: bool) -> Option<u64> {
 
 /// The counters that have their rates shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub(crate) struct Counters {
     pub work: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -28,7 +28,7 @@ pub struct Counters {
 
 /// How fast each of them grows, a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     pub work: Option<f64>,
     pub bytes_in: Option<f64>,
     pub bytes_out: Option<f64>,
@@ -37,7 +37,7 @@ pub struct Rates {
 
 /// One row's last counters, its rates, and the history of its rate of work.
 #[derive(Debug, Clone, Default)]
-pub struct Track {
+pub(crate) struct Track {
     last: Option<Counters>,
     pub rates: Rates,
     pub history: History,
@@ -45,7 +45,7 @@ pub struct Track {
 
 impl Track {
     /// `seconds` have passed since the last call; `continued`: the same process counts.
-    pub fn add(&mut self, now: Counters, seconds: f64, continued: bool) {
+    pub(crate) fn add(&mut self, now: Counters, seconds: f64, continued: bool) {
         let Some(before) = self.last.replace(now).filter(|_| seconds > 0.0) else { return };
         let rate = |before, now| growth(before, now, continued).map(|grown| grown as f64 / seconds);
         self.rates = Rates {
@@ -62,21 +62,21 @@ impl Track {
 
 /// The newest values of a rate.
 #[derive(Debug, Clone, Default)]
-pub struct History(VecDeque<f32>);
+pub(crate) struct History(VecDeque<f32>);
 
 impl History {
-    pub fn push(&mut self, value: f64) {
+    pub(crate) fn push(&mut self, value: f64) {
         if self.0.len() == LONGEST {
             self.0.pop_front();
         }
         self.0.push_back(value as f32);
     }
 
-    pub fn most(&self) -> f64 {
+    pub(crate) fn most(&self) -> f64 {
         f64::from(self.0.iter().copied().fold(0.0, f32::max))
     }
 
-    pub fn values(&self) -> Vec<f32> {
+    pub(crate) fn values(&self) -> Vec<f32> {
         self.0.iter().copied().collect()
     }
 }

@@ -5,14 +5,14 @@ use crate::text::clean;
 
 /// Which row: names are unique together with their kind, a backend and a frontend may share a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RowKey {
+pub(crate) struct RowKey {
     pub kind: Kind,
     pub proxy: String,
     pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     Frontend,
     Backend,
     Server,
@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// One row. A counter that the row lacks is 0, or `None` where that matters.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub(crate) struct Row {
     pub key: RowKey,
     /// Whether the names can be written in a command: they consist of characters that a configuration allows in names.
     pub can_be_named: bool,
@@ -59,14 +59,14 @@ pub struct Row {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Gauge {
+pub(crate) struct Gauge {
     pub now: u64,
     pub most: u64,
     pub limit: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Errors {
+pub(crate) struct Errors {
     pub requests: u64,
     pub connects: u64,
     pub responses: u64,
@@ -80,17 +80,17 @@ pub struct Errors {
 
 impl Errors {
     /// All failures, without deliberate denials and retries.
-    pub fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         self.requests.saturating_add(self.connects).saturating_add(self.responses)
     }
 
-    pub fn denied(&self) -> u64 {
+    pub(crate) fn denied(&self) -> u64 {
         self.denied_requests.saturating_add(self.denied_responses)
     }
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Check {
+pub(crate) struct Check {
     pub status: String,
     pub code: String,
     pub duration_ms: Option<u64>,
@@ -102,7 +102,7 @@ pub struct Check {
 
 /// How a row's state is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     Good,
     /// On its way up or down, or without checks and unknown.
     Changing,
@@ -113,7 +113,7 @@ pub enum State {
 
 impl Row {
     /// The rows of an answer to `show stat`, at most `most` of them, and whether there were more.
-    pub fn read_all(text: &str, most: usize) -> Option<(Vec<Row>, bool)> {
+    pub(crate) fn read_all(text: &str, most: usize) -> Option<(Vec<Row>, bool)> {
         let table = Table::read(text)?;
         let mut rows: Vec<Row> = table.lines().take(most + 1).filter_map(|line| Row::read(&line)).collect();
         let more = rows.len() > most;
@@ -186,11 +186,11 @@ impl Row {
     }
 
     /// The counter behind the rate: requests where they are counted, sessions elsewhere.
-    pub fn work(&self) -> u64 {
+    pub(crate) fn work(&self) -> u64 {
         self.requests_total.unwrap_or(self.sessions_total)
     }
 
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         let status = self.status.as_str();
         match () {
             () if status.starts_with("DOWN") && !status.contains('/')
@@ -205,7 +205,7 @@ impl Row {
     }
 
     /// As it is written in commands, and shown.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         match self.key.kind {
             Kind::Server | Kind::Listener => format!("{}/{}", self.key.proxy, self.key.name),
             Kind::Frontend | Kind::Backend => self.key.proxy.clone(),

@@ -3,7 +3,7 @@
 use crate::text::clean;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stream {
+pub(crate) struct Stream {
     pub id: String,
     pub protocol: String,
     pub source: String,
@@ -17,14 +17,14 @@ pub struct Stream {
 
 /// Streams of an answer, and their total number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Streams {
+pub(crate) struct Streams {
     pub listed: Vec<Stream>,
     pub total: usize,
 }
 
 impl Streams {
     /// Keeps at most `most` of them. `None` if the answer is not a list of streams.
-    pub fn read(text: &str, most: usize) -> Option<Streams> {
+    pub(crate) fn read(text: &str, most: usize) -> Option<Streams> {
         let mut found = Streams::default();
         for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
             match Stream::read(line) {
@@ -71,7 +71,7 @@ impl Stream {
 }
 
 /// `1h2m`, `3m4s` or `5s` in seconds, for sorting; 0 for other texts.
-pub fn seconds(age: &str) -> u64 {
+pub(crate) fn seconds(age: &str) -> u64 {
     let (mut sum, mut number) = (0_u64, 0_u64);
     for c in age.chars() {
         let unit = match c {

@@ -5,20 +5,20 @@
 use std::collections::HashMap;
 
 /// The columns of a table and its rows, not yet read.
-pub struct Table<'t> {
+pub(crate) struct Table<'t> {
     columns: HashMap<&'t str, usize>,
     rest: &'t str,
 }
 
 /// One row: values by the name of their column.
-pub struct Line<'l> {
+pub(crate) struct Line<'l> {
     columns: &'l HashMap<&'l str, usize>,
     values: Vec<String>,
 }
 
 impl<'t> Table<'t> {
     /// `None` when the text does not begin with the names of columns: an error message, for example.
-    pub fn read(text: &'t str) -> Option<Table<'t>> {
+    pub(crate) fn read(text: &'t str) -> Option<Table<'t>> {
         let (head, rest) = text.split_once('\n')?;
         let names = head.trim_start().strip_prefix("# ")?;
         let columns = names
@@ -32,7 +32,7 @@ impl<'t> Table<'t> {
     }
 
     /// The rows, without empty lines.
-    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let lines = self.rest.lines().filter(|line| !line.trim().is_empty());
         lines.map(|line| Line { columns: &self.columns, values: split(line) })
     }
@@ -40,12 +40,12 @@ impl<'t> Table<'t> {
 
 impl Line<'_> {
     /// The value of a column; empty without such a column.
-    pub fn text(&self, column: &str) -> &str {
+    pub(crate) fn text(&self, column: &str) -> &str {
         self.columns.get(column).and_then(|&at| self.values.get(at)).map_or("", String::as_str)
     }
 
     /// `None` if the column is empty, missing or not a number.
-    pub fn number(&self, column: &str) -> Option<u64> {
+    pub(crate) fn number(&self, column: &str) -> Option<u64> {
         self.text(column).parse().ok()
     }
 }

@@ -13,7 +13,7 @@ use crate::model::latency::PHASES;
 use crate::model::row::{Gauge, Kind, Row};
 use crate::text::{bar, bytes, count, duration, micros, rate, sparkline};
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, row: &Row, theme: Theme, scroll: u16) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, row: &Row, theme: Theme, scroll: u16) {
     let shown = Shown::new(model, row);
     let width = usize::from(area.width.saturating_sub(4));
     let mut lines = facts(&shown, theme, width);

@@ -40,7 +40,7 @@ const KEYS: &[(&str, &str)] = &[
     ("AVERAGE", "mean of the total time of the last 1024"),
 ];
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let lines: Vec<Line<'_>> = KEYS
         .iter()
         .map(|(key, words)| match *key {

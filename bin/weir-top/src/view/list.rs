@@ -12,7 +12,7 @@ use crate::model::Listing;
 use crate::page::Page;
 use crate::text::clean;
 
-pub fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
+pub(crate) fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let page = app.page;
     let mut list = app.lists[page as usize].clone();
     {
@@ -26,7 +26,7 @@ pub fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme)
     app.lists[page as usize] = list;
 }
 
-pub fn draw_streams(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
+pub(crate) fn draw_streams(frame: &mut Frame<'_>, area: Rect, app: &mut App, theme: Theme) {
     let rows = app.streams();
     let ids: Vec<Id> = rows.iter().map(|stream| Id::Stream(stream.id.clone())).collect();
     let remark = match &app.model.streams {
@@ -128,7 +128,7 @@ fn head<R>(shown: &[(&Column<R>, u16)], sort: Option<&Sort>, theme: Theme) -> Li
 }
 
 /// A text of exactly this width.
-pub fn fit(text: &str, width: u16, left: bool) -> String {
+pub(crate) fn fit(text: &str, width: u16, left: bool) -> String {
     let width = usize::from(width);
     let size = |text: &str| Span::raw(text).width();
     let mut text = clean(text, 512);
@@ -143,7 +143,7 @@ pub fn fit(text: &str, width: u16, left: bool) -> String {
 }
 
 /// A name that is too long loses its middle: its end distinguishes it from its neighbours.
-pub fn shortened(name: &str, width: u16) -> String {
+pub(crate) fn shortened(name: &str, width: u16) -> String {
     let characters: Vec<char> = name.chars().collect();
     let width = usize::from(width);
     if characters.len() <= width || width < 4 {

@@ -15,7 +15,7 @@ use crate::model::row::{Kind, Row, State};
 use crate::model::{Model, Series};
 use crate::text::{bar, bytes, count, duration, rate, sparkline};
 
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let Some(picture) = &app.model.picture else { return };
     let facts = facts(&picture.info, &app.model);
     if area.height < LOW || area.width < WIDE && area.height < 2 * LOW {
@@ -59,14 +59,14 @@ fn draw_low(frame: &mut Frame<'_>, area: Rect, model: &Model, facts: &[Fact], th
 }
 
 /// A name, its value, and how full it is.
-pub struct Fact {
+pub(crate) struct Fact {
     pub name: &'static str,
     pub value: String,
     part: Option<(u64, u64)>,
 }
 
 /// The most important first: those that do not fit are left out.
-pub fn facts(info: &Info, model: &Model) -> Vec<Fact> {
+pub(crate) fn facts(info: &Info, model: &Model) -> Vec<Fact> {
     let plain = |name, value| Fact { name, value, part: None };
     let (used, allocated) = info.memory();
     let connections = (info.count("CurrConns"), info.count("Maxconn"));

@@ -7,13 +7,13 @@ use crate::columns::Tone;
 use crate::text::ascii;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Theme {
+pub(crate) struct Theme {
     pub color: bool,
     pub unicode: bool,
 }
 
 impl Theme {
-    pub fn style(self, tone: Tone) -> Style {
+    pub(crate) fn style(self, tone: Tone) -> Style {
         let style = Style::new();
         if !self.color {
             return match tone {
@@ -33,12 +33,12 @@ impl Theme {
         }
     }
 
-    pub fn heading(self) -> Style {
+    pub(crate) fn heading(self) -> Style {
         self.style(Tone::Accent).add_modifier(Modifier::BOLD)
     }
 
     /// Of the selected row, and of the page that is open.
-    pub fn selected(self) -> Style {
+    pub(crate) fn selected(self) -> Style {
         match self.color {
             true => Style::new().fg(Color::White).bg(Color::Blue).add_modifier(Modifier::BOLD),
             false => Style::new().add_modifier(Modifier::REVERSED),
@@ -46,7 +46,7 @@ impl Theme {
     }
 
     /// Replaces characters that a terminal without UTF-8 would garble, after everything is drawn.
-    pub fn finish(self, buffer: &mut Buffer) {
+    pub(crate) fn finish(self, buffer: &mut Buffer) {
         if !self.unicode {
             for cell in &mut buffer.content {
                 if !cell.symbol().is_ascii() {

@@ -10,7 +10,7 @@ use crate::explain::lines::{self, Expressions, Line};
 use crate::explain::{Entry, parts};
 
 /// Examples for the entries of tables: expressions with their values, commands with their answers, configuration lines.
-pub struct Examples {
+pub(super) struct Examples {
     fetches: BTreeMap<String, (String, String)>,
     converters: BTreeMap<String, (String, String)>,
     lines: Expressions,
@@ -18,7 +18,7 @@ pub struct Examples {
 
 impl Examples {
     /// The first row of a table of the tests that shows each: a fetch alone, a converter behind one fetch.
-    pub fn read() -> Self {
+    pub(super) fn read() -> Self {
         let mut examples =
             Examples { fetches: BTreeMap::new(), converters: BTreeMap::new(), lines: Expressions::all() };
         for row in rows(FETCHES) {
@@ -46,7 +46,7 @@ impl Examples {
     }
 
     /// The example of an entry, as Markdown.
-    pub fn of(&self, entry: &Entry) -> Option<String> {
+    pub(super) fn of(&self, entry: &Entry) -> Option<String> {
         let values = match Sort::of(entry) {
             Sort::Fetch => self.fetches.get(entry.name),
             Sort::Converter => self.converters.get(entry.name),
@@ -80,7 +80,7 @@ impl Examples {
     }
 
     /// The differing results of HAProxy 3.2, one line for each reason.
-    pub fn differences(&self, entry: &Entry) -> Vec<String> {
+    pub(super) fn differences(&self, entry: &Entry) -> Vec<String> {
         let of_expressions = |table, at: usize, calls: fn(&str, &str) -> bool| {
             let rows = rows(table).filter(move |row| calls(row[at], entry.name));
             let known = rows.filter_map(move |row| {
@@ -115,7 +115,7 @@ impl Examples {
     }
 
     /// The same about log formats as a whole.
-    pub fn differences_of_formats() -> Vec<String> {
+    pub(super) fn differences_of_formats() -> Vec<String> {
         let found: Vec<_> = rows(FORMATS)
             .filter_map(|row| match row[..] {
                 [_, _, _, format, ours, theirs, why] => Some((format, ours, theirs, why)),
@@ -272,7 +272,7 @@ fn name(call: &str) -> &str {
 }
 
 /// The differing results of HAProxy 3.2 for lines with a word: one line for each reason.
-pub fn differences(word: &ConfigWord) -> Vec<String> {
+pub(super) fn differences(word: &ConfigWord) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut found = Vec::new();
     for row in LINES.lines().filter(|row| !row.starts_with('#')) {

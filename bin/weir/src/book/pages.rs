@@ -12,7 +12,7 @@ use crate::explain;
 use crate::explain::{Entry, NOT_YET, codes, entries, lines, statuses};
 use crate::problems;
 
-pub fn all() -> Vec<Generated> {
+pub(super) fn all() -> Vec<Generated> {
     let entries = entries();
     let mut pages: Vec<Generated> = PLACES
         .iter()

@@ -10,7 +10,7 @@ use super::{Generated, sentence};
 use crate::arguments::{FLAGS, Flag};
 use crate::explain::entries;
 
-pub fn all() -> Vec<Generated> {
+pub(super) fn all() -> Vec<Generated> {
     let file = |path: &str, text| Generated { path: path.to_owned(), text };
     vec![
         file("packaging/man/weir.1", weir()),

@@ -11,7 +11,7 @@ use crate::arguments::Arguments;
 use crate::findings::{self, Finding};
 
 /// A configuration that was looked at and is not going to be served.
-pub struct Checked {
+pub(crate) struct Checked {
     /// Its files.
     pub sources: SourceMap,
     /// The configuration, as far as it could be read.
@@ -21,7 +21,7 @@ pub struct Checked {
 }
 
 /// Reads and checks the configuration of the command line. Prints nothing.
-pub fn check(arguments: &Arguments) -> Checked {
+pub(crate) fn check(arguments: &Arguments) -> Checked {
     let mut diagnostics = Diagnostics::new();
     let sources = load_sources(&arguments.files, &Disk { again: false }, &mut diagnostics);
     let mut findings = findings::of_diagnostics(&diagnostics, &sources);
@@ -48,14 +48,14 @@ pub fn check(arguments: &Arguments) -> Checked {
 
 impl Checked {
     /// Whether the configuration can be served; `-dW` makes warnings count.
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let worst = if self.config.global.zero_warning { Severity::Warning } else { Severity::Alert };
         self.findings.iter().all(|finding| finding.severity < worst)
     }
 }
 
 /// `-c --format json`: the exit status is the same as without.
-pub fn check_as_json(arguments: &Arguments) -> u8 {
+pub(crate) fn check_as_json(arguments: &Arguments) -> u8 {
     let checked = check(arguments);
     let valid = checked.is_valid();
     let listens = listens(&checked.config);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// The meaning of a code of two or four letters; `None` if it is not a code.
-pub fn explain(code: &str) -> Option<String> {
+pub(crate) fn explain(code: &str) -> Option<String> {
     let letters: Vec<char> = code.chars().collect();
     let (by, during) = match letters[..] {
         [by, during] | [by, during, _, _] => (meaning(&BY, by)?, meaning(&DURING, during)?),
@@ -30,7 +30,7 @@ fn meaning(table: &[(char, &'static str)], letter: char) -> Option<&'static str>
 
 /// The meanings of each letter, with a heading.
 #[cfg(test)]
-pub fn letters() -> [(&'static str, &'static [(char, &'static str)]); 4] {
+pub(crate) fn letters() -> [(&'static str, &'static [(char, &'static str)]); 4] {
     [
         ("First letter: who ended it", &BY),
         ("Second letter: in which phase", &DURING),
@@ -97,7 +97,7 @@ static RESPONSE_COOKIE: [(char, &str); 7] = [
 ];
 
 /// Advice for the pairs that occur in practice.
-pub const ADVICE: [(&str, &str); 28] = [
+pub(crate) const ADVICE: [(&str, &str); 28] = [
     ("--", "Nothing to look at."),
     (
         "CC",

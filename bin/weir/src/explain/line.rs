@@ -16,7 +16,7 @@ use crate::{configuration, reports};
 ///
 /// # Errors
 /// A text for standard error if the line does not exist or the files cannot be used.
-pub fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
+pub(super) fn explain(arguments: &Arguments, number: u32) -> Result<String, String> {
     let checked = configuration::check(arguments);
     let lines = configuration::lines(&checked.sources, arguments);
     let file = arguments.files.last().map_or("", String::as_str);

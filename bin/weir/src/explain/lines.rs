@@ -11,7 +11,7 @@ use weir_vocabulary::fetch::FETCHES;
 
 /// A line, and the section that contains it.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub(crate) struct Line {
     #[cfg_attr(not(test), expect(dead_code, reason = "tests put the line there"))]
     /// The first word of the section, `tcp` for a `listen` section in TCP mode; empty for a line that begins a section.
     pub place: &'static str,
@@ -20,7 +20,7 @@ pub struct Line {
 }
 
 /// The example of a word of the configuration.
-pub fn of_word(word: &ConfigWord) -> Line {
+pub(crate) fn of_word(word: &ConfigWord) -> Line {
     let space = if word.example.is_empty() || word.arguments.starts_with('(') { "" } else { " " };
     let written = format!("{}{space}{}", word.name, word.example);
     if let Some((.., place, text)) =
@@ -51,14 +51,14 @@ pub fn of_word(word: &ConfigWord) -> Line {
 }
 
 /// Examples of the names that expressions use: of fetches and converters by their names.
-pub struct Expressions {
+pub(crate) struct Expressions {
     fetches: BTreeMap<&'static str, Line>,
     converters: BTreeMap<&'static str, Line>,
     acls: BTreeMap<&'static str, Line>,
 }
 
 impl Expressions {
-    pub fn all() -> Self {
+    pub(crate) fn all() -> Self {
         let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
         let fetches = registry.fetches();
         let acls = registry.acl_keywords().into_iter().filter(|row| row.name != row.fetch);
@@ -83,21 +83,21 @@ impl Expressions {
         }
     }
 
-    pub fn of_fetch(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn of_fetch(&self, name: &str) -> Option<&Line> {
         self.fetches.get(name)
     }
 
-    pub fn of_converter(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn of_converter(&self, name: &str) -> Option<&Line> {
         self.converters.get(name)
     }
 
-    pub fn of_acl_keyword(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn of_acl_keyword(&self, name: &str) -> Option<&Line> {
         self.acls.get(name)
     }
 }
 
 /// The example of an alias.
-pub fn of_alias(name: &str) -> Line {
+pub(crate) fn of_alias(name: &str) -> Line {
     Line { place: "frontend", text: format!("log-format \"%{name}\"") }
 }
 
@@ -214,7 +214,7 @@ fn rule(valid: EvaluationPoints) -> Option<(&'static str, &'static str, &'static
 
 /// A complete, valid configuration with the line. `before` is the text of its section in front of the line.
 #[cfg(test)]
-pub fn configuration(line: &Line, before: &str) -> String {
+pub(crate) fn configuration(line: &Line, before: &str) -> String {
     let written = format!("{before}    {}\n", line.text);
     let at = |place| if line.place == place { written.as_str() } else { "" };
     if line.place.is_empty() {
@@ -284,7 +284,7 @@ const SPECIAL: &[(WordPlace, &str, &str, &str)] = &[
 
 /// Lines that the section of an example needs in front of it.
 #[cfg(test)]
-pub const BEFORE: &[(WordPlace, &str, &str)] = &[
+pub(crate) const BEFORE: &[(WordPlace, &str, &str)] = &[
     (
         WordPlace::Global,
         "tune.disable-fast-forward",

@@ -1,7 +1,7 @@
 //! Statuses of weir's own responses: the reason, and the next place to look.
 
 /// The meaning of a status.
-pub fn explain(status: &str) -> Option<String> {
+pub(crate) fn explain(status: &str) -> Option<String> {
     let number = status.parse().ok().filter(|number| (200..600).contains(number))?;
     let Some((_, why, look)) = STATUSES.iter().find(|(known, ..)| *known == number) else {
         return Some(format!(
@@ -14,7 +14,7 @@ pub fn explain(status: &str) -> Option<String> {
 }
 
 /// Status, reason, next place to look.
-pub static STATUSES: [(u16, &str, &str); 11] = [
+pub(crate) static STATUSES: [(u16, &str, &str); 11] = [
     (
         400,
         "a request is not valid, its head is larger than a buffer, or the client closed in the middle of it",

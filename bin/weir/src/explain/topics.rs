@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// The explanation of a word of everyday speech.
-pub struct Topic {
+pub(super) struct Topic {
     /// Its everyday names, in lower case.
     names: &'static [&'static str],
     /// The sentence.
@@ -18,7 +18,7 @@ pub struct Topic {
 }
 
 /// The text for an everyday name.
-pub fn explain(wanted: &str) -> Option<String> {
+pub(super) fn explain(wanted: &str) -> Option<String> {
     let wanted = wanted.to_ascii_lowercase();
     let topic = TOPICS.iter().find(|topic| topic.names.contains(&wanted.as_str()))?;
     let mut text = format!("\n{wanted}\n  {}\n", topic.text);

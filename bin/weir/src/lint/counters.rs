@@ -9,7 +9,7 @@ use super::{Subject, with_sections};
 use crate::findings::Finding;
 
 /// Fetches and converters of data that their tables do not store.
-pub fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
     let tracked = tracked(subject);
     let mut found = Vec::new();
     for (section, line) in with_sections(subject.lines) {

@@ -6,7 +6,7 @@ use super::Subject;
 use crate::findings::Finding;
 
 /// Patterns that a text of traffic cannot match.
-pub fn unmatched(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unmatched(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for line in subject.lines {
         for criterion in criteria(line) {

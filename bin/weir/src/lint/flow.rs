@@ -9,7 +9,7 @@ use super::{Subject, finding_at};
 use crate::findings::Finding;
 
 /// Rules that can never run.
-pub fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for proxy in &subject.config.proxies {
         for kind in RulesetKind::ALL {
@@ -105,7 +105,7 @@ fn unreached_default(subject: &Subject<'_>, proxy: &Proxy) -> Option<Finding> {
 }
 
 /// Backends with servers that neither rules nor log targets name. Empty if a format may name any of them.
-pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
     let proxies = &subject.config.proxies;
     let mut chosen = HashSet::new();
     for proxy in proxies {
@@ -134,6 +134,6 @@ pub fn unchosen_backends(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 /// The code of rules that are never reached.
-pub const UNREACHED: &str = "C701";
+pub(super) const UNREACHED: &str = "C701";
 /// The code of backends that are never chosen.
 const UNCHOSEN: &str = "C703";

@@ -10,7 +10,7 @@ use super::{Subject, finding_at};
 use crate::findings::Finding;
 
 /// UNIX sockets of `log` lines that are missing or without a daemon.
-pub fn unreachable(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unreachable(subject: &Subject<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     subject.config.log_targets().filter_map(|target| finding(target, &mut seen)).collect()
 }

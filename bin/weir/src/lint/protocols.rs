@@ -6,7 +6,7 @@ use super::{Subject, with_sections};
 use crate::findings::Finding;
 
 /// Unknown names of `alpn` and `check-alpn` in proxies of HTTP.
-pub fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
     let is_http = |name: &str| {
         subject.config.proxies.iter().any(|proxy| *proxy.name == *name && proxy.mode() == Mode::Http)
     };

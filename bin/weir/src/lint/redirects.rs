@@ -7,7 +7,7 @@ use super::{Subject, finding_at};
 use crate::findings::Finding;
 
 /// Rules that redirect to HTTPS on connections that have it already.
-pub fn endless(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn endless(subject: &Subject<'_>) -> Vec<Finding> {
     let frontends =
         subject.config.proxies.iter().filter(|proxy| proxy.is_frontend() && !proxy.settings.disabled);
     let any_tls = subject.config.proxies.iter().any(speaks_tls);

@@ -12,7 +12,7 @@ use super::{Subject, finding_at};
 use crate::findings::Finding;
 
 /// Configuration files with passwords, files with private keys, sockets of the runtime API.
-pub fn exposed(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn exposed(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = configuration_files(subject);
     found.extend(key_files(subject));
     found.extend(sockets(subject));

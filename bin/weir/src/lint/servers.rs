@@ -11,7 +11,7 @@ use super::{Subject, finding_at};
 use crate::findings::Finding;
 
 /// The faults of the servers of each backend.
-pub fn misused(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn misused(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let chosen = chosen(subject);
     for (index, proxy) in subject.config.proxies.iter().enumerate() {

@@ -9,7 +9,7 @@ use super::finding_at;
 use crate::findings::Finding;
 
 /// Contradictory timeouts in each proxy, and between frontends and their backends.
-pub fn contradictions(config: &Config) -> Vec<Finding> {
+pub(super) fn contradictions(config: &Config) -> Vec<Finding> {
     let mut found = Vec::new();
     for proxy in config.proxies.iter().filter(|proxy| !proxy.settings.disabled) {
         let own = own(proxy);

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use weir_sys::signal::{self, Signal};
 
 /// How long anything may take before a test fails: far more than needed on the slowest machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One test's folder, sockets and process.
-pub struct Weir {
+pub(crate) struct Weir {
     child: Child,
     said: BufReader<ChildStderr>,
     /// Removed when the test ends.
@@ -23,7 +23,7 @@ pub struct Weir {
 }
 
 /// A process to be started: its folder, sockets and arguments.
-pub struct Setup {
+pub(crate) struct Setup {
     folder: tempfile::TempDir,
     listeners: Vec<TcpListener>,
     arguments: Vec<String>,
@@ -34,17 +34,17 @@ static STARTING: Mutex<()> = Mutex::new(());
 
 impl Setup {
     /// An empty folder and no sockets.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Setup { folder: tempfile::tempdir().expect("a folder"), listeners: Vec::new(), arguments: Vec::new() }
     }
 
     /// A path in the test's folder.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// A listening socket for the process: `fd@N` for the configuration, and the address for clients.
-    pub fn listener(&mut self) -> (String, Address) {
+    pub(crate) fn listener(&mut self) -> (String, Address) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
         let port = listener.local_addr().expect("bound").port();
         let name = format!("fd@{}", listener.as_raw_fd());
@@ -53,7 +53,7 @@ impl Setup {
     }
 
     /// One more word of the command line.
-    pub fn argument(mut self, word: impl Into<String>) -> Self {
+    pub(crate) fn argument(mut self, word: impl Into<String>) -> Self {
         self.arguments.push(word.into());
         self
     }
@@ -67,7 +67,7 @@ impl Setup {
     }
 
     /// Starts the process in the foreground.
-    pub fn start(self, text: &str) -> Weir {
+    pub(crate) fn start(self, text: &str) -> Weir {
         let mut command = self.command(text);
         command.arg("-db").stdout(Stdio::piped()).stderr(Stdio::piped());
         let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Setup {
     }
 
     /// Runs the process until it ends by itself.
-    pub fn run(&self, text: &str) -> Output {
+    pub(crate) fn run(&self, text: &str) -> Output {
         let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         self.command(text).output().expect("the binary was built")
     }
@@ -93,27 +93,27 @@ impl Setup {
 
 impl Weir {
     /// The number of the process.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         assert_eq!(signal::send(self.id(), signal), Ok(true), "the process is there");
     }
 
     /// Waits for its end.
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         until("the process ends", || self.child.try_wait().expect("it is our child"))
     }
 
     /// Whether it ended.
-    pub fn ended(&mut self) -> bool {
+    pub(crate) fn ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
     /// Waits until it prints these words to standard error.
-    pub fn says(&mut self, words: &str) {
+    pub(crate) fn says(&mut self, words: &str) {
         let mut line = String::new();
         while !line.contains(words) {
             line.clear();
@@ -133,7 +133,7 @@ impl Drop for Weir {
 
 /// An address for clients.
 #[derive(Clone, Debug)]
-pub enum Address {
+pub(crate) enum Address {
     /// A port of this machine.
     Tcp(u16),
     /// A path.
@@ -142,12 +142,12 @@ pub enum Address {
 
 impl Address {
     /// A UNIX socket that the process will make.
-    pub fn unix(path: impl AsRef<Path>) -> Self {
+    pub(crate) fn unix(path: impl AsRef<Path>) -> Self {
         Address::Unix(path.as_ref().to_owned())
     }
 
     /// Connects; `None` without a listener.
-    pub fn try_connect(&self) -> Option<Client> {
+    pub(crate) fn try_connect(&self) -> Option<Client> {
         let stream: Box<dyn Duplex> = match self {
             Address::Tcp(port) => Box::new(TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).ok()?),
             Address::Unix(path) => Box::new(UnixStream::connect(path).ok()?),
@@ -157,16 +157,16 @@ impl Address {
     }
 
     /// Connects as soon as there is a listener.
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         until("somebody listens", || self.try_connect())
     }
 }
 
 /// A connection to the process.
-pub struct Client(BufReader<Box<dyn Duplex>>);
+pub(crate) struct Client(BufReader<Box<dyn Duplex>>);
 
 /// A stream of either kind.
-pub trait Duplex: Read + Write {
+pub(crate) trait Duplex: Read + Write {
     /// Limits how long a read waits.
     fn set_patience(&self, patience: Option<Duration>);
 }
@@ -185,7 +185,7 @@ impl Duplex for UnixStream {
 
 /// The parts of a response that tests use.
 #[derive(Debug)]
-pub struct Response {
+pub(crate) struct Response {
     /// The first line and the fields, as received.
     pub head: String,
     /// The body, by its `content-length`.
@@ -194,18 +194,18 @@ pub struct Response {
 
 impl Client {
     /// Sends bytes verbatim.
-    pub fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).expect("the process receives");
     }
 
     /// Sends a request without a body.
-    pub fn ask(&mut self, target: &str) -> Response {
+    pub(crate) fn ask(&mut self, target: &str) -> Response {
         self.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
         self.response()
     }
 
     /// Receives a response.
-    pub fn response(&mut self) -> Response {
+    pub(crate) fn response(&mut self) -> Response {
         let mut head = String::new();
         loop {
             let mut line = String::new();
@@ -227,7 +227,7 @@ impl Client {
     }
 
     /// Receives until the process closes.
-    pub fn rest(&mut self) -> String {
+    pub(crate) fn rest(&mut self) -> String {
         let mut text = String::new();
         // A reset is an end too.
         let _ = self.0.read_to_string(&mut text);
@@ -235,7 +235,7 @@ impl Client {
     }
 
     /// Whether no bytes are received for a moment.
-    pub fn is_silent(&mut self) -> bool {
+    pub(crate) fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_patience(Some(Duration::from_millis(100)));
         let silent = self.0.fill_buf().is_err();
         self.0.get_ref().set_patience(Some(PATIENCE));
@@ -244,7 +244,7 @@ impl Client {
 }
 
 /// Calls `ask` repeatedly until it returns a value.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(answer) = ask() {
@@ -256,7 +256,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// An origin on a thread of its own that answers every request with `body`.
-pub fn origin(body: &'static str) -> u16 {
+pub(crate) fn origin(body: &'static str) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("any port is free");
     let port = listener.local_addr().expect("bound").port();
     std::thread::spawn(move || {
@@ -282,7 +282,7 @@ fn answer_all(stream: TcpStream, body: &str) {
 }
 
 /// The beginning of every configuration of these tests.
-pub const DEFAULTS: &str = "
+pub(crate) const DEFAULTS: &str = "
 defaults
     mode http
     timeout client 30s

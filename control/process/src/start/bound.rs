@@ -41,7 +41,7 @@ pub(super) struct SettledProcess {
 
 impl BuiltProcess {
     /// Opens the listening sockets, or takes those of a former process.
-    pub fn bind(self) -> Result<BoundProcess, Fault> {
+    pub(super) fn bind(self) -> Result<BoundProcess, Fault> {
         let BuiltProcess { mut start, mut parts, peers, ring_files, outside } = self;
         let pid_file = start.pid_file()?;
         let gave = handed_over(&mut start.invocation, start.link.as_ref(), start.messages);
@@ -71,7 +71,7 @@ impl BuiltProcess {
 
 impl BoundProcess {
     /// Takes paths and addresses from other processes. Steps that can fail come first.
-    pub fn settle(self) -> Result<SettledProcess, Fault> {
+    pub(super) fn settle(self) -> Result<SettledProcess, Fault> {
         let BoundProcess { start, parts, peers, pid_file, mut listening, takeover, ring_files, outside } =
             self;
         pid_file.map(|file| file.write()).transpose().map_err(Some)?;

@@ -44,7 +44,7 @@ pub(super) struct Resolution {
 
 impl DetachedProcess {
     /// Builds the live objects. Names are resolved, rings and log targets opened here.
-    pub fn build(self) -> Result<BuiltProcess, Fault> {
+    pub(super) fn build(self) -> Result<BuiltProcess, Fault> {
         let DetachedProcess { start, prepared, outside } = self;
         let Prepared { config, states, patterns, token_keys, variable_names, registry, environment, .. } =
             prepared;

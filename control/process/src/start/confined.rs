@@ -32,7 +32,7 @@ pub(super) struct ConfinedProcess {
 
 impl SettledProcess {
     /// Takes the identity.
-    pub fn confine(self) -> Result<ConfinedProcess, Fault> {
+    pub(super) fn confine(self) -> Result<ConfinedProcess, Fault> {
         let SettledProcess { start, parts, peers, listening, outside } = self;
         let (global, messages) = (&start.global, start.messages);
         // The built-in configuration is only for trying weir, so it needs no advice.
@@ -51,7 +51,7 @@ impl SettledProcess {
 
 impl ConfinedProcess {
     /// Starts the workers.
-    pub fn serve(self) -> Result<ServingProcess, Fault> {
+    pub(super) fn serve(self) -> Result<ServingProcess, Fault> {
         let ConfinedProcess { start, parts, peers, listening, outside } = self;
         let (global, messages) = (&start.global, start.messages);
         let families = start.families();
@@ -87,7 +87,7 @@ impl Startup {
 impl ProcessParts {
     /// Creates the checks, the name resolution and the OCSP updates, without starting them, and makes all of it live. The record owns
     /// them, so they report to a weak reference to it.
-    pub fn live(
+    pub(super) fn live(
         self,
         peers: LivePeers,
         families: AcceptedFamilies,

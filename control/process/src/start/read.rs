@@ -26,7 +26,7 @@ pub(super) struct DetachedProcess {
 
 impl ReadProcess {
     /// Applies the process-wide settings, and looks its identity up.
-    pub fn new(
+    pub(super) fn new(
         mut prepared: Prepared,
         mut invocation: Invocation,
         messages: &'static Messages,
@@ -57,7 +57,7 @@ impl ReadProcess {
     }
 
     /// Goes to the background if configured, and starts the parts that need a process with one thread.
-    pub fn detach(self) -> Result<DetachedProcess, Fault> {
+    pub(super) fn detach(self) -> Result<DetachedProcess, Fault> {
         let ReadProcess { start, prepared } = self;
         let Startup { global, invocation, messages, .. } = &start;
         let background =

@@ -24,7 +24,7 @@ pub(super) struct ServingProcess {
 
 impl ServingProcess {
     /// Reports to the master, to the shell and to the operator that the process serves.
-    pub fn ready(mut self) -> Result<ServingProcess, Fault> {
+    pub(super) fn ready(mut self) -> Result<ServingProcess, Fault> {
         if let Some(mut link) = self.start.link.take() {
             if let Some(null) = link.background.take() {
                 null.replace_standard_streams().map_err(said("Cannot go to the background"))?;
@@ -43,7 +43,7 @@ impl ServingProcess {
     }
 
     /// Waits for the end.
-    pub fn join(self) -> Result<End, Fault> {
+    pub(super) fn join(self) -> Result<End, Fault> {
         let ServingProcess { start, live, lifecycle, runtime, watchdog, .. } = self;
         let ended = runtime.join();
         drop(watchdog);

@@ -37,7 +37,7 @@ impl<T: Copy> Argument<T> {
         }
     }
 
-    pub fn visit_references(&self, visit: Visit<'_>) {
+    pub(super) fn visit_references(&self, visit: Visit<'_>) {
         if let Argument::Expression(expression) = self {
             expression.visit_references(visit);
         }
@@ -46,14 +46,18 @@ impl<T: Copy> Argument<T> {
 
 impl Number {
     /// The number, if the expression gives one.
-    pub fn value(&self, stream: &mut Stream) -> Option<i64> {
+    pub(super) fn value(&self, stream: &mut Stream) -> Option<i64> {
         self.given(stream, Some)
     }
 }
 
 impl Delay {
     /// Reads a delay if a digit follows, else an expression.
-    pub fn read(context: &ActionContext<'_, '_>, words: &mut Words<'_>, keyword: &str) -> Parsed<Self> {
+    pub(super) fn read(
+        context: &ActionContext<'_, '_>,
+        words: &mut Words<'_>,
+        keyword: &str,
+    ) -> Parsed<Self> {
         if at_digit(words) {
             let word = words.expect("expects a delay.")?;
             return Ok(Argument::Fixed(delay_of(words, word, keyword)?));
@@ -62,14 +66,14 @@ impl Delay {
     }
 
     /// The delay, if the expression gives one.
-    pub fn value(&self, stream: &mut Stream) -> Option<Duration> {
+    pub(super) fn value(&self, stream: &mut Stream) -> Option<Duration> {
         self.given(stream, |ms| u64::try_from(ms).ok().map(Duration::from_millis))
     }
 }
 
 impl Size {
     /// The size, if the expression gives one.
-    pub fn value(&self, stream: &mut Stream) -> Option<u64> {
+    pub(super) fn value(&self, stream: &mut Stream) -> Option<u64> {
         self.given(stream, |size| u64::try_from(size).ok())
     }
 }

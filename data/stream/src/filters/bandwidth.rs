@@ -36,7 +36,7 @@ pub(crate) struct Bandwidth {
 
 impl Bandwidth {
     /// A limit that rules set. At least `min_size` bytes pass at a time, or all there are.
-    pub fn new(limit: Limit, min_size: u64) -> Self {
+    pub(super) fn new(limit: Limit, min_size: u64) -> Self {
         Bandwidth { limit, min_size, rate: None, credit: 0, since: Tick::from_ms(0) }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct SharedEntry(RefCell<Option<TrackedEntry>>);
 
 impl SharedEntry {
     /// Tracks this key. All its streams share the limit. If the table is full, nothing changes.
-    pub fn set(&self, table: &LocalArc<Table>, key: &Key) {
+    pub(crate) fn set(&self, table: &LocalArc<Table>, key: &Key) {
         if let Some((entry, ())) = table.track(key, now_ms(), |_| ()) {
             self.leave();
             self.0.replace(Some(TrackedEntry { table: table.clone(), entry }));
@@ -54,7 +54,7 @@ pub(crate) struct SharedBandwidth {
 
 impl SharedBandwidth {
     /// A limit that rules enable. At least `min_size` bytes pass at a time, or all there are.
-    pub fn new(entry: Rc<SharedEntry>, data: DataType, limit: u64, min_size: u64) -> Self {
+    pub(super) fn new(entry: Rc<SharedEntry>, data: DataType, limit: u64, min_size: u64) -> Self {
         SharedBandwidth { entry, data, limit, min_size }
     }
 

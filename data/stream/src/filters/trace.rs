@@ -21,7 +21,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    pub fn new(configured: &TraceFilter, proxy: &Proxy, stream: u64, is_backend: bool) -> Self {
+    pub(crate) fn new(configured: &TraceFilter, proxy: &Proxy, stream: u64, is_backend: bool) -> Self {
         Label { configured: configured.clone(), proxy: proxy.name().into(), stream, is_backend }
     }
 
@@ -30,7 +30,7 @@ impl Label {
     }
 
     /// The filter was attached to the stream.
-    pub fn attached(&self) {
+    pub(crate) fn attached(&self) {
         self.say(&format!("{:<25}: filter-type={}", "trace_attach", self.kind()));
         if !self.is_backend {
             self.say(&format!("{:<25}", "trace_stream_start"));
@@ -38,12 +38,12 @@ impl Label {
     }
 
     /// The stream's backend was chosen.
-    pub fn backend(&self, name: &str) {
+    pub(crate) fn backend(&self, name: &str) {
         self.say(&format!("{:<25}: backend={name}", "trace_stream_set_backend"));
     }
 
     /// The stream ends.
-    pub fn detached(&self) {
+    pub(crate) fn detached(&self) {
         if !self.is_backend {
             self.say(&format!("{:<25}", "trace_stream_stop"));
         }
@@ -90,7 +90,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub fn new(label: Label, direction: FilterDirection, http: bool) -> Self {
+    pub(crate) fn new(label: Label, direction: FilterDirection, http: bool) -> Self {
         let random = label.stream.wrapping_add(direction as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Trace { label, direction, http, random, out: write }
     }

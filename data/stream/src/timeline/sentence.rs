@@ -25,7 +25,7 @@ pub(super) struct Ended {
 
 impl Ended {
     /// The sentence, without a full stop.
-    pub fn sentence(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         let Ending { by, during } = self.ending;
         match by {
             By::Nobody if self.status >= 500 => format!("complete; the server answered {}", self.status),

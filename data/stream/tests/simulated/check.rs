@@ -11,7 +11,7 @@ use crate::plan::{How, Upload};
 use crate::stage::{Entry, Stage};
 
 /// Waits until all streams have ended, stops the worker, and checks that nothing is held and that everything adds up.
-pub async fn check(stage: &Rc<Stage>) {
+pub(crate) async fn check(stage: &Rc<Stage>) {
     until(stage, "somebody is still served", || stage.instance.connections.inside() == 0).await;
     stage.stop();
     stage.close_servers();

@@ -12,7 +12,7 @@ use crate::stage::Stage;
 
 /// The answer to one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     /// Whether a server sent it, not the proxy.
     pub from_server: bool,
@@ -21,7 +21,7 @@ pub struct Answer {
 }
 
 /// Several clients with several visits each, as the seed and a menu determine.
-pub fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
+pub(crate) fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
     for _ in 0..=stage.network.random(most) {
         let guest = Rc::clone(stage);
         stage.play(async move {
@@ -54,7 +54,7 @@ struct Client<'s> {
 }
 
 /// Runs a visit: all requests of one connection of a client.
-pub async fn visit(stage: &Stage, visit: Visit) {
+pub(crate) async fn visit(stage: &Stage, visit: Visit) {
     let peer = stage.client();
     let mut client = Client {
         stage,

@@ -5,7 +5,7 @@ use weir_sched::simulate::network::Conditions;
 
 /// The decisions of a seed before a run.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub(crate) struct Course {
     /// Whether faults may happen. Without faults, everything must work.
     pub faulty: bool,
     pub conditions: Conditions,
@@ -17,7 +17,7 @@ pub struct Course {
 
 impl Course {
     /// The course of a seed. Every second one is faultless, but bytes are cut and delayed in all of them.
-    pub fn of(seed: u64) -> Course {
+    pub(crate) fn of(seed: u64) -> Course {
         let mut random = Random::new(!seed);
         let faulty = random.below(2) == 1;
         let mut conditions = Conditions {

@@ -17,7 +17,7 @@ use crate::stage::Stage;
 use crate::wire::{Came, Wire, field, message};
 
 /// Several clients with several connections each, and several streams on each.
-pub fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
+pub(crate) fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
     for _ in 0..=stage.network.random(most) {
         let guest = Rc::clone(stage);
         stage.play(async move {
@@ -248,7 +248,7 @@ struct Served {
 }
 
 /// Has servers of HTTP/2 follow the requests' paths.
-pub fn host(stage: &Rc<Stage>) {
+pub(crate) fn host(stage: &Rc<Stage>) {
     stage.multiplexed.set(true);
     for name in ["s1", "s2"].into_iter().filter(|name| stage.has_service(name)) {
         let of = Rc::clone(stage);
@@ -257,7 +257,7 @@ pub fn host(stage: &Rc<Stage>) {
 }
 
 /// Serves a connection until it ends: the path of each request selects its handling.
-pub async fn serve(stage: Rc<Stage>, peer: Peer) {
+pub(crate) async fn serve(stage: Rc<Stage>, peer: Peer) {
     let end = serve_streams(&stage, &peer).await;
     stage.server_ends(&peer);
     match end {
@@ -418,7 +418,7 @@ impl Served {
 }
 
 /// The behaviours that requests may select of HTTP/2 servers.
-pub const MENU: Menu = Menu {
+pub(crate) const MENU: Menu = Menu {
     hows: &[How::Length, How::Length, How::Chunked, How::Close, How::Last],
     wrong: &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash],
     pipelined: false,

@@ -4,14 +4,14 @@
 
 /// The direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     Up,
     Down,
 }
 
 /// A body, or the received part of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     id: u64,
     way: Way,
     /// Bytes that were generated or checked.
@@ -19,12 +19,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    pub fn new(id: u64, way: Way) -> Pattern {
+    pub(crate) fn new(id: u64, way: Way) -> Pattern {
         Pattern { id, way, done: 0 }
     }
 
     /// Generates the next bytes.
-    pub fn make(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn make(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + LINE);
         let skipped = self.done % LINE;
         let mut line = self.done / LINE;
@@ -43,7 +43,7 @@ impl Pattern {
 
     /// Checks that these are the next bytes.
     #[track_caller]
-    pub fn check(&mut self, bytes: &[u8]) {
+    pub(crate) fn check(&mut self, bytes: &[u8]) {
         let at = self.done;
         let expected = self.make(bytes.len());
         assert!(

@@ -8,7 +8,7 @@ use crate::stage::Stage;
 
 /// One request, and its intended handling.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub(crate) struct Ask {
     pub id: u64,
     pub method: &'static str,
     pub upload: Upload,
@@ -23,7 +23,7 @@ pub struct Ask {
 
 /// The framing of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upload {
+pub(crate) enum Upload {
     None,
     Length(usize),
     Chunked(usize),
@@ -31,7 +31,7 @@ pub enum Upload {
 
 /// The behaviour of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     /// Answers with a length.
     Length,
     /// Answers in chunks.
@@ -69,20 +69,20 @@ pub enum How {
 
 impl How {
     /// Whether the proxy answers by itself.
-    pub fn is_local(self) -> bool {
+    pub(crate) fn is_local(self) -> bool {
         matches!(self, How::Denied | How::Returned | How::Redirected | How::Tarpitted | How::Datagrams)
     }
 }
 
 /// Behaviours that are not faults.
-pub const PLAIN: &[How] = &[How::Length, How::Length, How::Chunked, How::Close, How::Last];
+pub(crate) const PLAIN: &[How] = &[How::Length, How::Length, How::Chunked, How::Close, How::Last];
 /// Faults of servers.
-pub const WRONG: &[How] =
+pub(crate) const WRONG: &[How] =
     &[How::Silent, How::Truncated, How::Reset, How::Mute, How::Garbage, How::Vanish, How::Rash];
 
 /// One connection of a client.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub(crate) struct Visit {
     pub asks: Vec<Ask>,
     /// Sends everything at once.
     pub pipelined: bool,
@@ -91,7 +91,7 @@ pub struct Visit {
 
 /// The behaviour of clients in a scenario.
 #[derive(Clone, Copy, Debug)]
-pub struct Menu {
+pub(crate) struct Menu {
     pub hows: &'static [How],
     /// Additional behaviours in runs with faults.
     pub wrong: &'static [How],
@@ -106,7 +106,7 @@ pub struct Menu {
 }
 
 impl Menu {
-    pub const PLAIN: Menu = Menu {
+    pub(crate) const PLAIN: Menu = Menu {
         hows: PLAIN,
         wrong: WRONG,
         pipelined: false,
@@ -118,7 +118,7 @@ impl Menu {
 
 impl Visit {
     /// A visit drawn by the seed; in faultless runs, all clients behave.
-    pub fn drawn(stage: &Stage, menu: &Menu) -> Visit {
+    pub(crate) fn drawn(stage: &Stage, menu: &Menu) -> Visit {
         let network = &stage.network;
         let pipelined = menu.pipelined && network.random(2) == 0;
         let ask = |_| {
@@ -159,7 +159,7 @@ fn volume(asks: &[Ask]) -> usize {
 
 /// How a client ends its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub(crate) enum Leave {
     /// Closes once it has its answers.
     Politely,
     /// Half-closes after sending everything.
@@ -174,7 +174,7 @@ pub enum Leave {
 
 impl Ask {
     /// A request drawn by the seed.
-    pub fn drawn(network: &SimulatedNetwork, id: u64, hows: &[How]) -> Ask {
+    pub(crate) fn drawn(network: &SimulatedNetwork, id: u64, hows: &[How]) -> Ask {
         let how = hows[network.random(hows.len() as u64) as usize];
         let upload = match network.random(4) {
             0 => Upload::Length(size(network)),
@@ -206,7 +206,7 @@ impl Ask {
     }
 
     /// Its head.
-    pub fn head(&self) -> Vec<u8> {
+    pub(crate) fn head(&self) -> Vec<u8> {
         let Ask { id, method, how, download, delay_ms, .. } = self;
         let mut head =
             format!("{method} /{id}/{how:?}/{download}/{delay_ms} HTTP/1.1\r\nhost: a\r\nx-id: {id}\r\n");
@@ -226,7 +226,7 @@ impl Ask {
     }
 
     /// Its framed body.
-    pub fn body(&self, network: &SimulatedNetwork) -> Vec<u8> {
+    pub(crate) fn body(&self, network: &SimulatedNetwork) -> Vec<u8> {
         match self.upload {
             Upload::None => Vec::new(),
             Upload::Length(length) => Pattern::new(self.id, Way::Up).make(length),
@@ -235,7 +235,7 @@ impl Ask {
     }
 
     /// Parses a path.
-    pub fn understood(path: &str) -> Option<(u64, String, usize, u64)> {
+    pub(crate) fn understood(path: &str) -> Option<(u64, String, usize, u64)> {
         let mut words = path.strip_prefix('/')?.split('/');
         let id = words.next()?.parse().ok()?;
         let how = words.next()?.to_owned();
@@ -244,7 +244,7 @@ impl Ask {
 }
 
 /// A body in chunks of any size.
-pub fn chunked(network: &SimulatedNetwork, mut pattern: Pattern, length: usize) -> Vec<u8> {
+pub(crate) fn chunked(network: &SimulatedNetwork, mut pattern: Pattern, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut left = length;
     while left > 0 {
@@ -259,7 +259,7 @@ pub fn chunked(network: &SimulatedNetwork, mut pattern: Pattern, length: usize) 
 }
 
 /// The size of a body: small ones as often as large ones.
-pub fn size(network: &SimulatedNetwork) -> usize {
+pub(crate) fn size(network: &SimulatedNetwork) -> usize {
     let bits = if network.random(12) == 0 { 17 } else { network.random(13) };
     network.random(1 << bits) as usize
 }

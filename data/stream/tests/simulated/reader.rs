@@ -2,14 +2,14 @@
 
 /// The head of a message.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub(crate) struct Head {
     pub first: String,
     fields: Vec<(String, String)>,
 }
 
 impl Head {
     /// The only field of that name.
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(known, _)| known == name);
         let (_, value) = found.next()?;
         assert!(found.next().is_none(), "two {name} in {self:?}");
@@ -17,7 +17,7 @@ impl Head {
     }
 
     /// The status of a response.
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         let status = self.first.split(' ').nth(1).and_then(|word| word.parse().ok());
         status.unwrap_or_else(|| panic!("{:?} is no status line", self.first))
     }
@@ -25,7 +25,7 @@ impl Head {
 
 /// The next part of the input.
 #[derive(Debug)]
-pub enum Part {
+pub(crate) enum Part {
     Head(Head),
     Data(Vec<u8>),
     /// The message is complete.
@@ -34,7 +34,7 @@ pub enum Part {
 
 /// Cuts the input of a connection into messages.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub(crate) struct Reader {
     held: Vec<u8>,
     state: State,
 }
@@ -52,12 +52,12 @@ enum State {
 }
 
 impl Reader {
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
     /// Sets the framing of the last head's body; a response without a length ends with the connection.
-    pub fn body_follows(&mut self, head: &Head, is_response: bool) {
+    pub(crate) fn body_follows(&mut self, head: &Head, is_response: bool) {
         let chunked = head.field("transfer-encoding").is_some();
         let length = head.field("content-length").map(|length| length.parse().expect("a number"));
         assert!(!(chunked && length.is_some()), "two lengths in {head:?}");
@@ -70,22 +70,22 @@ impl Reader {
     }
 
     /// The last message is without a body.
-    pub fn no_body_follows(&mut self) {
+    pub(crate) fn no_body_follows(&mut self) {
         self.state = State::Length(0);
     }
 
     /// The rest of the input, which belongs to no message.
-    pub fn take_raw(&mut self) -> Vec<u8> {
+    pub(crate) fn take_raw(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
 
     /// Whether the end of the connection ends the message that is being read.
-    pub fn ends_with_connection(&self) -> bool {
+    pub(crate) fn ends_with_connection(&self) -> bool {
         self.state == State::UntilClose
     }
 
     /// The next part, if it has arrived.
-    pub fn next(&mut self) -> Option<Part> {
+    pub(crate) fn next(&mut self) -> Option<Part> {
         loop {
             match self.state {
                 State::Head => {

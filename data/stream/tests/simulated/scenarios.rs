@@ -21,7 +21,7 @@ use std::rc::Rc;
 use crate::stage::Stage;
 
 /// A configuration, and its clients.
-pub struct Scenario {
+pub(crate) struct Scenario {
     pub name: &'static str,
     /// The beginning of the text.
     pub defaults: &'static str,
@@ -31,7 +31,7 @@ pub struct Scenario {
     pub play: fn(Rc<Stage>),
 }
 
-pub const SCENARIOS: &[Scenario] = &[
+pub(crate) const SCENARIOS: &[Scenario] = &[
     keep_alive::SCENARIO,
     keep_alive::SPLICED,
     pipelining::SCENARIO,

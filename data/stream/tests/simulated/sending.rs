@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use crate::wire::Wire;
 
 /// A body, and how much of it was sent.
-pub struct Sending {
+pub(crate) struct Sending {
     /// Bytes that can be sent now.
     here: Vec<u8>,
     /// The rest.
@@ -32,7 +32,7 @@ enum End {
 
 impl Sending {
     /// The body of this request.
-    pub fn of(ask: &Ask, datagrams: bool, stage: &Stage) -> Sending {
+    pub(crate) fn of(ask: &Ask, datagrams: bool, stage: &Stage) -> Sending {
         let network = &stage.network;
         let (Upload::Length(length) | Upload::Chunked(length)) = ask.upload else {
             return Sending { here: Vec::new(), arrivals: None, end: End::Sent, sent: 0, given_up_at: None };
@@ -60,7 +60,7 @@ impl Sending {
     }
 
     /// Sends a piece, if there is one that the windows admit; true if something left. Each datagram leaves alone.
-    pub fn send(&mut self, stream: u32, wire: &mut Wire<'_>, network: &SimulatedNetwork) -> bool {
+    pub(crate) fn send(&mut self, stream: u32, wire: &mut Wire<'_>, network: &SimulatedNetwork) -> bool {
         if self.here.is_empty()
             && let Some(arrivals) = &mut self.arrivals
         {
@@ -93,7 +93,7 @@ impl Sending {
     }
 
     /// When it can go on, if no window holds it up.
-    pub fn next_at(&self) -> Tick {
+    pub(crate) fn next_at(&self) -> Tick {
         match (&self.arrivals, &self.end) {
             _ if !self.here.is_empty() => Tick::NEVER,
             (_, End::After(Some(at), _)) => *at,
@@ -103,7 +103,7 @@ impl Sending {
     }
 
     /// Whether the client cancels the request now.
-    pub fn is_given_up(&self) -> bool {
+    pub(crate) fn is_given_up(&self) -> bool {
         self.given_up_at.is_some_and(|at| self.sent >= at)
     }
 }

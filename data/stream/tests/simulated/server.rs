@@ -11,7 +11,7 @@ use crate::reader::{Head, Part, Reader};
 use crate::stage::Stage;
 
 /// Serves a connection until it ends.
-pub async fn serve(stage: Rc<Stage>, peer: Peer, place: Rc<str>) {
+pub(crate) async fn serve(stage: Rc<Stage>, peer: Peer, place: Rc<str>) {
     let last = serve_requests(&stage, &peer, &place).await;
     stage.server_ends(&peer);
     match last {

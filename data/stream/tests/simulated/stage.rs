@@ -20,7 +20,7 @@ use crate::plan::Ask;
 use crate::{instance, server};
 
 /// A running proxy, for a script.
-pub struct Stage {
+pub(crate) struct Stage {
     pub network: SimulatedNetwork,
     pub instance: LocalInstance,
     listeners: Vec<(String, Address)>,
@@ -55,7 +55,7 @@ pub struct Stage {
 
 /// The facts about one request.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub ask: Ask,
     /// Whether it is the first one of its connection.
     pub first: bool,
@@ -70,7 +70,7 @@ const LONGEST_WAY_MS: u64 = 400;
 impl Stage {
     /// Starts the proxy on the current worker. In the text `{name}` stands for the address of a server; `{closed}` for
     /// one that refuses.
-    pub fn start(network: SimulatedNetwork, text: &str, course: &Course) -> Rc<Stage> {
+    pub(crate) fn start(network: SimulatedNetwork, text: &str, course: &Course) -> Rc<Stage> {
         let mut addresses = BTreeMap::new();
         let text = substitute(text, &mut addresses);
         let log = Arc::new(Lines::default());
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// A client of the first frontend, which begins to connect.
-    pub fn client(&self) -> Peer {
+    pub(crate) fn client(&self) -> Peer {
         let number = self.next_client.get() + 1;
         self.next_client.set(number);
         let from = Address::from((Ipv4Addr::new(10, 0, (number >> 8) as u8, number as u8), 1024 + number));
@@ -136,31 +136,31 @@ impl Stage {
     }
 
     /// A unique number for a request.
-    pub fn next_id(&self) -> u64 {
+    pub(crate) fn next_id(&self) -> u64 {
         let id = self.next_id.get() + 1;
         self.next_id.set(id);
         id
     }
 
     /// A listening server, for a script.
-    pub fn service(&self, name: &str) -> Rc<Service> {
+    pub(crate) fn service(&self, name: &str) -> Rc<Service> {
         Rc::clone(self.services.borrow().get(name).expect("such a server"))
     }
 
     /// Whether such a server listens.
-    pub fn has_service(&self, name: &str) -> bool {
+    pub(crate) fn has_service(&self, name: &str) -> bool {
         self.services.borrow().contains_key(name)
     }
 
     /// Whether clients that connect to a server now get a response.
-    pub fn answer(&self, name: &str, answers: bool) {
+    pub(crate) fn answer(&self, name: &str, answers: bool) {
         if let Some(service) = self.services.borrow().get(name) {
             service.answer(answers);
         }
     }
 
     /// Closes a server: its accepted connections stay, new ones are refused.
-    pub fn close_service(&self, name: &str) {
+    pub(crate) fn close_service(&self, name: &str) {
         self.services.borrow_mut().remove(name);
         if let Some(host) = self.hosts.borrow_mut().remove(name) {
             weir_sched::kill(host);
@@ -168,7 +168,7 @@ impl Stage {
     }
 
     /// Reopens a server.
-    pub fn open_service(self: &Rc<Self>, name: &str) {
+    pub(crate) fn open_service(self: &Rc<Self>, name: &str) {
         // Its script may not have ended yet.
         if let Ok(service) = self.network.listen(&self.addresses[name]) {
             self.services.borrow_mut().insert(name.to_owned(), Rc::new(service));
@@ -177,20 +177,20 @@ impl Stage {
     }
 
     /// Has all servers follow the requests' paths.
-    pub fn host_all(self: &Rc<Self>) {
+    pub(crate) fn host_all(self: &Rc<Self>) {
         let names: Vec<String> = self.services.borrow().keys().cloned().collect();
         names.iter().for_each(|name| self.host(name));
     }
 
     /// Makes a server follow the requests' paths, as long as it listens.
-    pub fn host(self: &Rc<Self>, name: &str) {
+    pub(crate) fn host(self: &Rc<Self>, name: &str) {
         let (stage, name) = (Rc::clone(self), name.to_owned());
         let place: Rc<str> = Rc::from(&*name);
         self.host_with(&name, move |peer| server::serve(Rc::clone(&stage), peer, Rc::clone(&place)));
     }
 
     /// Makes a server run this for each of its connections, as long as it listens.
-    pub fn host_with<F: Future<Output = ()> + 'static>(
+    pub(crate) fn host_with<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         name: &str,
         serve: impl Fn(Peer) -> F + 'static,
@@ -206,7 +206,7 @@ impl Stage {
     }
 
     /// Starts a script.
-    pub fn play(self: &Rc<Self>, script: impl Future<Output = ()> + 'static) {
+    pub(crate) fn play(self: &Rc<Self>, script: impl Future<Output = ()> + 'static) {
         let playing = Playing(Rc::clone(self));
         self.playing.set(self.playing.get() + 1);
         spawn(&SCRIPT, Class::Normal, async move {
@@ -216,7 +216,7 @@ impl Stage {
     }
 
     /// Waits until all scripts ended.
-    pub async fn played(&self) {
+    pub(crate) async fn played(&self) {
         self.waiting.set(current());
         while self.playing.get() > 0 {
             wait(Tick::NEVER).await;
@@ -224,7 +224,7 @@ impl Stage {
     }
 
     /// Soft-stops the worker, as a reload does: it stops accepting, and idle connections end.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         if self.stopped.replace(true) {
             return;
         }
@@ -239,24 +239,24 @@ impl Stage {
     }
 
     /// Whether a soft stop began while scripts ran.
-    pub fn left_early(&self) -> bool {
+    pub(crate) fn left_early(&self) -> bool {
         self.left_early.get()
     }
 
     /// Servers accept no more.
-    pub fn close_servers(&self) {
+    pub(crate) fn close_servers(&self) {
         let names: Vec<String> = self.services.borrow().keys().cloned().collect();
         names.iter().for_each(|name| self.close_service(name));
     }
 
     /// Records that a client begins to send a request.
-    pub fn asks(&self, ask: &Ask, first: bool) {
+    pub(crate) fn asks(&self, ask: &Ask, first: bool) {
         let entry = Entry { ask: ask.clone(), first, arrived: 0, answer: None };
         assert!(self.ledger.borrow_mut().insert(ask.id, entry).is_none(), "{} is asked twice", ask.id);
     }
 
     /// Records that a server received the head of a request.
-    pub fn arrived(&self, id: u64, line: &str) {
+    pub(crate) fn arrived(&self, id: u64, line: &str) {
         let mut ledger = self.ledger.borrow_mut();
         let entry = ledger.get_mut(&id).unwrap_or_else(|| panic!("nobody sent {line}"));
         assert!(line.starts_with(entry.ask.method), "{line} is not {:?}", entry.ask);
@@ -264,14 +264,14 @@ impl Stage {
     }
 
     /// Moves the servers to these addresses.
-    pub fn places_are(&self, current: &[&str]) {
+    pub(crate) fn places_are(&self, current: &[&str]) {
         let mut places = self.places.borrow_mut();
         places.values_mut().for_each(|left| *left = left.or(Some(now())));
         places.extend(current.iter().map(|name| ((*name).to_owned(), None)));
     }
 
     /// A request reached a place: a server must be there, or have been there when the request left.
-    pub fn reached(&self, place: &str) {
+    pub(crate) fn reached(&self, place: &str) {
         let places = self.places.borrow();
         let is_right = match places.get(place) {
             Some(Some(left)) => now() <= left.after(LONGEST_WAY_MS),
@@ -282,34 +282,34 @@ impl Stage {
     }
 
     /// The port of a server of the text.
-    pub fn port_of(&self, name: &str) -> u16 {
+    pub(crate) fn port_of(&self, name: &str) -> u16 {
         self.addresses[name].port()
     }
 
     /// The port that clients connect to.
-    pub fn client_port(&self) -> u16 {
+    pub(crate) fn client_port(&self) -> u16 {
         self.listeners[0].1.port()
     }
 
     /// Records a client's answer.
-    pub fn answered(&self, ask: &Ask, answer: Answer) {
+    pub(crate) fn answered(&self, ask: &Ask, answer: Answer) {
         if let Some(entry) = self.ledger.borrow_mut().get_mut(&ask.id) {
             entry.answer = Some(answer);
         }
     }
 
     /// A client's connection ends.
-    pub fn client_ends(&self, peer: &Peer) {
+    pub(crate) fn client_ends(&self, peer: &Peer) {
         add(&self.of_clients, peer);
     }
 
     /// A server's connection ends.
-    pub fn server_ends(&self, peer: &Peer) {
+    pub(crate) fn server_ends(&self, peer: &Peer) {
         add(&self.of_servers, peer);
     }
 
     /// The log lines.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.log.0.lock().expect("nobody panics with it").clone()
     }
 }

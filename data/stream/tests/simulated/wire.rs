@@ -7,7 +7,7 @@ use weir_sched::simulate::network::Peer;
 use weir_sched::{Tick, now};
 
 /// One end.
-pub struct Wire<'p> {
+pub(crate) struct Wire<'p> {
     pub peer: &'p Peer,
     pub engine: Connection,
     input: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Wire<'p> {
 }
 
 /// A received event.
-pub enum Came {
+pub(crate) enum Came {
     /// A message's head, whether it ends the stream, and the stream.
     Head(u32, Box<Message>, bool),
     /// Payload, and whether it is the last.
@@ -32,12 +32,12 @@ pub enum Came {
 }
 
 impl<'p> Wire<'p> {
-    pub fn new(peer: &'p Peer, engine: Connection) -> Self {
+    pub(crate) fn new(peer: &'p Peer, engine: Connection) -> Self {
         Wire { peer, engine, input: Vec::new(), moved: 0, ended: false }
     }
 
     /// Sends pending output and receives at most `most` bytes; returns the events. None if nothing moved.
-    pub fn step(&mut self, most: usize) -> Option<Vec<Came>> {
+    pub(crate) fn step(&mut self, most: usize) -> Option<Vec<Came>> {
         let mut moves = self.send();
         match self.peer.try_receive(most) {
             Ok(None) => {}
@@ -55,7 +55,7 @@ impl<'p> Wire<'p> {
     }
 
     /// Waits until something can move, or the deadline.
-    pub async fn wait(&self, until: Tick) {
+    pub(crate) async fn wait(&self, until: Tick) {
         if until.is_never() {
             self.peer.wait().await;
         } else {
@@ -63,7 +63,7 @@ impl<'p> Wire<'p> {
         }
     }
 
-    pub fn send(&mut self) -> bool {
+    pub(crate) fn send(&mut self) -> bool {
         if self.ended || self.engine.output().is_empty() {
             return false;
         }
@@ -121,14 +121,14 @@ impl<'p> Wire<'p> {
 }
 
 /// Parses a head in HTTP/1 syntax.
-pub fn message(kind: Kind, bytes: &[u8]) -> Box<Message> {
+pub(crate) fn message(kind: Kind, bytes: &[u8]) -> Box<Message> {
     let mut message = Box::new(Message::new(100));
     assert!(message.read_kept(kind, bytes).is_some(), "no head: {}", String::from_utf8_lossy(bytes));
     message
 }
 
 /// The value of a field.
-pub fn field(message: &Message, name: &str) -> Option<String> {
+pub(crate) fn field(message: &Message, name: &str) -> Option<String> {
     let fields = message.head.fields(message.bytes());
     let value = fields.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()));
     value.map(|(_, value)| String::from_utf8_lossy(value).into_owned())

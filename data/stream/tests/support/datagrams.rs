@@ -10,11 +10,11 @@ use pattern::{Pattern, Way};
 
 #[allow(dead_code, reason = "only simulated clients check with it")]
 #[path = "../simulated/pattern.rs"]
-pub mod pattern;
+pub(crate) mod pattern;
 
 /// A body that arrives in datagrams. Its number decides their sizes and times.
 #[derive(Debug)]
-pub struct Arrivals {
+pub(crate) struct Arrivals {
     body: Pattern,
     /// The number of bytes that have not arrived.
     left: usize,
@@ -26,7 +26,7 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// A body of this length. Its first datagram arrives after a while.
-    pub fn new(number: u64, way: Way, length: usize, delay_ms: u64) -> Arrivals {
+    pub(crate) fn new(number: u64, way: Way, length: usize, delay_ms: u64) -> Arrivals {
         Arrivals {
             body: Pattern::new(number, way),
             left: length,
@@ -37,7 +37,7 @@ impl Arrivals {
     }
 
     /// The next datagram, if it has arrived. They come in bursts, with waits between them.
-    pub fn take(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
         while self.left > 0 && self.arrived.len() < READ_AHEAD && self.next_at <= now() {
             let size = (1200 + self.random.below(200) as usize).min(self.left);
             self.arrived.push_back(self.body.make(size));
@@ -49,18 +49,18 @@ impl Arrivals {
     }
 
     /// When there is a datagram to take.
-    pub fn next_at(&self) -> Tick {
+    pub(crate) fn next_at(&self) -> Tick {
         if self.arrived.is_empty() { self.next_at } else { now() }
     }
 
     /// Whether all datagrams were taken.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.left == 0 && self.arrived.is_empty()
     }
 }
 
 /// The body of an answer in datagrams.
-pub struct Datagrams {
+pub(crate) struct Datagrams {
     arrivals: Arrivals,
     /// It lends its pieces, the current one here; otherwise it appends them.
     lent: Option<Vec<u8>>,
@@ -70,7 +70,7 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// The answer to a request for `number/Datagrams/length/delay`; none for another one.
-    pub fn asked_for(target: &[u8]) -> Option<Datagrams> {
+    pub(crate) fn asked_for(target: &[u8]) -> Option<Datagrams> {
         let mut words = std::str::from_utf8(target).ok()?.split('/');
         let number = words.next()?.parse().ok()?;
         let is_such = words.next()? == "Datagrams";

@@ -15,10 +15,10 @@ use weir_syntax::{Environment, NoFiles, Severity, SharedFiles, SourceMap, Static
 use datagrams::Datagrams;
 
 #[path = "datagrams.rs"]
-pub mod datagrams;
+pub(crate) mod datagrams;
 
 /// The instance of a text. All its proxies that log do so to `log`.
-pub fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
+pub(crate) fn build(text: &str, workers: usize, log: &Arc<LogSink>) -> Instance {
     let config = read(text);
     let options = Options {
         files: SharedFiles::new(NoFiles),
@@ -69,7 +69,7 @@ impl Resolver for NoNames {
 }
 
 /// A pair of sockets that preserve message boundaries: log lines sent to the first are read from the second.
-pub fn log_pair() -> (OwnedFd, OwnedFd) {
+pub(crate) fn log_pair() -> (OwnedFd, OwnedFd) {
     let (near, far) = std::os::unix::net::UnixDatagram::pair().expect("a pair");
     for end in [&near, &far] {
         end.set_nonblocking(true).expect("a socket");
@@ -78,7 +78,7 @@ pub fn log_pair() -> (OwnedFd, OwnedFd) {
 }
 
 /// A log sink that writes each line unchanged to a descriptor.
-pub fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
+pub(crate) fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
     let facility = Facility::from_name("local0").expect("a facility");
     let target = LogTarget {
         format: LogFormat::Raw,
@@ -88,7 +88,7 @@ pub fn raw_sink(log: &OwnedFd) -> Arc<LogSink> {
 }
 
 /// A logger for a worker.
-pub fn logger() -> Logger {
+pub(crate) fn logger() -> Logger {
     Logger::new(Arc::new(LogIdentity::default()), weir_events::calendar::utc())
 }
 

@@ -6,9 +6,9 @@
 //! ([`weir_sched::simulate`]): nothing sleeps, a timeout of a minute costs nothing.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod instance;
+pub(crate) mod instance;
 mod peer;
-pub mod threads;
+pub(crate) mod threads;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use weir_sched::{Class, Descriptor, Kind, Received, current, now, simulate, spaw
 use weir_stream::instance::{Instance, LocalInstance, Proxy, ProxyRef, local};
 use weir_sys::{Address, AddressFamily, process, socket};
 
-pub use peer::Peer;
+pub(crate) use peer::Peer;
 
 /// A running proxy, for a script.
-pub struct World {
+pub(crate) struct World {
     /// The instance that it serves.
     pub instance: LocalInstance,
     origins: RefCell<BTreeMap<String, Rc<Origin>>>,
@@ -37,32 +37,32 @@ pub struct World {
 }
 
 /// A server that the script plays.
-pub struct Origin {
+pub(crate) struct Origin {
     listener: RefCell<Option<Descriptor>>,
     address: Address,
 }
 
 /// The beginning of a configuration of HTTP proxies.
-pub const HTTP: &str = "defaults\n mode http\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
+pub(crate) const HTTP: &str = "defaults\n mode http\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
     log stdout format raw local0\n log-format \"%b/%s %TR/%Tw/%Tc/%Tr %ST %B %tsc %rc %sq/%bq\"\n";
 
 /// The beginning of a configuration of TCP proxies.
-pub const TCP: &str = "defaults\n mode tcp\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
+pub(crate) const TCP: &str = "defaults\n mode tcp\n timeout client 10s\n timeout server 10s\n timeout connect 4s\n \
     log stdout format raw local0\n log-format \"%b/%s %Tw/%Tc/%Tt %B %ts %rc %sq/%bq\"\n";
 
 /// A proxy with one server: the basis of most tests.
-pub fn plain(lines: &str) -> String {
+pub(crate) fn plain(lines: &str) -> String {
     format!("{HTTP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
 }
 
 /// The same in TCP mode.
-pub fn plain_tcp(lines: &str) -> String {
+pub(crate) fn plain_tcp(lines: &str) -> String {
     format!("{TCP}listen front\n bind 127.0.0.1:1\n{lines}\n server s1 {{s1}}\n")
 }
 
 /// Runs a proxy for `text` and a script with it.
 #[track_caller]
-pub fn run<T: 'static, F: Future<Output = T>>(
+pub(crate) fn run<T: 'static, F: Future<Output = T>>(
     text: impl Into<String>,
     script: impl FnOnce(World) -> F + 'static,
 ) -> T {
@@ -76,7 +76,7 @@ pub fn run<T: 'static, F: Future<Output = T>>(
 
 impl World {
     /// Starts the proxy on the current worker.
-    pub fn start(text: &str) -> World {
+    pub(crate) fn start(text: &str) -> World {
         let mut held = Vec::new();
         let mut origins = BTreeMap::new();
         let text = substitute(text, &mut origins, &mut held);
@@ -92,33 +92,33 @@ impl World {
     }
 
     /// A client of the first frontend.
-    pub fn client(&self) -> Peer {
+    pub(crate) fn client(&self) -> Peer {
         Peer::connect(&self.listeners[0].1)
     }
 
     /// A client of that frontend.
-    pub fn client_of(&self, frontend: &str) -> Peer {
+    pub(crate) fn client_of(&self, frontend: &str) -> Peer {
         let (_, address) = self.listeners.iter().find(|(name, _)| name == frontend).expect("such a frontend");
         Peer::connect(address)
     }
 
     /// The address of the first frontend.
-    pub fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.listeners[0].1
     }
 
     /// A server that the script plays.
-    pub fn origin(&self, name: &str) -> Rc<Origin> {
+    pub(crate) fn origin(&self, name: &str) -> Rc<Origin> {
         Rc::clone(self.origins.borrow().get(name).expect("such an origin"))
     }
 
     /// The next connection to a server.
-    pub async fn accept(&self, name: &str) -> Peer {
+    pub(crate) async fn accept(&self, name: &str) -> Peer {
         self.origin(name).accept().await
     }
 
     /// The next log line.
-    pub async fn log(&self) -> String {
+    pub(crate) async fn log(&self) -> String {
         let log = self.log.as_ref().expect("only the end takes it");
         log.set_owner(current());
         let mut room = [0; 4096];
@@ -132,35 +132,35 @@ impl World {
     }
 
     /// Whether no log line waits.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let log = self.log.as_ref().expect("only the end takes it");
         log.peek(&mut [0]) == Ok(Received::Blocked)
     }
 
     /// A proxy by its name.
-    pub fn proxy(&self, name: &str) -> &Proxy {
+    pub(crate) fn proxy(&self, name: &str) -> &Proxy {
         self.instance.proxies.iter().find(|proxy| proxy.name() == name).expect("such a proxy")
     }
 
     /// A counter of a frontend.
-    pub fn frontend(&self, name: &str, counter: FrontendCounter) -> u64 {
+    pub(crate) fn frontend(&self, name: &str, counter: FrontendCounter) -> u64 {
         self.proxy(name).frontend_figures.sum(counter)
     }
 
     /// A counter of a backend.
-    pub fn backend(&self, name: &str, counter: BackendCounter) -> u64 {
+    pub(crate) fn backend(&self, name: &str, counter: BackendCounter) -> u64 {
         self.proxy(name).backend_figures.sum(counter)
     }
 
     /// A counter of a server.
-    pub fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
+    pub(crate) fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
         let proxy = self.proxy(proxy);
         let server = proxy.servers().server_by_name(server).expect("such a server");
         server.figures().sum(counter)
     }
 
     /// Waits until `count` requests wait for a server of the first backend.
-    pub async fn queued(&self, count: u32) {
+    pub(crate) async fn queued(&self, count: u32) {
         let backend =
             self.instance.proxies.iter().find_map(|proxy| proxy.backend.as_ref()).expect("a backend");
         let waiting = || {
@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Checks that hold whenever no stream is in progress.
-    pub async fn check_idle(&self) {
+    pub(crate) async fn check_idle(&self) {
         let deadline = now().after(PATIENCE_MS);
         loop {
             let busy = self.instance.connections.inside() > 0;
@@ -208,7 +208,7 @@ impl Origin {
     }
 
     /// The next connection.
-    pub async fn accept(&self) -> Peer {
+    pub(crate) async fn accept(&self) -> Peer {
         let deadline = now().after(PATIENCE_MS);
         loop {
             {
@@ -224,28 +224,28 @@ impl Origin {
     }
 
     /// Whether no connection waits to be accepted.
-    pub fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.listener.borrow().as_ref().expect("it listens").accept().expect("it listens").is_none()
     }
 
     /// Starts to refuse connections.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.listener.take();
     }
 
     /// Its address.
-    pub fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 }
 
 /// Answers every request with the same bytes, on every connection, until the end of the test.
-pub fn answer_always(origin: Rc<Origin>, answer: &'static [u8]) {
+pub(crate) fn answer_always(origin: Rc<Origin>, answer: &'static [u8]) {
     answer_with(origin, move |_| answer.to_vec());
 }
 
 /// Answers every request with the result of `answer` for its head, on every connection, until the end of the test.
-pub fn answer_with(origin: Rc<Origin>, answer: impl Fn(&str) -> Vec<u8> + 'static) {
+pub(crate) fn answer_with(origin: Rc<Origin>, answer: impl Fn(&str) -> Vec<u8> + 'static) {
     static ORIGIN: Kind = Kind::new("origin");
     let answer = Rc::new(answer);
     spawn(&ORIGIN, Class::Normal, async move {
@@ -356,7 +356,7 @@ fn bound() -> (OwnedFd, Address) {
 }
 
 /// A listening socket with a port of its own.
-pub fn listening(backlog: i32) -> (OwnedFd, Address) {
+pub(crate) fn listening(backlog: i32) -> (OwnedFd, Address) {
     let (socket, address) = bound();
     socket::listen(&socket, backlog).expect("it is bound");
     (socket, address)
@@ -375,10 +375,10 @@ fn stuck(held: &mut Vec<OwnedFd>) -> Address {
 }
 
 /// A second descriptor of the same file.
-pub fn duplicate(descriptor: impl AsFd) -> OwnedFd {
+pub(crate) fn duplicate(descriptor: impl AsFd) -> OwnedFd {
     process::duplicate(descriptor).expect("a free descriptor")
 }
 
 /// How long a script waits, in virtual milliseconds: longer than any timeout that a test sets.
-pub const PATIENCE_MS: u64 = 600_000;
+pub(crate) const PATIENCE_MS: u64 = 600_000;
 const SEED: u64 = 7;

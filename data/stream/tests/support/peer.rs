@@ -7,7 +7,7 @@ use weir_sys::{Address, Errno, option, socket};
 use super::PATIENCE_MS;
 
 /// A connection, and the bytes received on it so far.
-pub struct Peer {
+pub(crate) struct Peer {
     connection: Connection,
     /// How long waits last at most, in milliseconds.
     patience_ms: u64,
@@ -15,7 +15,7 @@ pub struct Peer {
 
 impl Peer {
     /// A peer over an open connection.
-    pub fn new(descriptor: Descriptor) -> Peer {
+    pub(crate) fn new(descriptor: Descriptor) -> Peer {
         descriptor.set_owner(current());
         // Otherwise the kernel may delay a small piece in real time, which virtual time does not wait for.
         option::set_no_delay(&descriptor, true).expect("a TCP socket");
@@ -23,14 +23,14 @@ impl Peer {
     }
 
     /// Connects, without waiting until the far end accepts.
-    pub fn connect(address: &Address) -> Peer {
+    pub(crate) fn connect(address: &Address) -> Peer {
         let socket = socket::stream(address.family()).expect("a socket");
         let descriptor = Descriptor::connect(socket, address).expect("the kernel connects");
         Peer::new(descriptor)
     }
 
     /// Waits until the kernel has connected.
-    pub async fn connected(&mut self) {
+    pub(crate) async fn connected(&mut self) {
         self.own();
         while !self.connection.descriptor().is_writable() {
             self.wait().await;
@@ -38,30 +38,30 @@ impl Peer {
     }
 
     /// Its own address.
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         socket::local_address(self.connection.descriptor()).expect("it is connected")
     }
 
     /// The address of the far end.
-    pub fn peer_address(&self) -> Address {
+    pub(crate) fn peer_address(&self) -> Address {
         socket::peer_address(self.connection.descriptor()).expect("it is connected")
     }
 
     /// Makes the kernel's buffers small, so that the sender notices soon that the far end does not read.
-    pub fn make_narrow(&self) {
+    pub(crate) fn make_narrow(&self) {
         option::set_receive_buffer(self.connection.descriptor(), 4096).expect("a socket");
         option::set_send_buffer(self.connection.descriptor(), 4096).expect("a socket");
     }
 
     /// Sends all of it.
     #[track_caller]
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
         let bytes = bytes.as_ref().to_vec();
         async move { assert!(self.try_send(&bytes).await, "the connection broke") }
     }
 
     /// Sends all of it; false if the connection breaks.
-    pub async fn try_send(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) async fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.own();
         let mut done = 0;
         while done < bytes.len() {
@@ -78,12 +78,12 @@ impl Peer {
     }
 
     /// Sends what fits now; returns the number of bytes.
-    pub fn send_some(&mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
         self.try_some(bytes).expect("the connection lives")
     }
 
     /// Sends what fits now; returns the number of bytes, none if the connection is broken.
-    pub fn try_some(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn try_some(&mut self, bytes: &[u8]) -> Option<usize> {
         self.own();
         match self.connection.send(bytes, false) {
             Sent::All => Some(bytes.len()),
@@ -94,7 +94,7 @@ impl Peer {
 
     /// Reads exactly the expected bytes.
     #[track_caller]
-    pub fn expect(&mut self, expected: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
+    pub(crate) fn expect(&mut self, expected: impl AsRef<[u8]>) -> impl Future<Output = ()> + '_ {
         let expected = expected.as_ref().to_vec();
         let caller = std::panic::Location::caller();
         async move {
@@ -109,7 +109,7 @@ impl Peer {
     }
 
     /// Reads a head, up to its empty line.
-    pub async fn head(&mut self) -> String {
+    pub(crate) async fn head(&mut self) -> String {
         loop {
             let input = self.connection.input();
             if let Some(end) = input.windows(4).position(|part| part == b"\r\n\r\n") {
@@ -124,7 +124,7 @@ impl Peer {
     }
 
     /// Reads `length` bytes, or fewer if the connection ends.
-    pub async fn read(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) async fn read(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
             let taken = self.connection.input().len().min(length - bytes.len());
@@ -137,7 +137,7 @@ impl Peer {
     }
 
     /// Reads at most `most` of the bytes that are there now.
-    pub async fn read_now(&mut self, most: usize) -> Vec<u8> {
+    pub(crate) async fn read_now(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
             let taken = self.connection.input().len().min(most - bytes.len());
@@ -151,12 +151,12 @@ impl Peer {
     }
 
     /// Reads until the far end closes.
-    pub async fn rest(&mut self) -> String {
+    pub(crate) async fn rest(&mut self) -> String {
         shown(&self.rest_raw().await)
     }
 
     /// Reads until the far end closes.
-    pub async fn rest_raw(&mut self) -> Vec<u8> {
+    pub(crate) async fn rest_raw(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
             bytes.extend_from_slice(self.connection.input());
@@ -170,7 +170,7 @@ impl Peer {
 
     /// Waits until the far end closes; it must send nothing before.
     #[track_caller]
-    pub fn closed(&mut self) -> impl Future<Output = ()> + '_ {
+    pub(crate) fn closed(&mut self) -> impl Future<Output = ()> + '_ {
         let caller = std::panic::Location::caller();
         async move {
             let rest = self.rest().await;
@@ -179,27 +179,27 @@ impl Peer {
     }
 
     /// Whether the far end reset the connection.
-    pub fn was_reset(&self) -> bool {
+    pub(crate) fn was_reset(&self) -> bool {
         self.connection.fault() == Some(Errno::CONNRESET.into())
     }
 
     /// Whether nothing has arrived and the far end has not closed.
-    pub fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         self.connection.input().is_empty() && self.connection.receive(usize::MAX) == Received::Nothing
     }
 
     /// Signals that it sends no more.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.connection.shut_write();
     }
 
     /// Resets the connection.
-    pub fn abort(self) {
+    pub(crate) fn abort(self) {
         option::set_no_linger(self.connection.descriptor()).expect("a socket");
     }
 
     /// Reads one request without a body and answers; false when the far end closed.
-    pub async fn serve(&mut self, answer: &dyn Fn(&str) -> Vec<u8>) -> bool {
+    pub(crate) async fn serve(&mut self, answer: &dyn Fn(&str) -> Vec<u8>) -> bool {
         self.patience_ms = u64::MAX;
         let head = self.head().await;
         !head.starts_with("[closed]") && self.try_send(&answer(&head)).await
@@ -242,6 +242,6 @@ fn beginning(bytes: &[u8]) -> String {
 const SHOWN: usize = 600;
 
 /// Bytes as text.
-pub fn shown(bytes: &[u8]) -> String {
+pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

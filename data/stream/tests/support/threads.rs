@@ -16,7 +16,7 @@ use weir_sys::Address;
 use super::{duplicate, instance, listening, prepare_worker};
 
 /// A proxy that runs.
-pub struct Running {
+pub(crate) struct Running {
     /// The instance that it serves.
     pub instance: Arc<Instance>,
     /// The address of its first frontend.
@@ -28,7 +28,7 @@ pub struct Running {
 
 impl Running {
     /// Starts it. In the text `{name}` stands for the address of an origin that answers every request with `answer`.
-    pub fn start(text: &str, workers: usize, answer: &'static [u8]) -> Running {
+    pub(crate) fn start(text: &str, workers: usize, answer: &'static [u8]) -> Running {
         let log = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let to = Address::from(log.local_addr().expect("it is bound"));
         let facility = Facility::from_name("local0").expect("a facility");
@@ -68,7 +68,7 @@ impl Running {
     }
 
     /// A client of the first frontend.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_nodelay(true).expect("a TCP socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -76,7 +76,11 @@ impl Running {
     }
 
     /// Runs a closure on a worker and returns its result.
-    pub fn ask<T: Send + 'static>(&self, worker: usize, question: impl FnOnce() -> T + Send + 'static) -> T {
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        worker: usize,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         // Not a channel, because the worker must not allocate to answer.
         let place = Arc::new((Mutex::new(None), Condvar::new()));
         let answer = Arc::clone(&place);
@@ -108,12 +112,12 @@ impl Drop for Running {
 }
 
 /// A client.
-pub struct Client(pub TcpStream);
+pub(crate) struct Client(pub TcpStream);
 
 impl Client {
     /// Sends a request, and reads exactly the expected answer.
     #[track_caller]
-    pub fn stream(&mut self, request: &[u8], expected: &[u8]) {
+    pub(crate) fn stream(&mut self, request: &[u8], expected: &[u8]) {
         self.0.write_all(request).expect("the proxy reads");
         let mut room = [0; 4096];
         let answer = &mut room[..expected.len()];
@@ -143,7 +147,7 @@ fn origin(answer: &'static [u8]) -> SocketAddr {
 }
 
 /// The same, and the most connections that it had at once.
-pub fn counting_origin(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
+pub(crate) fn counting_origin(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let most = Arc::new(AtomicUsize::new(0));

@@ -62,7 +62,7 @@ impl ActiveKeyExchange for Constant {
 
 /// The same settings for every hello.
 #[derive(Debug)]
-pub struct Server(pub Arc<ServerConfig>);
+pub(super) struct Server(pub Arc<ServerConfig>);
 
 impl ChooseServer for Server {
     fn choose(&self, _: &ClientHello<'_>) -> Result<Chosen, Failure> {
@@ -110,7 +110,7 @@ impl ServerCertVerifier for Trusting {
 }
 
 /// The settings of both sides, with this cipher and its version.
-pub fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfig) {
+pub(super) fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfig) {
     let provider = Arc::new(CryptoProvider {
         cipher_suites: vec![suite],
         kx_groups: vec![&Constant],

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-pub mod constant;
+pub(crate) mod constant;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,10 +24,10 @@ use weir_tls::{
 };
 
 /// Within the validity of every certificate here.
-pub const NOW: u64 = 1_700_000_000;
+pub(crate) const NOW: u64 = 1_700_000_000;
 
 #[derive(Debug)]
-pub struct Fixed(pub u64);
+pub(crate) struct Fixed(pub u64);
 
 impl TimeProvider for Fixed {
     fn current_time(&self) -> Option<UnixTime> {
@@ -35,7 +35,7 @@ impl TimeProvider for Fixed {
     }
 }
 
-pub fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+pub(crate) fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -43,7 +43,7 @@ pub fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
 }
 
 /// A certificate loaded from files, as in the program.
-pub fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
+pub(crate) fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Arc<Certificate> {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
     params.extended_key_usages =
@@ -58,7 +58,7 @@ pub fn certificate(issuer: &CertifiedIssuer<'static, KeyPair>, name: &str) -> Ar
     loaded.expect("a good file").pop().expect("one certificate")
 }
 
-pub struct World {
+pub(crate) struct World {
     pub authority: CertifiedIssuer<'static, KeyPair>,
     pub settings: Settings,
     pub verify: VerifyMode,
@@ -67,7 +67,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         World {
             authority: authority("authority"),
             settings: Settings {
@@ -80,12 +80,12 @@ impl World {
         }
     }
 
-    pub fn trusted(&self) -> Arc<Authorities> {
+    pub(crate) fn trusted(&self) -> Arc<Authorities> {
         let der: &CertificateDer<'static> = self.authority.der();
         Arc::new(Authorities::new(std::slice::from_ref(der), &[]).expect("an authority"))
     }
 
-    pub fn verifier(&self, checks_name: bool) -> Arc<Verifier> {
+    pub(crate) fn verifier(&self, checks_name: bool) -> Arc<Verifier> {
         Arc::new(Verifier {
             mode: self.verify,
             authorities: Some(self.trusted()),
@@ -99,21 +99,21 @@ impl World {
         })
     }
 
-    pub fn clock(&self) -> Arc<dyn TimeProvider> {
+    pub(crate) fn clock(&self) -> Arc<dyn TimeProvider> {
         Arc::clone(&self.settings.clock)
     }
 
-    pub fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
+    pub(crate) fn listener(&self, names: &[&str], strict: bool) -> Arc<dyn ChooseServer> {
         Arc::new(self.plain_listener(names, strict))
     }
 
-    pub fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
+    pub(crate) fn plain_listener(&self, names: &[&str], strict: bool) -> Listener {
         let base = self.base();
         let entry = |name: &&str| Entry::new(&certificate(&self.authority, name), &base, Part::default());
         Listener::new(strict, names.iter().map(entry))
     }
 
-    pub fn base(&self) -> Arc<Base> {
+    pub(crate) fn base(&self) -> Arc<Base> {
         let settings = Settings { verifier: Some(self.verifier(false)), ..self.settings.clone() };
         let base = ListenerSettings {
             settings,
@@ -125,14 +125,14 @@ impl World {
         Arc::new(base.build().expect("settings that fit together"))
     }
 
-    pub fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
+    pub(crate) fn client(&self, own: Option<&Certificate>) -> Arc<ClientConfig> {
         client_config(&self.settings, self.verifier(true), own, true, Reuse::Tickets)
             .expect("settings that fit together")
     }
 }
 
 /// Both sides of a wire, and the bytes on it.
-pub struct Pair {
+pub(crate) struct Pair {
     pub client: Session,
     pub server: Session,
     pub to_server: Vec<u8>,
@@ -142,7 +142,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(chooser: Arc<dyn ChooseServer>, config: Arc<ClientConfig>, name: &'static str) -> Pair {
+    pub(crate) fn new(chooser: Arc<dyn ChooseServer>, config: Arc<ClientConfig>, name: &'static str) -> Pair {
         let name = ServerName::try_from(name).expect("a name");
         Pair {
             client: Session::client(config, name).expect("a client"),
@@ -154,7 +154,7 @@ impl Pair {
     }
 
     /// Runs both sides until the handshake is complete, passing at most `piece` more bytes at a time.
-    pub fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
+    pub(crate) fn shake(&mut self, piece: usize) -> Result<(), (Failure, Option<Failure>)> {
         let (mut at_server, mut at_client) = (0, 0);
         for _ in 0..200_000 {
             let mut out = Vec::new();
@@ -187,7 +187,7 @@ impl Pair {
 }
 
 /// A step of a handshake, with an extra turn if it computes long.
-pub fn step(
+pub(crate) fn step(
     session: &mut Session,
     wire: &mut [u8],
     answer: &mut Vec<u8>,
@@ -206,7 +206,13 @@ pub fn step(
 }
 
 /// Sends all of `bytes` from one side to the other, with small buffers on both; returns the bytes that arrive.
-pub fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[u8], room: usize) -> Vec<u8> {
+pub(crate) fn carry(
+    from: &mut Session,
+    to: &mut Session,
+    wire: &mut Vec<u8>,
+    bytes: &[u8],
+    room: usize,
+) -> Vec<u8> {
     let mut sent = 0;
     let mut arrived = Vec::new();
     let mut out = vec![0; 20_000];
@@ -230,7 +236,7 @@ pub fn carry(from: &mut Session, to: &mut Session, wire: &mut Vec<u8>, bytes: &[
 }
 
 /// Encrypts records of any kind in the place of one side, with AES-256-GCM.
-pub struct Forger {
+pub(crate) struct Forger {
     is_tls13: bool,
     key: LessSafeKey,
     iv: [u8; 12],
@@ -239,7 +245,7 @@ pub struct Forger {
 
 impl Forger {
     /// In the place of a client, after its handshake.
-    pub fn of_client(client: ClientConnection) -> Forger {
+    pub(crate) fn of_client(client: ClientConnection) -> Forger {
         let is_tls13 = client.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         let (sequence, secrets) = client.dangerous_extract_secrets().expect("secrets").tx;
         let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("another cipher") };
@@ -247,7 +253,7 @@ impl Forger {
     }
 
     /// Of the first key that is made from this secret.
-    pub fn of_secret(secret: &[u8]) -> Forger {
+    pub(crate) fn of_secret(secret: &[u8]) -> Forger {
         struct Length(usize);
         impl KeyType for Length {
             fn len(&self) -> usize {
@@ -269,7 +275,7 @@ impl Forger {
         Forger { is_tls13: true, key, iv: iv.try_into().expect("12 bytes"), sequence }
     }
 
-    pub fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
+    pub(crate) fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
         let mut nonce = self.iv;
         nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, part)| *byte ^= part);
         let sequence = self.sequence.to_be_bytes();

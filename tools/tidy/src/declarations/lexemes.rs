@@ -2,7 +2,7 @@
 
 /// A lexeme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lexeme<'t> {
+pub(super) enum Lexeme<'t> {
     /// A keyword, a name, a lifetime's name, or a number.
     Word(&'t str),
     /// One character of punctuation.
@@ -11,13 +11,13 @@ pub enum Lexeme<'t> {
 
 /// Iterates over the lexemes of a text that the compiler accepts.
 #[derive(Debug, Clone)]
-pub struct Lexemes<'t> {
+pub(super) struct Lexemes<'t> {
     rest: &'t str,
 }
 
 impl<'t> Lexemes<'t> {
     /// The lexemes of a text.
-    pub fn new(text: &'t str) -> Self {
+    pub(super) fn new(text: &'t str) -> Self {
         Self { rest: text }
     }
 

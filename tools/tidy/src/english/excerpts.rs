@@ -9,7 +9,7 @@ use crate::SourceFile;
 
 /// The kinds of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextKind {
+pub(super) enum TextKind {
     /// Lines of Rust that begin with `///` or `//!`.
     DocComment,
     /// Other lines of Rust that begin with `//`.
@@ -42,7 +42,7 @@ impl fmt::Display for TextKind {
 
 /// A text of one line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Excerpt {
+pub(super) struct Excerpt {
     /// The kind of text.
     pub kind: TextKind,
     /// The line's number, from 1.
@@ -70,7 +70,7 @@ fn regex(pattern: &str) -> Regex {
 }
 
 /// The excerpts of a file, in order.
-pub fn excerpts(file: &SourceFile) -> Vec<Excerpt> {
+pub(super) fn excerpts(file: &SourceFile) -> Vec<Excerpt> {
     let mut found = Excerpts(Vec::new());
     match file.path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("rs") => rust(file, &mut found),

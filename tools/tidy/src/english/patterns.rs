@@ -6,14 +6,14 @@ use regex::{Regex, RegexSet};
 
 /// A pattern of indirect English.
 #[derive(Debug)]
-pub struct PhrasePattern {
+pub(super) struct PhrasePattern {
     /// Better words.
     pub remedy: &'static str,
     regex: &'static str,
 }
 
 /// Every pattern. They are independent: the same words may match several of them.
-pub const PATTERNS: [PhrasePattern; 6] = [
+pub(super) const PATTERNS: [PhrasePattern; 6] = [
     PhrasePattern {
         remedy: "name the actor: the client, the caller, the worker",
         regex: r"(?:(?:^|[.,;:] |\b(?:to|for|by|of|and|that) )[Ww]ho(?:ever)? [a-z]+)|\b[Ww]hoever\b",
@@ -50,7 +50,7 @@ static ANY: LazyLock<RegexSet> = LazyLock::new(|| {
 });
 
 /// The matches in a text: each one's pattern and words.
-pub fn matches(text: &str) -> Vec<(&'static PhrasePattern, &str)> {
+pub(super) fn matches(text: &str) -> Vec<(&'static PhrasePattern, &str)> {
     let mut found = Vec::new();
     for index in ANY.matches(text) {
         for hit in REGEXES[index].find_iter(text) {

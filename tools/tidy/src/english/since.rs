@@ -9,7 +9,11 @@ use crate::{SourceFile, Workspace};
 
 /// The hits in texts that their file lacked in the last commit that changed the table. All hits without such a commit, and
 /// when every text is old.
-pub fn new_hits<'h>(workspace: &Workspace, table: &str, hits: Vec<&'h EnglishHit>) -> Vec<&'h EnglishHit> {
+pub(super) fn new_hits<'h>(
+    workspace: &Workspace,
+    table: &str,
+    hits: Vec<&'h EnglishHit>,
+) -> Vec<&'h EnglishHit> {
     let commit = git(workspace, &["log", "-1", "--format=%H", "--", table]).unwrap_or_default();
     let commit = commit.trim();
     if commit.is_empty() {

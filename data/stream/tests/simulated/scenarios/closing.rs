@@ -8,7 +8,7 @@ use crate::client;
 use crate::plan::Menu;
 use crate::stage::Stage;
 
-pub const SCENARIO: Scenario = Scenario { name: "closing", defaults: HTTP, text: TEXT, play };
+pub(super) const SCENARIO: Scenario = Scenario { name: "closing", defaults: HTTP, text: TEXT, play };
 
 const TEXT: &str = "
 frontend front

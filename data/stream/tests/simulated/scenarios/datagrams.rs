@@ -10,17 +10,17 @@ use crate::plan::{How, Menu};
 use crate::stage::Stage;
 use crate::{client, multiplexed};
 
-pub const HTTP_1: Scenario = Scenario { name: "datagrams", defaults: HTTP, text: TEXT, play };
-pub const HTTP_2: Scenario =
+pub(super) const HTTP_1: Scenario = Scenario { name: "datagrams", defaults: HTTP, text: TEXT, play };
+pub(super) const HTTP_2: Scenario =
     Scenario { name: "datagrams to http/2", defaults: HTTP2, text: TO_HTTP_2, play: multiplexed };
-pub const FILTERED: Scenario =
+pub(super) const FILTERED: Scenario =
     Scenario { name: "filtered datagrams", defaults: HTTP, text: THROUGH_A_FILTER, play };
 
-pub const UP_TO_HTTP_1: Scenario =
+pub(super) const UP_TO_HTTP_1: Scenario =
     Scenario { name: "uploads in datagrams", defaults: HTTP2, text: UP, play: to_http_1 };
-pub const UP_TO_HTTP_2: Scenario =
+pub(super) const UP_TO_HTTP_2: Scenario =
     Scenario { name: "uploads in datagrams to http/2", defaults: HTTP2, text: UP_AGAIN, play: to_http_2 };
-pub const UP_KEPT: Scenario =
+pub(super) const UP_KEPT: Scenario =
     Scenario { name: "kept uploads in datagrams", defaults: HTTP2, text: KEPT, play: kept };
 
 /// The configuration, with more words of `bind` and more lines before those of the answer.

@@ -7,7 +7,7 @@ use crate::client;
 use crate::plan::{How, Menu};
 use crate::stage::Stage;
 
-pub const SCENARIO: Scenario = Scenario { name: "early answers", defaults: HTTP, text: TEXT, play };
+pub(super) const SCENARIO: Scenario = Scenario { name: "early answers", defaults: HTTP, text: TEXT, play };
 
 const TEXT: &str = "
 listen front

@@ -6,8 +6,8 @@ use super::{HTTP, Scenario};
 use crate::client;
 use crate::plan::{How, Menu};
 
-pub const SCENARIO: Scenario = Scenario { name: "keep-alive", defaults: HTTP, text: TEXT, play };
-pub const SPLICED: Scenario =
+pub(super) const SCENARIO: Scenario = Scenario { name: "keep-alive", defaults: HTTP, text: TEXT, play };
+pub(super) const SPLICED: Scenario =
     Scenario { name: "spliced keep-alive", defaults: HTTP, text: THROUGH_PIPES, play: pipelined };
 
 const TEXT: &str = "

@@ -10,7 +10,7 @@ use crate::client;
 use crate::plan::Menu;
 use crate::stage::Stage;
 
-pub const SCENARIO: Scenario = Scenario { name: "leaving", defaults: HTTP, text: TEXT, play };
+pub(super) const SCENARIO: Scenario = Scenario { name: "leaving", defaults: HTTP, text: TEXT, play };
 
 const TEXT: &str = "
 listen front

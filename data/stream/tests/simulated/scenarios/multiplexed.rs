@@ -7,10 +7,10 @@ use crate::plan::Menu;
 use crate::stage::Stage;
 use crate::{client, multiplexed};
 
-pub const BOTH: Scenario = Scenario { name: "http/2", defaults: HTTP2, text: BOTH_SIDES, play: both };
-pub const CLIENTS: Scenario =
+pub(super) const BOTH: Scenario = Scenario { name: "http/2", defaults: HTTP2, text: BOTH_SIDES, play: both };
+pub(super) const CLIENTS: Scenario =
     Scenario { name: "http/2 clients", defaults: HTTP2, text: OF_CLIENTS, play: clients };
-pub const SERVERS: Scenario =
+pub(super) const SERVERS: Scenario =
     Scenario { name: "http/2 servers", defaults: HTTP2, text: OF_SERVERS, play: servers };
 
 const BOTH_SIDES: &str = "

@@ -7,7 +7,7 @@ use crate::client;
 use crate::plan::Menu;
 use crate::stage::Stage;
 
-pub const SCENARIO: Scenario = Scenario { name: "replays", defaults: HTTP, text: TEXT, play };
+pub(super) const SCENARIO: Scenario = Scenario { name: "replays", defaults: HTTP, text: TEXT, play };
 
 const TEXT: &str = "
 listen front

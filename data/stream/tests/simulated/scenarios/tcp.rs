@@ -12,8 +12,9 @@ use crate::pattern::{Pattern, Way};
 use crate::plan;
 use crate::stage::Stage;
 
-pub const SCENARIO: Scenario = Scenario { name: "tcp", defaults: TCP, text: COPIED, play };
-pub const SPLICED: Scenario = Scenario { name: "spliced tcp", defaults: TCP, text: THROUGH_PIPES, play };
+pub(super) const SCENARIO: Scenario = Scenario { name: "tcp", defaults: TCP, text: COPIED, play };
+pub(super) const SPLICED: Scenario =
+    Scenario { name: "spliced tcp", defaults: TCP, text: THROUGH_PIPES, play };
 
 const COPIED: &str = "
 listen front
