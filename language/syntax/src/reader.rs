@@ -57,7 +57,7 @@ impl<'s> Reader<'s> {
         Self { sources, files, current: 0, line: 0, section: String::new(), blocks: Vec::new() }
     }
 
-    /// Tells the reader which section it is in, for `.SECTION`: its name, or its kind when it has none.
+    /// Sets the value of `.SECTION`: the section's name, or its kind for a section without a name.
     pub fn set_section(&mut self, name: &str) {
         self.section.clear();
         self.section.push_str(name);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_sees_what_the_line_before_set() {
+    fn expands_variables_set_on_earlier_lines() {
         check("setenv A 1\nx \"$A\"\nsetenv A 2\nx \"$A\"\n", &["x 1", "x 2"], &[]);
         check("x \"<$.SECTION\"\nfrontend f\nx \"$.SECTION:$.LINE\"\n", &["x <", "x f:3"], &[]);
     }

@@ -137,7 +137,7 @@ impl TimeUnit {
 }
 
 impl TimeError {
-    /// The message for `keyword`, whose argument was `text` and counts in `unit`.
+    /// The error message for the argument `text` of `keyword`, counted in `unit`.
     pub fn describe(self, keyword: &str, text: &str, unit: TimeUnit) -> String {
         match self {
             Self::Empty => format!("'{keyword}' expects a time value"),
@@ -152,7 +152,7 @@ impl TimeError {
 }
 
 impl SizeError {
-    /// The message for `keyword`, whose argument was `text`.
+    /// The error message for the argument `text` of `keyword`.
     pub fn describe(self, keyword: &str, text: &str) -> String {
         match self {
             Self::Empty => format!("'{keyword}' expects a size"),
