@@ -62,7 +62,7 @@ impl Chain {
         Ok(Chain { calls: calls.into(), text: show(word).into() })
     }
 
-    /// The result of the converters for `text`, as a string; none when one of them has no result.
+    /// Converts `text` to a string; none if one of the converters fails.
     pub fn apply<'t>(&'t self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         let sample = Sample { value: Value::from(text), flags: Flags::empty() };
         match apply_pure(&self.calls, sample) {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_pure_converters_is_an_error() {
+    fn rejects_unknown_malformed_and_impure_converters() {
         check("upperr", "", "error: unknown converter 'upperr'");
         check("upper)", "", "error: missing comma after conversion keyword 'upper'");
         check("set-var(txn.a)", "", "error: converter 'set-var' needs a stream, and there is none here");

@@ -338,7 +338,7 @@ mod tests {
         fixture.acls.seal();
         assert_eq!(condition.conflict(EvaluationPoint::FrontendRequestHeader.into()), Some(("", "res.hdr")));
         assert_eq!(condition.conflict(EvaluationPoint::BackendResponseHeader.into()), None);
-        // It is called what the line calls it.
+        // The conflict names the keyword of the line, not the fetch behind it.
         for (test, keyword) in [("shdr_beg b", "shdr_beg"), ("res.hdr -m beg b", "res.hdr")] {
             let condition = fixture.condition(&format!("if {{ {test} }}")).unwrap();
             let conflict = condition.conflict(EvaluationPoint::FrontendRequestHeader.into());

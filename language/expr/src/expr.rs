@@ -268,7 +268,7 @@ impl Expr {
         &self.args
     }
 
-    /// The type of the result, as far as it is known before evaluating.
+    /// The type of the result, as known before evaluating.
     pub fn output(&self) -> SampleType {
         self.output
     }
@@ -288,7 +288,7 @@ impl Expr {
         self.converters.iter().all(|call| call.converter.is_pure(&call.args))
     }
 
-    /// The expression as it was written.
+    /// The expression as written in the configuration.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -389,7 +389,7 @@ pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetch
     Fetched::Sample(sample)
 }
 
-/// The result when a converter has none for a sample: if the sample still grows, there may be one later.
+/// The result if a converter fails for a sample: if the sample still grows, it may succeed later.
 fn unfit<'c>(flags: Flags) -> Fetched<'c> {
     if flags.contains(Flags::MAY_CHANGE) { Fetched::Later } else { Fetched::Missing }
 }
@@ -498,7 +498,7 @@ mod tests {
         check("str(zz),map_str_ip(e.map,10.0.0.1)", "10.0.0.1");
     }
 
-    /// A part that was cut away is empty; a part that never existed is no value, or may still come if the sample grows.
+    /// A part that was cut away is empty; a part that never existed is missing, or may still come if the sample grows.
     #[test]
     fn parts_that_are_not_there() {
         check("str(a/b),field(3,/)", "-");

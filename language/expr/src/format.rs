@@ -116,7 +116,7 @@ impl LogFormat {
         encoding.close(out);
     }
 
-    /// The text, if the format has no dynamic item.
+    /// The text, if the format is constant.
     pub fn constant(&self) -> Option<&[u8]> {
         match &*self.nodes {
             [] => Some(b""),
@@ -125,7 +125,7 @@ impl LogFormat {
         }
     }
 
-    /// The format as it was written.
+    /// The format as written in the configuration.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -237,7 +237,7 @@ fn visits_are_bounded_and_continue_after_changes() {
 }
 
 #[test]
-fn what_does_not_parse_changes_nothing() {
+fn keeps_the_set_when_an_entry_does_not_parse() {
     let set = map("1:5 low\n");
     let index = set.index(MatchMethod::Int, false, &at()).unwrap();
     assert!(matches!(set.add(None, b"nonsense", Some(b"x")), Err(SetError::Pattern(_))));
@@ -437,7 +437,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 proptest! {
     #[test]
-    fn indexes_find_what_a_scan_finds(
+    fn indexes_return_the_same_entries_as_a_scan(
         method in prop::sample::select(vec![
             MatchMethod::Str, MatchMethod::Beg, MatchMethod::End, MatchMethod::Sub, MatchMethod::Dir, MatchMethod::Dom,
         ]),
@@ -529,7 +529,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_find_what_a_scan_finds(
+    fn number_indexes_return_the_same_entries_as_a_scan(
         ranges in prop::collection::vec((0i64..20, 0i64..3), 0..12),
         singles: bool,
         subject in 0i64..25,

@@ -14,7 +14,7 @@ use super::Regex;
 
 use crate::location::Location;
 
-/// What a match that met a limit counts as.
+/// The verdict on a match that met a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub enum OnLimit {
     /// It does not match, as in HAProxy.
@@ -24,7 +24,7 @@ pub enum OnLimit {
     Match,
 }
 
-/// A rule whose regular expression met a limit since the last reports.
+/// A rule with a regular expression that met a limit since the last reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReport {
     /// Where the rule is.
@@ -40,7 +40,7 @@ pub fn set_on_limit(on_limit: OnLimit) {
     MATCHES.store(on_limit == OnLimit::Match, Ordering::Relaxed);
 }
 
-/// What a match that met a limit counts as.
+/// The verdict on a match that met a limit.
 pub fn on_limit() -> OnLimit {
     if MATCHES.load(Ordering::Relaxed) { OnLimit::Match } else { OnLimit::NoMatch }
 }
