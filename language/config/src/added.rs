@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_what_its_words_say() {
+    fn applies_the_words_of_an_added_server() {
         let server = added("s1", "127.0.0.1:80 weight 3 backup id 7 pool-conn-name str(a)").unwrap();
         let settings = &server.settings;
         assert_eq!((&*server.name, server.id, settings.weight, settings.backup), ("s1", 7, 3, true));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn reports_faults_in_an_added_server() {
         let check = |name: &str, words: &str, expected: &str| {
             assert_eq!(added(name, words).unwrap_err(), expected, "{words}");
         };

@@ -79,7 +79,7 @@ pub(crate) fn read_bind_with(
     Ok(bind)
 }
 
-/// Like [`read_bind`], for sockets that receive datagrams. Words about connections have no effect on them (manual,
+/// Like [`read_bind`], for datagram sockets. Connection settings do not affect them (manual,
 /// "dgram-bind").
 pub(crate) fn read_datagram_bind(
     words: &mut Words<'_>,
@@ -158,14 +158,14 @@ pub(crate) fn read_bind_options(
             }
         }
     }
-    // The master has no certificates: its sockets cannot use TLS.
+    // The master does not load certificates: its sockets cannot use TLS.
     if section == "command line" && bind.options.tls.as_ref().is_some_and(|tls| tls.enabled) {
         faults.push(prefix(not_yet(words.here(), "ssl")));
     }
     faults.into_result()
 }
 
-/// Reads a whole `stats socket` line (or another listener of the runtime API) whose address is word `index`.
+/// Reads a whole `stats socket` line (or another listener of the runtime API); word `index` is the address.
 pub fn read_socket(line: &Line, index: usize, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
     read_bind(&mut Words::new(line, index), keyword, section, at)
 }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_the_manual_says() {
+    fn applies_the_defaults_of_the_manual() {
         let read = parse_text("log-forward f\n bind :1514\n");
         assert_eq!(read.messages, [""; 0]);
         let section = &read.config.log_forwards[0];
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_those_of_the_reference() {
+    fn reports_the_faults_that_haproxy_reports() {
         check("log-forward\n", &["parsing [test.cfg:1] : missing name for log-forward section."]);
         check(
             "log-forward f g\n",

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lines_have_in_common_is_said_once() {
+    fn applies_default_bind_and_default_server() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n default-bind ssl crt x.pem\n default-server ssl verify none source 127.0.0.3\n shards 2\n \
              bind 127.0.0.1:1024\n server A\n server B 127.0.0.1:1025 shard 2\n server C 127.0.0.1:1026 no-ssl\n",
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_faults_in_a_peers_section() {
         check_lines(" peer B 127.0.0.1:1\n", "Removing incomplete section 'peers p' (no peer named 'A').");
         check_lines(" server A\n", "has no address for 'A'");
         check_lines(" server A 127.0.0.1:1\n", "unknown keyword '127.0.0.1:1'");

@@ -186,8 +186,8 @@ impl ResolversLine<'_> {
         Ok(())
     }
 
-    /// Reads how connections to a name server are made: the words of any server line, most of which only have a meaning for
-    /// name servers over connections (manual, "nameserver"). A word that a name server cannot have is warned of.
+    /// Reads the connection settings of a name server: the words of any server line. Most of them only apply to
+    /// name servers over connections (manual, "nameserver"). A word that a name server does not support causes a warning.
     fn settings(&mut self, words: &mut Words<'_>, over_tcp: bool, subject: &str) -> Parsed<ServerSettings> {
         let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
         let mut line = ServerLine {
@@ -205,7 +205,7 @@ impl ResolversLine<'_> {
         let ServerLine { settings, used, .. } = line;
         for (word, span) in used {
             match word {
-                // A truncated answer is asked for again over a connection, whatever the line begins with.
+                // A truncated response leads to a query over TCP, whatever the line begins with.
                 "maxconn" => {}
                 "disabled" => {
                     let message =
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_those_of_the_reference() {
+    fn reports_the_faults_that_haproxy_reports() {
         check("resolvers\n", &["parsing [test.cfg:1] : missing name for resolvers section."]);
         check(
             "resolvers a/b\n",

@@ -121,7 +121,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
 
 /// The longest `maxlen`: that of a log line.
 const LONGEST_MESSAGE: u32 = 65_535;
-/// The most servers of a ring. Each uses one of its readers, whose number is bounded; operators need the rest.
+/// The most servers of a ring. Each uses one of its readers; their number is bounded, and operators need the rest.
 const MOST_SERVERS: usize = 64;
 
 impl RingReader {
@@ -197,7 +197,7 @@ impl RingReader {
 
 impl RingContext<'_> {
     /// Reads a server: it accepts the words of any server line, except those that need a stream (manual, "server" of
-    /// rings). Words about load, queues and idle connections have no effect.
+    /// rings). Words about load, queues and idle connections are ignored.
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect(SERVER_EXPECTS)?;
         let address = words.expect(SERVER_EXPECTS)?;
@@ -289,7 +289,7 @@ mod tests {
 
     /// Messages are those of the packaged HAProxy 2.6 for the same lines.
     #[test]
-    fn faults_are_those_of_the_reference() {
+    fn reports_the_faults_that_haproxy_reports() {
         check("ring\n", &["parsing [test.cfg:1] : missing ring name."]);
         check("ring r\nring r\n", &["parsing [test.cfg:2] : sink named 'r' already exists."]);
         check("ring buf0\n", &["parsing [test.cfg:1] : sink named 'buf0' already exists."]);
@@ -350,9 +350,9 @@ mod tests {
         );
     }
 
-    /// Elsewhere it has no effect, and a warning says so.
+    /// Elsewhere it is ignored with a warning.
     #[test]
-    fn the_framing_of_logs_is_nothing_to_a_server_of_a_proxy() {
+    fn warns_about_log_proto_on_a_server_without_log_messages() {
         check(
             "backend b\n mode http\n timeout connect 1s\n timeout server 1s\n server s 127.0.0.1:1 log-proto octet-count\n",
             &["parsing [test.cfg:5] : 'log-proto' has no effect on a server that gets no log messages"],

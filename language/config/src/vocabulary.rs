@@ -34,11 +34,11 @@ pub struct ConfigWord {
     pub place: WordPlace,
     /// The word, or the words.
     pub name: &'static str,
-    /// What follows it, as the manual writes it.
+    /// The arguments in the notation of the manual.
     pub arguments: &'static str,
     /// Example arguments, different from the default.
     pub example: &'static str,
-    /// What it is for, in one line.
+    /// The help text, one line.
     pub help: &'static str,
     /// What holds where it is not written, if anything does.
     pub default: Option<DefaultValue>,
@@ -96,9 +96,9 @@ pub enum WordPlace {
 pub enum WordState {
     /// It is implemented.
     Ready,
-    /// Not yet: it is an error that says so.
+    /// Not implemented yet: an error.
     NotYet,
-    /// Removed from the language: it is an error that says what to use instead.
+    /// Removed from the language: an error that names the replacement.
     Removed,
 }
 
@@ -126,7 +126,7 @@ impl WordPlace {
         WordPlace::Load,
     ];
 
-    /// The section whose lines begin with these words, where it is one.
+    /// The section with lines that begin with these words, where it is one.
     pub fn section(self) -> Option<&'static str> {
         match self {
             WordPlace::Global => Some("global"),
@@ -361,7 +361,7 @@ mod tests {
     use weir_model::RetryOn;
 
     #[test]
-    fn every_word_says_what_it_is_for() {
+    fn every_word_has_a_help_text() {
         for word in words(&ACTIONS) {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_cannot_say_is_refused() {
+    fn rejects_invalid_options_in_a_crt_list() {
         refuse("a.pem [alpn http/1.1", "the options begin with '[' and lack their ']'");
         refuse("a.pem [crt-list x]", "unknown keyword 'crt-list' in the options of a certificate");
         refuse("a.pem [sctl]", "'sctl' expects a filename as an argument.");

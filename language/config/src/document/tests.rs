@@ -1,11 +1,11 @@
-//! Whole files: sections in their order, what each may have, faults with their locations; and helpers that other tests use.
+//! Whole files: the order of sections, allowed repetitions, faults with their locations; and helpers that other tests use.
 
 use std::io;
 
 use super::*;
 use weir_syntax::StaticFeatures;
 
-/// An [`Outcome`] whose diagnostics are classic messages.
+/// An [`Outcome`] with diagnostics as classic messages.
 pub(crate) struct Read {
     pub config: Config,
     pub environment: Environment,
@@ -235,7 +235,7 @@ fn listeners_need_threads_that_exist() {
 }
 
 #[test]
-fn a_global_line_has_no_arguments() {
+fn rejects_arguments_of_a_global_line() {
     check(
         "global x\n maxconn 1\n",
         &["parsing [test.cfg:1] : 'global' cannot handle unexpected argument 'x'."],

@@ -180,7 +180,7 @@ fn read_proxy(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {
     Ok(())
 }
 
-/// The port of an HTTP proxy unless another is said.
+/// The default port of an HTTP proxy.
 const HTTP: u16 = 80;
 /// A request is not tried more often: each try waits for its timeout.
 const MOST_RETRIES: u32 = 100;

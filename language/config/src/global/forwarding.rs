@@ -1,4 +1,4 @@
-//! Words about how data is forwarded. There is one way here, and they have no effect: each line is checked, and a warning names it.
+//! Words about how data is forwarded. There is only one way here, so each line is checked, and ignored with a warning.
 
 use weir_syntax::Diagnostic;
 

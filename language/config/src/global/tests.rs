@@ -64,7 +64,7 @@ fn no_word_is_twice() {
 }
 
 #[test]
-fn words_that_are_not_there_yet_say_so() {
+fn reports_words_that_are_not_implemented_yet() {
     refuse("lua-load x.lua", "'lua-load' is not implemented yet");
     refuse("stats-file x", "'stats-file' is not implemented yet");
     refuse("busy-polling", "'busy-polling' is not implemented yet");
@@ -73,7 +73,7 @@ fn words_that_are_not_there_yet_say_so() {
 }
 
 #[test]
-fn unknown_words_have_a_suggestion() {
+fn suggests_a_known_word_for_an_unknown_one() {
     refuse("maxcon 100", "unknown keyword 'maxcon' in 'global' section; did you mean 'maxconn' maybe ?");
     refuse("frontent x", "unknown keyword 'frontent' in 'global' section; did you mean 'frontend' maybe ?");
     refuse("bogus", "unknown keyword 'bogus' in 'global' section");
@@ -342,7 +342,7 @@ fn tuning() {
 
 /// R74: the initial state that `set profiling` changes later; words of one line add up, and so do lines.
 #[test]
-fn what_is_measured() {
+fn reads_profiling_settings() {
     let profiling = accept("").profiling;
     assert_eq!(profiling.tasks, TaskProfiling::Auto);
     assert_eq!(profiling.warn_blocked_after, Duration::from_millis(100));
@@ -365,9 +365,9 @@ fn what_is_measured() {
     );
 }
 
-/// What is so already is accepted, what allows more is warned of, and what demands it is refused.
+/// Accepts the built-in behaviour, warns about laxer settings, and refuses stricter demands.
 #[test]
-fn words_of_openssl_say_what_they_are_here() {
+fn checks_openssl_words_against_the_built_in_library() {
     accept(
         "noktls\ntune.ssl.certificate-compression auto\ntune.ssl.certificate-compression off\nssl-security-level 2",
     );
@@ -528,7 +528,7 @@ fn experimental_words_are_allowed_by_a_line_before_them() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused() {
+fn rejects_excess_arguments_and_values_out_of_range() {
     refuse(
         "expose-experimental-directives x",
         "'expose-experimental-directives' cannot handle unexpected argument 'x'.",

@@ -1,7 +1,7 @@
-//! Words of TLS about OpenSSL and the kernel: some ask for what is always so, some for what no library but OpenSSL has.
+//! TLS words about OpenSSL and the kernel: some request the built-in behaviour, some a feature that only OpenSSL has.
 //!
-//! What is so already is accepted. What allows more than there is is accepted with a warning that says what will never be. What
-//! demands it is an error that says what to write.
+//! Settings that match the built-in behaviour are accepted. Settings that permit an unavailable feature are accepted with a
+//! warning that names it. Settings that demand one are errors that suggest a replacement.
 
 use weir_syntax::Diagnostic;
 
@@ -95,7 +95,7 @@ fn warn(words: &Words<'_>, message: String) {
 
 fn propquery(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {
     let query = line.word(words, "a property string as an argument")?;
-    // What is optional begins with a question mark.
+    // Optional clauses begin with a question mark.
     if let Some(clause) = query.text().split(',').find(|clause| !clause.trim_start().starts_with(['?', '-']))
     {
         let message = format!(

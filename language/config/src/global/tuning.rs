@@ -547,7 +547,7 @@ mod tests {
     use crate::document::tests::parse_text;
 
     #[test]
-    fn what_is_slow_on_the_timeline_is_tunable() {
+    fn reads_the_threshold_of_slow_timeline_entries() {
         let slow = |line: &str| {
             let parsed = parse_text(&format!("global\n{line}"));
             assert!(parsed.messages.is_empty(), "{line}");

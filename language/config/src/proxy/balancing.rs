@@ -508,7 +508,7 @@ const RETRY_REASONS: [&str; 6] = [
     "all-retryable-errors",
 ];
 
-/// What may follow the name of a cookie.
+/// The options of a `cookie` line, after the name.
 const COOKIE_OPTIONS: [&str; 14] = [
     "rewrite", "insert", "prefix", "indirect", "nocache", "postonly", "preserve", "httponly", "secure",
     "domain", "maxidle", "dynamic", "maxlife", "attr",
@@ -754,7 +754,7 @@ fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> 
     Ok(())
 }
 
-/// A backend connects to where its clients wanted to go, or it chooses among servers. The default of `balance` is no choice.
+/// A backend either connects to its clients' destinations, or balances among servers. The default `balance` counts as unset.
 pub(super) fn check_transparent(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let settings = &proxy.settings;
     let chooses = !matches!(settings.balance, Balance { argument: BalanceArgument::Draws(2), .. });

@@ -1,7 +1,7 @@
 //! `mode log`: words that are valid in a backend for log messages, and words that are valid only there.
 //!
-//! The mode may be set after the lines that depend on it, so lines are noted as they are read and checked when the
-//! section ends. Settings from `defaults` are for other proxies too, so there is no warning about them.
+//! The mode may be set after the lines that depend on it, so lines are noted on reading and checked when the
+//! section ends. Settings from `defaults` are for other proxies too, so they do not cause warnings.
 
 use weir_syntax::{Diagnostic, Diagnostics, Span};
 
@@ -106,7 +106,7 @@ fn cannot_take_logs(server: &Server) -> Option<&'static str> {
     }
 }
 
-/// Checks that a section in another mode has no words that are only for logs.
+/// Checks that a section in another mode is free of words for logs only.
 fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
     let logs = &draft.logs;
     for (subject, span) in &logs.datagrams {
@@ -165,7 +165,7 @@ mod tests {
 
     /// A misspelt name in these lists would never match.
     #[test]
-    fn what_makes_sense_is_there() {
+    fn lists_only_known_keywords_and_options() {
         let ready = |name: &&&str| super::super::PROXY_KEYWORDS.find(name).is_some();
         assert_eq!(super::KEYWORDS.iter().find(|name| !ready(name)), None);
         let ready = |name: &&&str| super::super::OPTIONS.find(name).is_some();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_traffic_is_ignored_and_that_is_said() {
+    fn warns_about_traffic_words_in_a_log_backend() {
         check(
             "backend b\n server s 127.0.0.1:514 weight 5 maxconn 3 send-proxy\n cookie c\n http-request deny\n option redispatch\n \
              retries 3\n server t 127.0.0.1:515 weight 6\n mode log\n timeout queue 5s\n",

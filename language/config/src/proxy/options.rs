@@ -56,7 +56,7 @@ const fn option(
     with_arguments(name, "", "", help, sections, http_only, kind)
 }
 
-/// Options are off where nothing else is said.
+/// Options are off by default.
 const fn with_arguments(
     name: &'static str,
     arguments: &'static str,

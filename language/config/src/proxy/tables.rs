@@ -1,4 +1,4 @@
-//! Stick-tables once all sections are read: which exist, what their entries store, and which rules may use them.
+//! Stick-tables once all sections are read: which exist, which data their entries store, and which rules may use them.
 
 use weir_expr::table::{DataType, Stored};
 use weir_expr::{Expr, Needs, Reference};
@@ -124,7 +124,7 @@ fn warn_of_contents(finished: &Finished, rule: &Rule, track: &Track, diagnostics
     diagnostics.push(Diagnostic::warning(finished.span, message).layout(Layout::Bare));
 }
 
-/// What a client sends after it connected.
+/// Data that a client sends after it connected.
 const CONTENTS: Needs =
     Needs::L6_REQUEST.or(Needs::HTTP_REQUEST_META).or(Needs::HTTP_REQUEST).or(Needs::HTTP_REQUEST_BODY);
 

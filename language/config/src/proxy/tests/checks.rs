@@ -39,7 +39,7 @@ fn a_backend_has_to_suit() {
 }
 
 #[test]
-fn what_a_proxy_lacks() {
+fn warns_about_missing_timeouts_and_bind_lines() {
     let timeouts = "W missing timeouts for proxy 'l'.\n   | While not properly invalid, you will certainly encounter various problems\n   \
                     | with such a configuration. To fix this, please ensure that all following\n   \
                     | timeouts are set to a non-zero value: 'client', 'connect', 'server'.";
@@ -89,7 +89,7 @@ fn a_check_needs_a_port() {
 }
 
 #[test]
-fn what_a_servers_checks_say_and_do_not_mean() {
+fn warns_about_suspicious_and_conflicting_check_settings() {
     let small = |said: &str| format!("W parsing [t.cfg:4] : '{said}' is suspiciously small...");
     let lead = " server l 1.1.1.1:1 check\n server s 1.1.1.1:1 track l";
     let both = "A [t.cfg:5] : 'server b/s' : unable to set init-state and tracking at the same time!";
@@ -240,7 +240,7 @@ fn bytes_of_a_connection_where_http_is_spoken() {
 }
 
 #[test]
-fn the_current_proxy_is_of_the_kind_that_is_asked_for() {
+fn rejects_default_references_to_a_proxy_of_the_wrong_kind() {
     check("listen l", "http-request deny if { be_conn 1 } { fe_conn 1 }", &[]);
     check(
         "frontend f",

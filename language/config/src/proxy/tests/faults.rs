@@ -304,7 +304,7 @@ fn faults_point_at_their_words() {
     assert_eq!(marked("option forwardfor header"), [""]);
 }
 
-/// What would leave the page open, or an option without effect.
+/// Otherwise the page would stay open, or an option would be ignored.
 #[test]
 fn words_that_exclude_each_other() {
     let both = "stats 'auth'/'realm' and 'http-request' can't be used at the same time.";

@@ -133,7 +133,7 @@ fn streams_of_one_key_may_share_a_limit() {
 }
 
 #[test]
-fn filters_that_are_not_there_yet_say_so() {
+fn reports_filters_that_are_not_implemented_yet() {
     for name in
         ["cache c", "compression", "comp-req", "comp-res", "fcgi-app x", "opentracing", "spoe x", "lua.x"]
     {

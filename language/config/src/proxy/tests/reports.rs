@@ -55,7 +55,7 @@ fn what_tls_never_negotiates_is_warned_of_or_refused() {
 }
 
 #[test]
-fn what_was_refused_is_known_by_its_name() {
+fn reports_a_refused_declaration_once_despite_references_to_it() {
     check(
         "listen l",
         "use-server s if TRUE ;; server s 127.0.0.1:80 quux",
