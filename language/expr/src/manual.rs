@@ -87,7 +87,7 @@ fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
             [_, expected] => expected,
             // A line with a reason must still differ.
             [_, reference, ours, reason] if reference != ours && !reason.is_empty() => ours,
-            _ => panic!("{line:?} is no case"),
+            _ => panic!("{line:?} is not a case"),
         };
         let found = look(parts[0]);
         if found != expected {

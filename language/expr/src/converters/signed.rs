@@ -129,8 +129,9 @@ fn variable(name: &[u8], scope: &Scope<'_>) -> Option<Arg> {
 }
 
 fn warn(scope: &Scope<'_>, path: &str, why: &str) {
-    let message =
-        format!("'jwt_verify' : the file '{path}' has no key for signatures, so none is good: {why}");
+    let message = format!(
+        "'jwt_verify' : the file '{path}' does not contain a signature key, so every token fails: {why}"
+    );
     scope.warnings.push(ParseError::new(0, message));
 }
 

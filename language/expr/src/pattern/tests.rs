@@ -103,13 +103,13 @@ fn what_takes_long_is_left_to_others() {
     set.tidy();
     assert!(set.has_index_by_pattern());
     set.add(None, &key(7), Some(b"second")).unwrap();
-    assert_eq!(set.delete(Selector::Pattern(&key(7))), Ok(2), "what came later is found by it, too");
+    assert_eq!(set.delete(Selector::Pattern(&key(7))), Ok(2), "later entries are found by it, too");
 
     let witness = std::sync::Arc::downgrade(&set.entries(None).unwrap()[8]);
     for number in 8..ALL / 2 {
         assert_eq!(set.delete(Selector::Pattern(&key(number))), Ok(1));
     }
-    assert!(take_untidy() && witness.upgrade().is_some(), "not swept by who deleted");
+    assert!(take_untidy() && witness.upgrade().is_some(), "not swept by the call that deleted");
     assert_eq!((set.len(), set.entries(None).unwrap().len()), (7 + ALL / 2, 7 + ALL / 2));
     set.tidy();
     while free_some(1_000) {}

@@ -121,7 +121,7 @@ mod tests {
 
         set_on_limit(OnLimit::Match);
         assert!(steps.is_match(&many_ways) && stack.is_match(&deep));
-        assert!(!steps.is_match(b"aab"), "what is decided is decided");
+        assert!(!steps.is_match(b"aab"), "decided matches are unaffected");
         assert_eq!(steps.captures(&many_ways, 0, &mut groups), None, "there is nothing to put in");
         // A subject that is not UTF-8 does not match, which is a result.
         assert!(!regex("(*UTF)^.$", 3).is_match(b"\xff"));
