@@ -274,7 +274,7 @@ const READY: &[Row<BindReader>] = &[
         bind.options.ownership.mode = Some(mode);
         Ok(())
     })
-    .default(Described("what the umask of the process leaves")),
+    .default(Described("set by the umask of the process")),
     option(
         "mss",
         "<maxseg>",
@@ -297,7 +297,7 @@ const READY: &[Row<BindReader>] = &[
         bind.name = Some(name.text().into());
         Ok(())
     })
-    .default(Described("the address as it is written")),
+    .default(Described("the address as written")),
     option(
         "nice",
         "<nice>",
@@ -319,7 +319,7 @@ const READY: &[Row<BindReader>] = &[
         bind.options.protocol = Some(protocol(word)?);
         Ok(())
     })
-    .default(Described("what ALPN chose, else what the first bytes are"))
+    .default(Described("chosen by ALPN, else detected from the first bytes"))
     .values(PROTOCOLS),
     option("severity-output", "<format>", "number", "how the runtime API marks severities", |bind, words| {
         let word = words.expect("'severity-output' : missing severity format")?;

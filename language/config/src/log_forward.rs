@@ -60,7 +60,7 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
         "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] \
          <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 local0",
-        "where messages go; in the format that they came in unless told",
+        "where messages go; in their original format by default",
         |section, _, words| {
             if words.take_if("global") {
                 section.targets.add_global();
@@ -110,7 +110,7 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
         "option host",
         "{ replace | fill | keep | append }",
         "keep",
-        "which host messages are said to be from",
+        "the host name of forwarded messages",
         |section, _, words| {
             section.host = match words.peek_text() {
                 "replace" => HostStrategy::Replace,

@@ -67,7 +67,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "default-bind",
         "[param*]",
         "ssl crt site.pem",
-        "how peers connect to this instance, wherever its address is said",
+        "how peers connect to this instance, on any line with its address",
         |reader, context, words| reader.default_bind(context, words),
     ),
     Row::ready(
@@ -94,7 +94,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] \
          <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 local0",
-        "where connections of peers are logged: who connects, and why somebody is refused",
+        "where to log connections of peers, and the reasons of refusals",
         |reader, _, words| reader.log(words),
     ),
     Row::ready(
@@ -302,7 +302,7 @@ impl PeersReader {
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
-            return Err(words.fault(format!("'{subject}' : {what} has no meaning on a peer")));
+            return Err(words.fault(format!("'{subject}' : {what} is not supported on a peer")));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| context.diagnostics.push(warning));
         Ok(settings)

@@ -286,7 +286,7 @@ impl<'r> ProxyParser<'r> {
             ),
             Section::Proxy(ProxySection::Backend) if !defaults.finished.proxy.captures.request.is_empty() => {
                 tight(format!(
-                    "a backend cannot inherit from a defaults section whose rules capture with 'len' (defaults section at {}).",
+                    "a backend cannot inherit from a defaults section with rules that capture with 'len' (defaults section at {}).",
                     defaults.finished.proxy.at
                 ))
             }

@@ -218,7 +218,7 @@ impl ResolversLine<'_> {
                 }
                 _ if !over_tcp => {
                     let message = format!(
-                        "'{subject}' : '{word}' is about connections, and this name server is asked by \
+                        "'{subject}' : '{word}' is about connections, and this name server is queried by \
                          datagrams: write 'tcp@' before its address."
                     );
                     return Err(fault(span, message));
@@ -227,7 +227,7 @@ impl ResolversLine<'_> {
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
-            return Err(words.fault(format!("'{subject}' : {what} has no meaning for a name server")));
+            return Err(words.fault(format!("'{subject}' : {what} is not supported for a name server")));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
         Ok(settings)
@@ -405,10 +405,10 @@ mod tests {
                 "parsing [test.cfg:9] : 'nameserver f' : port range not permitted here in '192.0.2.1:53-54'",
                 "parsing [test.cfg:10] : 'nameserver g' : port offset not permitted here in '192.0.2.1:+1'",
                 "parsing [test.cfg:11] : unknown keyword 'foo' in 'resolvers' section",
-                "parsing [test.cfg:12] : 'nameserver h' : 'ssl' is about connections, and this name server is asked by datagrams: write 'tcp@' before its address.",
+                "parsing [test.cfg:12] : 'nameserver h' : 'ssl' is about connections, and this name server is queried by datagrams: write 'tcp@' before its address.",
                 "parsing [test.cfg:13] : 'nameserver i' : 'maxconn' expects an integer argument.",
                 "parsing [test.cfg:14] : 'nameserver j' : unknown keyword 'foo'",
-                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') has no meaning for a name server",
+                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') is not supported for a name server",
                 "parsing [test.cfg:16] : 'nameserver l' : missing fetch method.",
                 "parsing [test.cfg:17] : 'nameserver m' : 'disabled' is not possible here: leave the line out.",
             ],

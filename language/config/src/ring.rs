@@ -48,7 +48,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
             words.end("backing-file")
         },
     ),
-    Row::<RingKeyword>::ready("description", "<text>", "events", "what it is for", |context, words| {
+    Row::<RingKeyword>::ready("description", "<text>", "events", "purpose of the ring", |context, words| {
         let text = words.expect("missing ring description text.")?;
         context.reader.ring.description = text.text().into();
         words.end("description")
@@ -250,7 +250,7 @@ pub(crate) fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> 
         let of_client = header.authority || header.tls != ProxyV2Tls::default();
         header.unique_id || of_client || !header.tlvs.is_empty()
     });
-    header.map(|_| "what the PROXY header says of a request")
+    header.map(|_| "request data in the PROXY header")
 }
 
 /// Sinks that exist without a section.
@@ -343,7 +343,7 @@ mod tests {
             &[
                 "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
                 "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no effect on a server of a ring",
-                "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no effect on a server of a ring",
+                "parsing [test.cfg:4] : 'server r/s' : request data in the PROXY header has no effect on a server of a ring",
                 "parsing [test.cfg:5] : 'server r/s' : 'init-addr' : unknown init-addr method 'never', supported methods are 'libc', 'last', 'none'.",
                 "parsing [test.cfg:6] : 'server r/s' : 'namespace' is not implemented yet",
             ],

@@ -441,7 +441,7 @@ const READY: &[Row<ServerReader>] = &[
         "pool-conn-name",
         "<expr>",
         "str(a)",
-        "what must be equal to reuse a connection",
+        "value that must be equal to reuse a connection",
         |server, words| {
             let expression = server
                 .expressions

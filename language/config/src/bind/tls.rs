@@ -133,7 +133,7 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         "verify",
         "[none|optional|required]",
         "none",
-        "TLS: ask for client certificates",
+        "TLS: request client certificates",
         |bind, words| {
             let word = words.expect("'verify' : missing verify method")?;
             options(bind).verify = Some(match word.text() {

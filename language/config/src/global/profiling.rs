@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "profiling.memory",
         "{ on | off }",
         "on",
-        "count memory by the place that asks for it",
+        "count memory by allocation site",
         |line, words| {
             line.global.profiling.memory = line.switch(words)?;
             Ok(())

@@ -22,10 +22,13 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "ssl-mode-async",
         "",
         "",
-        "accepted for compatibility, no effect: there are no engines that could work beside",
+        "accepted for compatibility, no effect: without engines, all work is synchronous",
         |line, words| {
             line.flag(words)?;
-            warn(words, "'ssl-mode-async' has no effect: there are no engines. Remove the line.".to_owned());
+            warn(
+                words,
+                "'ssl-mode-async' has no effect: engines are not supported. Remove the line.".to_owned(),
+            );
             Ok(())
         },
     ),
@@ -40,20 +43,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "ssl-provider",
         "<name>",
         "default",
-        "accepted for compatibility, no effect: only what the providers 'default' and 'base' of OpenSSL stand for is there",
+        "accepted for compatibility, no effect: the algorithms of OpenSSL's providers 'default' and 'base' are built in",
         provider,
     ),
     Row::ready(
         "ssl-provider-path",
         "<path>",
         "/usr/lib/ossl-modules",
-        "accepted for compatibility, no effect: there are no providers to be read",
+        "accepted for compatibility, no effect: providers are not loaded",
         |line, words| {
             line.word(words, "a directory path as an argument")?;
             warn(
                 words,
-                "'ssl-provider-path' has no effect: there are no providers to be read. Remove the line."
-                    .to_owned(),
+                "'ssl-provider-path' has no effect: providers are not loaded. Remove the line.".to_owned(),
             );
             Ok(())
         },
@@ -84,7 +86,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.ssl.certificate-compression",
         "{ auto | off }",
         "off",
-        "TLS: compress certificates (never, as it is the library that 'auto' asks)",
+        "TLS: compress certificates (never: the library does not support it)",
         |line, words| line.choice(words, &["auto", "off"]).map(drop),
     ),
 ];

@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.peers.max-updates-at-once",
         "<number>",
         "100",
-        "entries of stick-tables to tell a peer in one turn",
+        "stick-table entries to send to a peer in one turn",
         |line, words| {
             line.global.tuning.peer_updates_max = Some(line.number(words, 1..=MAX)?);
             Ok(())

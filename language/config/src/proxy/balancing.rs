@@ -128,7 +128,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "http-send-name-header",
         "[<header>]",
         "X-Server",
-        "tell the server its name in a header",
+        "send the server its name in a header",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             let word = words.expect("'http-send-name-header' requires a header string.")?;
@@ -296,7 +296,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "default-server",
         "[param*]",
         "maxconn 100",
-        "what the following servers start from",
+        "defaults of the following servers",
         DEFAULTS_AND_BACKENDS,
         |context, words| read_default_server(context, words).map_err(placed),
     ),

@@ -155,7 +155,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "http-check send-state",
         "",
         "",
-        "HTTP checks: tell the server its state",
+        "HTTP checks: send the server its state",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             words.end("http-check")?;

@@ -744,8 +744,9 @@ fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
              failure.",
             server.at, proxy.name, server.name
         );
-        diagnostics
-            .push(Diagnostic::warning(None, message).group("server with 'tfo' whose backend does not retry"));
+        diagnostics.push(
+            Diagnostic::warning(None, message).group("server with 'tfo' in a backend that does not retry"),
+        );
     }
 }
 
@@ -767,7 +768,6 @@ fn warn_about_early_data(proxy: &Proxy, diagnostics: &mut Diagnostics) {
             "[{}] : 'server {}/{}' : 'allow-0rtt' has no effect here: {why}.",
             server.at, proxy.name, server.name
         );
-        diagnostics
-            .push(Diagnostic::warning(None, message).group("server with 'allow-0rtt' that has no effect"));
+        diagnostics.push(Diagnostic::warning(None, message).group("server with 'allow-0rtt' without effect"));
     }
 }

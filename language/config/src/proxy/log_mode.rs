@@ -96,13 +96,15 @@ fn cannot_take_logs(server: &Server) -> Option<&'static str> {
     match &server.address {
         ServerAddress::Inet { port: ServerPort::Fixed(port), .. } if *port != 0 => {}
         ServerAddress::Inet { .. } => return Some("a log server needs a port"),
-        ServerAddress::SocketPair(_) => return Some("a log server needs an address, 'sockpair@' is none"),
+        ServerAddress::SocketPair(_) => {
+            return Some("a log server needs an address: 'sockpair@' is not supported");
+        }
         ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => {}
     }
     let transparent = server.settings.source.as_deref()?.transparent.as_ref()?;
     match transparent {
         TransparentSource::Address { .. } => None,
-        _ => Some("there is no client whose address could be used ('usesrc')"),
+        _ => Some("'usesrc' needs the address of a client, which log messages lack"),
     }
 }
 
@@ -280,7 +282,7 @@ mod tests {
             &[
                 "parsing [test.cfg:3] : unknown converter 'uper'; did you mean 'upper' maybe ?",
                 "parsing [test.cfg:4] : 'balance' cannot handle unexpected argument 'lower'.",
-                "parsing [test.cfg:5] : converter 'set-var' needs a stream, and there is none here.",
+                "parsing [test.cfg:5] : converter 'set-var' needs a stream and cannot be used here.",
             ],
         );
         check(
@@ -305,8 +307,8 @@ mod tests {
                 "[test.cfg:8] : 'server b/x' : 'log-bufsize' : invalid size '0'.",
                 "[test.cfg:3] : 'server b/s' : a log server needs a port.",
                 "[test.cfg:4] : 'server b/t' : a log server needs a port.",
-                "[test.cfg:5] : 'server b/u' : a log server needs an address, 'sockpair@' is none.",
-                "[test.cfg:6] : 'server b/v' : there is no client whose address could be used ('usesrc').",
+                "[test.cfg:5] : 'server b/u' : a log server needs an address: 'sockpair@' is not supported.",
+                "[test.cfg:6] : 'server b/v' : 'usesrc' needs the address of a client, which log messages lack.",
             ],
         );
     }

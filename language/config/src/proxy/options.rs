@@ -229,7 +229,7 @@ const READY: &[Row<OptionReader>] = &[
     ),
     option(
         "http-pretend-keepalive",
-        "do not tell servers that the connection closes",
+        "do not announce to servers that the connection closes",
         DEFAULTS_AND_BACKENDS,
         true,
         Flag(|options| &mut options.http_pretend_keep_alive),

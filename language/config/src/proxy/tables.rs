@@ -168,7 +168,7 @@ fn check_table(
         complain(format!("unable to find peers section '{peers}'."));
     }
     if table.aggregate && table.peers.is_none() {
-        complain("'aggregate' needs 'peers': nobody else counts here.".to_owned());
+        complain("'aggregate' needs 'peers': only this instance counts without them.".to_owned());
     }
     let Some(name) = &table.write_to else { return };
     match tables.iter().find(|other| other.declaration.name == *name) {
@@ -178,7 +178,7 @@ fn check_table(
         }
         Some(other) if other.declaration.key != table.declaration.key => {
             complain(format!(
-                "'write-to' names the table '{name}', whose keys are of another type or length."
+                "'write-to' names the table '{name}', but their keys differ in type or length."
             ));
         }
         Some(other) if other.write_to.is_some() => {

@@ -138,7 +138,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "check-sni-auto",
         "",
         "",
-        "health checks: ask for the name of their 'Host' (the default)",
+        "health checks: TLS server name (SNI) from their 'Host' (the default)",
         |server, _| {
             server.settings.check.tls.no_automatic_name = false;
             Ok(())

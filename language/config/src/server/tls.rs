@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         "",
         "accepted for compatibility, no effect: renegotiations are refused",
         |_, words| {
-            let message = "'renegotiate' has no effect: servers that ask for a renegotiation are refused, and TLSv1.3 has none. Remove it.";
+            let message = "'renegotiate' has no effect: renegotiation requests of servers are refused, and TLSv1.3 does not support them. Remove it.";
             words.line().remark(Diagnostic::warning(words.line().span(), message.to_owned()));
             Ok(())
         },

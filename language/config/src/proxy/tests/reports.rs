@@ -39,7 +39,7 @@ fn what_tls_never_negotiates_is_warned_of_or_refused() {
         )
     };
     check("listen l", "bind :80 ktls off npn h2", &[&npn(9, "h2")]);
-    let renegotiate = "W parsing [t.cfg:9] : 'renegotiate' has no effect: servers that ask for a renegotiation are refused, and TLSv1.3 has none. Remove it.";
+    let renegotiate = "W parsing [t.cfg:9] : 'renegotiate' has no effect: renegotiation requests of servers are refused, and TLSv1.3 does not support them. Remove it.";
     check(
         "listen l",
         "server s 127.0.0.1:80 renegotiate no-renegotiate ktls off npn h2",

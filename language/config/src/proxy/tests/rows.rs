@@ -97,7 +97,7 @@ fn every_row_has_a_unique_name_and_a_help_text() {
         let mut names = std::collections::HashSet::new();
         for row in table.rows() {
             let Row { name, help, .. } = row;
-            assert!(!help.is_empty(), "{name} has no help");
+            assert!(!help.is_empty(), "{name} lacks a help text");
             assert!(names.insert(name), "{name} is there twice");
         }
     }

@@ -121,5 +121,8 @@ fn rejects_chains_of_write_to() {
 #[test]
 fn rejects_aggregate_without_peers() {
     const TABLE: &str = "stick-table type ipv4 size 1 store gpc0 aggregate";
-    said(&[TABLE], Some("stick-table 'l': 'aggregate' needs 'peers': nobody else counts here."));
+    said(
+        &[TABLE],
+        Some("stick-table 'l': 'aggregate' needs 'peers': only this instance counts without them."),
+    );
 }
