@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_that_a_server_may_be_added_with() {
+    fn lists_the_words_allowed_for_added_servers() {
         assert!(added_server_words().is_sorted());
         assert!(added_server_words().any(|word| word == "weight"));
         assert!(!added_server_words().any(|word| word == "init-addr"));

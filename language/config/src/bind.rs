@@ -503,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_sets() {
+    fn parses_thread_sets() {
         let range = |group, first, last| ThreadRange { group, first, last };
         assert_eq!(thread_set("odd"), Ok(ThreadSet::Odd));
         assert_eq!(thread_set("1-2,4"), Ok(ThreadSet::Ranges(vec![range(None, 1, 2), range(None, 4, 4)])));

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_need_a_stream_are_not_accepted() {
+    fn rejects_words_that_need_a_stream() {
         check(
             "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 namespace blue\n",
             &[
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_name_rings_that_are_there() {
+    fn rejects_log_targets_with_unknown_rings() {
         check(
             "global\n log ring@a local0\nfrontend f\n bind :80\n mode http\n timeout client 1s\n log ring@b local0\n log ring@buf0 local0\nring a\n",
             &["parsing [test.cfg:7] : log : unknown ring 'b'"],

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_the_references() {
+    fn reports_the_faults_that_haproxy_reports() {
         let (_, messages) = read(
             "user\nuser x\nuser x foo\nuser y foo\nuser z password elgato\ngroup\ngroup g users nosuch\ngroup g\n\
              group i foo\nfoo\nuser w groups nosuch\nusr x\n",

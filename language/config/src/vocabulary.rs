@@ -370,7 +370,7 @@ mod tests {
 
     /// The parser's own lists of arguments are complete in the values.
     #[test]
-    fn values_are_all_that_the_parser_knows() {
+    fn values_include_all_that_the_parser_accepts() {
         let values = |place, name| {
             let words = words(&ACTIONS);
             let word = words.iter().find(|word| (word.place, word.name) == (place, name));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_that_is_there_is_written_somewhere() {
+    fn every_implemented_word_has_a_section() {
         for word in words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready) {
             assert!(!written_in(&ACTIONS, word).is_empty(), "{word:?}");
         }

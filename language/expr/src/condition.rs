@@ -248,7 +248,7 @@ mod tests {
 
     /// Results of the packaged HAProxy 2.6 for these conditions.
     #[test]
-    fn the_reference_program_gave_the_same() {
+    fn conditions_match_haproxy() {
         for line in include_str!("../tests/data/conditions.tsv").lines() {
             let (text, expected) = line.split_once('\t').unwrap();
             let result = match truth(&Fixture::new(), &format!("if {text}")) {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_looked_at() {
+    fn tests_every_value_of_a_fetch() {
         check("if { req.hdr(a;b;c) b }", Truth::True);
         check("if { req.hdr(a;b;c) c }", Truth::True);
         check("if { req.hdr(a;b;c) d }", Truth::False);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acl_without_patterns_is_unusual() {
+    fn warns_about_an_acl_without_patterns() {
         let fixture = Fixture::new();
         fixture.condition("if { str(a) }").unwrap();
         assert_eq!(fixture.warnings.take().len(), 1);

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_and_where() {
+    fn errors_carry_a_message_and_a_span() {
         let fixture = Fixture::new();
         let error = |format: &str| {
             LogFormat::parse(format.as_bytes(), FormatOptions::LOG, &fixture.scope()).unwrap_err()

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
+    fn rejects_invalid_names() {
         let names = VariableNames::new();
         assert_eq!(names.intern("txn.a_b.C9").unwrap(), names.intern("txn.a_b.C9").unwrap());
         assert_ne!(names.intern("txn.a").unwrap(), names.intern("sess.a").unwrap());

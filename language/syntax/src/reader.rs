@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_that_speak() {
+    fn directives_print_their_messages() {
         check(
             ".notice \"hello world\"\n.warning W\n.diag D\n.alert A\n.notice a b\n.notcie x\n",
             &[],
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_closed_on_its_own() {
+    fn ends_sections_and_blocks_with_each_file() {
         let (lines, messages) = read(&[b".if 1\nfrontend f\n", b"b \"$.FILE$.SECTION\"\n"]);
         assert_eq!(lines, ["b 1.cfg"]);
         assert_eq!(messages, ["parsing [0.cfg:2]: non-terminated '.if' block."]);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_line_is_the_references() {
+    fn the_classic_form_matches_haproxy() {
         let sources = sources();
         let message = "'nbthread' passed a missing or unparsable integer value in '2x'";
         let said = |diagnostic: Diagnostic| {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_one_line_with_a_number() {
+    fn shows_repeats_as_one_line_with_a_count() {
         let mut sources = sources();
         let other = sources.add("b.cfg", b"x\n".to_vec());
         let first = span(&sources);

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_balanced_by_what_suits_them() {
+    fn accepts_only_balance_algorithms_for_log_messages() {
         for algorithm in ["roundrobin", "random", "random(3)", "log-hash", "log-hash upper,lower", "sticky"] {
             check(&format!("backend b\n mode log\n balance {algorithm}\n"), &[]);
         }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn log_servers_can_be_reached() {
+    fn rejects_log_servers_without_a_usable_address() {
         check(
             "backend b\n mode log\n server s 127.0.0.1\n server t udp@127.0.0.1:+5\n server u sockpair@3\n server v \
              127.0.0.1:514 source 0.0.0.0 usesrc client\n server w upd@127.0.0.1:514\n server x 127.0.0.1:514 log-bufsize 0\n",
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn other_backends_have_nothing_of_logs() {
+    fn rejects_log_settings_in_other_backends() {
         check(
             "defaults\n timeout connect 1s\n timeout server 1s\nbackend b\n server s udp@127.0.0.1:514 log-bufsize 5k\n server t \
              127.0.0.1:1 log-proto octet-count\n",

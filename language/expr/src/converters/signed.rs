@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_text_also_where_they_name_a_file() {
+    fn reads_hmac_secrets_as_text_even_if_they_name_a_file() {
         let fixture = Fixture::new().file("secret", "x");
         let tokens = [
             token("HS256", with_secret::<hmac::Hmac<sha2::Sha256>>),

@@ -244,7 +244,7 @@ mod tests {
 
     /// Each iteration takes some bytes of the 32 kB stack of machine code: some thousand letters exceed it.
     #[test]
-    fn what_needs_more_stack_is_answered_all_the_same() {
+    fn matches_subjects_that_need_more_stack() {
         let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &Location::new("t.cfg".into(), 2)).unwrap();
         let mut groups = regex.groups();
         for turns in [1, 100, 1_000, 4_000, 8_000] {

@@ -89,7 +89,7 @@ fn entries_of_an_unchanged_list_are_found_by_key() {
 
 /// Changing a large set neither sweeps its indexes nor makes the one by text: that is left to `tidy`, and lookups still work.
 #[test]
-fn what_takes_long_is_left_to_others() {
+fn changing_a_large_set_defers_cleanup_to_tidy() {
     const ALL: usize = 20_000;
     let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
     let index = set.index(MatchMethod::Beg, false, &at()).unwrap();
@@ -358,7 +358,7 @@ fn names_have_prefixes() {
 
 /// A file for lookups must exist; one for changes need not (HAProxy loads no file for an action).
 #[test]
-fn an_action_may_name_a_file_that_is_not_there() {
+fn actions_accept_a_missing_pattern_file() {
     let store = PatternStore::new();
     let set = store.changed("missing", true, &File("")).unwrap();
     set.add(None, b"k", Some(b"v")).unwrap();

@@ -60,7 +60,7 @@ fn filters_are_kept_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn a_sequence_says_another_order_for_each_direction() {
+fn filter_sequence_reorders_filters_by_direction() {
     let lines = format!(
         "filter-sequence request trace,bwlim-in,trace ;; {A} ;; filter trace ;; {B} ;; filter trace ;; \
          filter-sequence response bwlim-out,trace,trace"

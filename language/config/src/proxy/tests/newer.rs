@@ -38,7 +38,7 @@ fn warns_about_text_after_a_time_unit() {
 
 /// Manual, 4.2, "timeout client".
 #[test]
-fn a_timeout_without_a_unit_is_rarely_meant_so_small() {
+fn warns_about_small_timeouts_without_a_unit() {
     check(
         "frontend f",
         "timeout client 99",
@@ -50,7 +50,7 @@ fn a_timeout_without_a_unit_is_rarely_meant_so_small() {
 }
 
 #[test]
-fn an_empty_argument_is_refused_and_its_line_says_nothing_else() {
+fn reports_an_empty_argument_as_the_only_fault_of_its_line() {
     check(
         "frontend f",
         "http-request set-path \"\"",
@@ -93,7 +93,7 @@ fn rejects_malformed_addresses_instead_of_resolving_them() {
 }
 
 #[test]
-fn negation_is_refused_before_the_section_is_looked_at() {
+fn rejects_negation_before_checking_the_section() {
     check(
         "backend b",
         "no option tcplog",

@@ -32,7 +32,7 @@ fn all_unknown_words_of_a_line_are_named() {
 }
 
 #[test]
-fn what_tls_never_negotiates_is_warned_of_or_refused() {
+fn warns_about_or_rejects_unsupported_tls_features() {
     let npn = |line: u32, alpn: &str| {
         format!(
             "W parsing [t.cfg:{line}] : 'npn' is never negotiated: clients and servers of TLSv1.3 have ALPN instead. Write 'alpn {alpn}'."

@@ -102,7 +102,7 @@ mod tests {
 
     /// One test, since the setting and the reports are global. Reports of other tests of this crate are ignored.
     #[test]
-    fn what_meets_a_limit_is_counted_reported_and_decided() {
+    fn counts_reports_and_decides_matches_that_meet_a_limit() {
         let regex = |pattern: &str, line: u32| {
             Regex::new(pattern, false, &Location::new("limits.cfg".into(), line)).unwrap()
         };
