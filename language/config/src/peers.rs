@@ -302,7 +302,7 @@ impl PeersReader {
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
-            return Err(words.fault(format!("'{subject}' : {what} is not supported on a peer")));
+            return Err(words.fault(format!("'{subject}' : {what} does not apply to a peer")));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| context.diagnostics.push(warning));
         Ok(settings)

@@ -227,7 +227,7 @@ impl ResolversLine<'_> {
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
-            return Err(words.fault(format!("'{subject}' : {what} is not supported for a name server")));
+            return Err(words.fault(format!("'{subject}' : {what} does not apply to a name server")));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
         Ok(settings)
@@ -408,7 +408,7 @@ mod tests {
                 "parsing [test.cfg:12] : 'nameserver h' : 'ssl' is about connections, and this name server is queried by datagrams: write 'tcp@' before its address.",
                 "parsing [test.cfg:13] : 'nameserver i' : 'maxconn' expects an integer argument.",
                 "parsing [test.cfg:14] : 'nameserver j' : unknown keyword 'foo'",
-                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') is not supported for a name server",
+                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') does not apply to a name server",
                 "parsing [test.cfg:16] : 'nameserver l' : missing fetch method.",
                 "parsing [test.cfg:17] : 'nameserver m' : 'disabled' is not possible here: leave the line out.",
             ],

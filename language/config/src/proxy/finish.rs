@@ -768,6 +768,8 @@ fn warn_about_early_data(proxy: &Proxy, diagnostics: &mut Diagnostics) {
             "[{}] : 'server {}/{}' : 'allow-0rtt' has no effect here: {why}.",
             server.at, proxy.name, server.name
         );
-        diagnostics.push(Diagnostic::warning(None, message).group("server with 'allow-0rtt' without effect"));
+        diagnostics.push(
+            Diagnostic::warning(None, message).group("server with 'allow-0rtt' that is without effect"),
+        );
     }
 }

@@ -97,7 +97,7 @@ fn cannot_take_logs(server: &Server) -> Option<&'static str> {
         ServerAddress::Inet { port: ServerPort::Fixed(port), .. } if *port != 0 => {}
         ServerAddress::Inet { .. } => return Some("a log server needs a port"),
         ServerAddress::SocketPair(_) => {
-            return Some("a log server needs an address: 'sockpair@' is not supported");
+            return Some("a log server needs an address other than 'sockpair@'");
         }
         ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => {}
     }
@@ -307,7 +307,7 @@ mod tests {
                 "[test.cfg:8] : 'server b/x' : 'log-bufsize' : invalid size '0'.",
                 "[test.cfg:3] : 'server b/s' : a log server needs a port.",
                 "[test.cfg:4] : 'server b/t' : a log server needs a port.",
-                "[test.cfg:5] : 'server b/u' : a log server needs an address: 'sockpair@' is not supported.",
+                "[test.cfg:5] : 'server b/u' : a log server needs an address other than 'sockpair@'.",
                 "[test.cfg:6] : 'server b/v' : 'usesrc' needs the address of a client, which log messages lack.",
             ],
         );
