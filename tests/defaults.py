@@ -88,7 +88,7 @@ def defaults_of_actions(binary, folder):
 
 def defaults_of_the_statistics_page(binary, folder):
     """Its path, its realm, every proxy on it, and no refresh."""
-    told(binary, {"stats uri": "/haproxy?stats", "stats realm": "HAProxy Statistics", "stats scope": "every proxy", "stats refresh": "none: the page stays as it is"})
+    told(binary, {"stats uri": "/haproxy?stats", "stats realm": "HAProxy Statistics", "stats scope": "every proxy", "stats refresh": "none: the page does not reload"})
     port = free_port()
     with Program(binary, "-f", served(folder, port, "stats enable\n    stats auth a:b")) as program:
         program.ready(port)

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_that_a_server_may_be_added_with() {
+    fn lists_the_words_allowed_for_added_servers() {
         assert!(added_server_words().is_sorted());
         assert!(added_server_words().any(|word| word == "weight"));
         assert!(!added_server_words().any(|word| word == "init-addr"));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_what_its_words_say() {
+    fn applies_the_words_of_an_added_server() {
         let server = added("s1", "127.0.0.1:80 weight 3 backup id 7 pool-conn-name str(a)").unwrap();
         let settings = &server.settings;
         assert_eq!((&*server.name, server.id, settings.weight, settings.backup), ("s1", 7, 3, true));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn reports_faults_in_an_added_server() {
         let check = |name: &str, words: &str, expected: &str| {
             assert_eq!(added(name, words).unwrap_err(), expected, "{words}");
         };

@@ -16,7 +16,7 @@ use weir_model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddre
 /// A parsed address, before its family and port are checked.
 #[derive(Debug)]
 enum Raw<'w> {
-    /// A host and what follows the last colon, if there is one.
+    /// A host, and the text after the last colon, if any.
     Inet { host: Host, port: Option<&'w str> },
     /// A path.
     Unix(&'w str),
@@ -94,7 +94,7 @@ pub fn listen_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>
     all_listen_addresses(word, keyword, Transport::Stream)
 }
 
-/// Parses the comma-separated addresses of a line whose sockets receive datagrams.
+/// Parses the comma-separated addresses of a line for datagram sockets.
 pub fn datagram_addresses(word: &Word, keyword: &str) -> Parsed<Vec<ListenAddress>> {
     all_listen_addresses(word, keyword, Transport::Datagram)
 }
@@ -439,7 +439,7 @@ fn host_of(text: &str, family: Family) -> Option<Host> {
     is_name.then(|| Host::Name { name: text.into(), family })
 }
 
-/// An IPv4 address of one to four decimal numbers, the last of which fills the remaining bytes: `127.1` is 127.0.0.1.
+/// An IPv4 address of one to four decimal numbers; the last fills the remaining bytes: `127.1` is 127.0.0.1.
 fn numeric_address(text: &str) -> Option<Ipv4Addr> {
     let mut numbers = Vec::new();
     for part in text.split('.') {

@@ -79,7 +79,7 @@ pub(crate) fn read_bind_with(
     Ok(bind)
 }
 
-/// Like [`read_bind`], for sockets that receive datagrams. Words about connections have no effect on them (manual,
+/// Like [`read_bind`], for datagram sockets. Connection settings do not affect them (manual,
 /// "dgram-bind").
 pub(crate) fn read_datagram_bind(
     words: &mut Words<'_>,
@@ -158,14 +158,14 @@ pub(crate) fn read_bind_options(
             }
         }
     }
-    // The master has no certificates: its sockets cannot use TLS.
+    // The master does not load certificates: its sockets cannot use TLS.
     if section == "command line" && bind.options.tls.as_ref().is_some_and(|tls| tls.enabled) {
         faults.push(prefix(not_yet(words.here(), "ssl")));
     }
     faults.into_result()
 }
 
-/// Reads a whole `stats socket` line (or another listener of the runtime API) whose address is word `index`.
+/// Reads a whole `stats socket` line (or another listener of the runtime API); word `index` is the address.
 pub fn read_socket(line: &Line, index: usize, keyword: &str, section: &str, at: Location) -> Parsed<Bind> {
     read_bind(&mut Words::new(line, index), keyword, section, at)
 }
@@ -274,7 +274,7 @@ const READY: &[Row<BindReader>] = &[
         bind.options.ownership.mode = Some(mode);
         Ok(())
     })
-    .default(Described("what the umask of the process leaves")),
+    .default(Described("set by the umask of the process")),
     option(
         "mss",
         "<maxseg>",
@@ -297,7 +297,7 @@ const READY: &[Row<BindReader>] = &[
         bind.name = Some(name.text().into());
         Ok(())
     })
-    .default(Described("the address as it is written")),
+    .default(Described("the address as written")),
     option(
         "nice",
         "<nice>",
@@ -319,7 +319,7 @@ const READY: &[Row<BindReader>] = &[
         bind.options.protocol = Some(protocol(word)?);
         Ok(())
     })
-    .default(Described("what ALPN chose, else what the first bytes are"))
+    .default(Described("chosen by ALPN, else detected from the first bytes"))
     .values(PROTOCOLS),
     option("severity-output", "<format>", "number", "how the runtime API marks severities", |bind, words| {
         let word = words.expect("'severity-output' : missing severity format")?;
@@ -503,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thread_sets() {
+    fn parses_thread_sets() {
         let range = |group, first, last| ThreadRange { group, first, last };
         assert_eq!(thread_set("odd"), Ok(ThreadSet::Odd));
         assert_eq!(thread_set("1-2,4"), Ok(ThreadSet::Ranges(vec![range(None, 1, 2), range(None, 4, 4)])));

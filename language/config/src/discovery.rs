@@ -1,6 +1,6 @@
 //! Discovery: the settings that a master needs before it starts its worker, and nothing else (R148 to R155).
 //!
-//! Only `global` sections are read, and in them only the words whose rows are marked for it. Everything else,
+//! Only `global` sections are read, and in them only the words with rows marked for it. Everything else,
 //! invalid lines included, is parsed and reported by the worker; so are errors in the marked words, which the worker
 //! reads again from the same bytes. Discovery reports nothing, so every error is reported once.
 

@@ -654,7 +654,7 @@ fn same_name(section: &LogForward, span: Span, proxies: &[Proxy]) -> Option<Box<
     Some(fault(span, message))
 }
 
-/// The value of `.SECTION`: the section's name, or its kind when it has none.
+/// The value of `.SECTION`: the section's name, or its kind for a section without a name.
 fn section_name(line: &Line) -> &str {
     match line.text(1) {
         "" => line.text(0),

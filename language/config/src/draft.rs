@@ -49,9 +49,9 @@ pub(crate) struct Draft {
     pub(crate) rule_memory: RuleMemory,
     /// Notes that depend on whether log messages are balanced.
     pub(crate) logs: LogNotes,
-    /// The comment for the next rule of checks: of which keyword, and the text.
+    /// The comment for the next check rule: its keyword, and the text.
     pub(crate) pending_comment: Option<(&'static str, Arc<str>)>,
-    /// Names whose declarations were refused.
+    /// Names with refused declarations.
     pub(crate) refused: Refused,
 }
 
@@ -179,7 +179,7 @@ impl Refused {
         }
     }
 
-    /// Whether the fault is only a reference to a name whose own line was refused.
+    /// Whether the fault is only a reference to a name with a refused declaration.
     pub(crate) fn explains(&self, fault: &Fault) -> bool {
         let Some((_, name)) = fault.message.rsplit_once("no such ACL : '") else { return false };
         name.split_once('\'').is_some_and(|(name, _)| self.acls.contains(name))
@@ -197,7 +197,7 @@ pub(crate) struct WrittenCondition {
     pub(crate) span: Span,
 }
 
-/// The lists of rules whose conditions are checked when the section ends.
+/// The lists of rules with conditions to check at the end of the section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ConditionList {
     /// A ruleset.
@@ -217,7 +217,7 @@ pub(crate) enum ConditionList {
 pub(crate) enum Section {
     /// `defaults`, and whether it has a name.
     Defaults {
-        /// Whether it has a name, without which it can have no rules.
+        /// Whether it has a name: rules require one.
         named: bool,
     },
     /// A proxy.
@@ -378,7 +378,7 @@ impl<'c> LineContext<'c> {
         self.diagnostics.warning(span, message);
     }
 
-    /// Warns in the form that has no space before the colon.
+    /// Warns in the form without a space before the colon.
     pub(crate) fn warn_tight(&mut self, span: Span, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::warning(span, message).layout(Layout::ParsingTight));
     }

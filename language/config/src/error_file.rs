@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_responses_are_read() {
+    fn reads_complete_responses() {
         assert_eq!(read(""), "none");
         assert_eq!(read("HTTP/1.0 503 Down\r\nA: b\r\n\r\nbody"), "1.0 503 'Down' A=b 'body'");
         assert_eq!(read("HTTP/1.1 503\n\n"), "1.1 503 '' ''");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn all_others_are_refused_with_their_place() {
+    fn rejects_malformed_responses_with_their_location() {
         for (raw, offset) in [
             ("root:x:0:0\n\n", 0),
             ("HTTP/1.0 5x3 Down\r\n\r\n", 0),

@@ -186,7 +186,7 @@ impl Expressions<'_> {
         Ok(Some(condition))
     }
 
-    /// Reads the test of an `acl` line, whose name is word `at`, into the section's ACLs.
+    /// Reads the test of an `acl` line into the section's ACLs; word `at` is its name.
     pub fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
         let bytes = words.all_bytes();
         let warnings = Warnings::new();

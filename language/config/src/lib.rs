@@ -1,4 +1,4 @@
-//! The parser of configurations: what the sections and keywords of a file mean, ready to use.
+//! The parser of configurations: turns a file into the model.
 //!
 //! Lines come from `weir-syntax`, expressions from `weir-expr`; this crate knows the keywords. Each keyword is a row
 //! (name, arguments, where it makes sense, help, example, the function that reads it) next to the code that it

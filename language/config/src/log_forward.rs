@@ -60,7 +60,7 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
         "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] \
          <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 local0",
-        "where messages go; in the format that they came in unless told",
+        "where messages go; in their original format by default",
         |section, _, words| {
             if words.take_if("global") {
                 section.targets.add_global();
@@ -110,7 +110,7 @@ pub(crate) static LOG_FORWARD_KEYWORDS: Table<LogForwardKeyword> = Table::new(&[
         "option host",
         "{ replace | fill | keep | append }",
         "keep",
-        "which host messages are said to be from",
+        "the host name of forwarded messages",
         |section, _, words| {
             section.host = match words.peek_text() {
                 "replace" => HostStrategy::Replace,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_as_the_manual_says() {
+    fn applies_the_defaults_of_the_manual() {
         let read = parse_text("log-forward f\n bind :1514\n");
         assert_eq!(read.messages, [""; 0]);
         let section = &read.config.log_forwards[0];
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_those_of_the_reference() {
+    fn reports_the_faults_that_haproxy_reports() {
         check("log-forward\n", &["parsing [test.cfg:1] : missing name for log-forward section."]);
         check(
             "log-forward f g\n",

@@ -67,7 +67,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "default-bind",
         "[param*]",
         "ssl crt site.pem",
-        "how peers connect to this instance, wherever its address is said",
+        "how peers connect to this instance, on any line with its address",
         |reader, context, words| reader.default_bind(context, words),
     ),
     Row::ready(
@@ -94,7 +94,7 @@ pub(crate) static PEERS_KEYWORDS: Table<PeersKeyword> = Table::new(&[&[
         "{ global | <target> [len <length>] [format <format>] [sample <ranges>:<sample_size>] \
          <facility> [<level> [<minlevel>]] }",
         "127.0.0.1:514 local0",
-        "where connections of peers are logged: who connects, and why somebody is refused",
+        "where to log connections of peers, and the reasons of refusals",
         |reader, _, words| reader.log(words),
     ),
     Row::ready(
@@ -302,7 +302,7 @@ impl PeersReader {
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
-            return Err(words.fault(format!("'{subject}' : {what} has no meaning on a peer")));
+            return Err(words.fault(format!("'{subject}' : {what} does not apply to a peer")));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| context.diagnostics.push(warning));
         Ok(settings)
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lines_have_in_common_is_said_once() {
+    fn applies_default_bind_and_default_server() {
         let read = parse_text(
             "global\n localpeer A\npeers p\n default-bind ssl crt x.pem\n default-server ssl verify none source 127.0.0.3\n shards 2\n \
              bind 127.0.0.1:1024\n server A\n server B 127.0.0.1:1025 shard 2\n server C 127.0.0.1:1026 no-ssl\n",
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_faults_in_a_peers_section() {
         check_lines(" peer B 127.0.0.1:1\n", "Removing incomplete section 'peers p' (no peer named 'A').");
         check_lines(" server A\n", "has no address for 'A'");
         check_lines(" server A 127.0.0.1:1\n", "unknown keyword '127.0.0.1:1'");

@@ -73,7 +73,7 @@ pub struct ProxyParser<'r> {
 /// A complete `defaults` section.
 #[derive(Debug)]
 struct DefaultsSection {
-    /// Empty if it has none.
+    /// Empty for an unnamed section.
     name: Box<str>,
     /// The section as if it were a proxy, without its rules.
     finished: Finished,
@@ -151,7 +151,7 @@ impl<'r> ProxyParser<'r> {
         self.finished.reserve(sources.iter().map(|(_, source)| sections(source.bytes())).sum());
     }
 
-    /// Begins the section of a line whose first word is one of [`Self::SECTIONS`]. `file` is the line's file's name.
+    /// Begins the section of a line that starts with one of [`Self::SECTIONS`]. `file` is the line's file's name.
     ///
     /// After an error in the line, the section is read all the same, so that its own errors are found too.
     pub fn begin(&mut self, line: &Line, file: &str, diagnostics: &mut Diagnostics) {
@@ -286,7 +286,7 @@ impl<'r> ProxyParser<'r> {
             ),
             Section::Proxy(ProxySection::Backend) if !defaults.finished.proxy.captures.request.is_empty() => {
                 tight(format!(
-                    "a backend cannot inherit from a defaults section whose rules capture with 'len' (defaults section at {}).",
+                    "a backend cannot inherit from a defaults section with rules that capture with 'len' (defaults section at {}).",
                     defaults.finished.proxy.at
                 ))
             }
@@ -437,7 +437,7 @@ fn read_keyword(context: &mut LineContext<'_>, line: &Line) -> Parsed {
     }
 }
 
-/// A keyword in a section where it has no meaning: an error in `defaults`, else a warning, and the line is not read.
+/// A keyword that the section does not support: an error in `defaults`, else a warning, and the line is not read.
 fn misplaced(context: &mut LineContext<'_>, line: &Line, name: &str, reader: ProxyReader) -> Parsed {
     let span = line.keyword().span();
     let keyword = match line.text(0) {

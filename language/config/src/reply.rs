@@ -231,7 +231,7 @@ fn not_handled(status: u16, keyword: &str) -> String {
     )
 }
 
-/// Reads a file whose bytes go into a response.
+/// Reads a file for the body of a response.
 fn read_file(loader: &dyn Loader, path: &Word) -> Parsed<Vec<u8>> {
     loader.read(path.text(), MAX_FILE).map_err(|error| fault(path.span(), cannot_open(path, &error)))
 }

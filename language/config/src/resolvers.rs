@@ -186,8 +186,8 @@ impl ResolversLine<'_> {
         Ok(())
     }
 
-    /// Reads how connections to a name server are made: the words of any server line, most of which only have a meaning for
-    /// name servers over connections (manual, "nameserver"). A word that a name server cannot have is warned of.
+    /// Reads the connection settings of a name server: the words of any server line. Most of them only apply to
+    /// name servers over connections (manual, "nameserver"). A word that a name server does not support causes a warning.
     fn settings(&mut self, words: &mut Words<'_>, over_tcp: bool, subject: &str) -> Parsed<ServerSettings> {
         let (acls, notes) = (AclTable::new(), RefCell::new(Notes::default()));
         let mut line = ServerLine {
@@ -205,7 +205,7 @@ impl ResolversLine<'_> {
         let ServerLine { settings, used, .. } = line;
         for (word, span) in used {
             match word {
-                // A truncated answer is asked for again over a connection, whatever the line begins with.
+                // A truncated response leads to a query over TCP, whatever the line begins with.
                 "maxconn" => {}
                 "disabled" => {
                     let message =
@@ -218,7 +218,7 @@ impl ResolversLine<'_> {
                 }
                 _ if !over_tcp => {
                     let message = format!(
-                        "'{subject}' : '{word}' is about connections, and this name server is asked by \
+                        "'{subject}' : '{word}' is about connections, and this name server is queried by \
                          datagrams: write 'tcp@' before its address."
                     );
                     return Err(fault(span, message));
@@ -227,7 +227,7 @@ impl ResolversLine<'_> {
             }
         }
         if let Some(what) = needs_a_stream(&settings) {
-            return Err(words.fault(format!("'{subject}' : {what} has no meaning for a name server")));
+            return Err(words.fault(format!("'{subject}' : {what} does not apply to a name server")));
         }
         notes.into_inner().warnings.into_iter().for_each(|warning| self.diagnostics.push(warning));
         Ok(settings)
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_those_of_the_reference() {
+    fn reports_the_faults_that_haproxy_reports() {
         check("resolvers\n", &["parsing [test.cfg:1] : missing name for resolvers section."]);
         check(
             "resolvers a/b\n",
@@ -405,10 +405,10 @@ mod tests {
                 "parsing [test.cfg:9] : 'nameserver f' : port range not permitted here in '192.0.2.1:53-54'",
                 "parsing [test.cfg:10] : 'nameserver g' : port offset not permitted here in '192.0.2.1:+1'",
                 "parsing [test.cfg:11] : unknown keyword 'foo' in 'resolvers' section",
-                "parsing [test.cfg:12] : 'nameserver h' : 'ssl' is about connections, and this name server is asked by datagrams: write 'tcp@' before its address.",
+                "parsing [test.cfg:12] : 'nameserver h' : 'ssl' is about connections, and this name server is queried by datagrams: write 'tcp@' before its address.",
                 "parsing [test.cfg:13] : 'nameserver i' : 'maxconn' expects an integer argument.",
                 "parsing [test.cfg:14] : 'nameserver j' : unknown keyword 'foo'",
-                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') has no meaning for a name server",
+                "parsing [test.cfg:15] : 'nameserver k' : the address of a client ('usesrc') does not apply to a name server",
                 "parsing [test.cfg:16] : 'nameserver l' : missing fetch method.",
                 "parsing [test.cfg:17] : 'nameserver m' : 'disabled' is not possible here: leave the line out.",
             ],

@@ -48,7 +48,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
             words.end("backing-file")
         },
     ),
-    Row::<RingKeyword>::ready("description", "<text>", "events", "what it is for", |context, words| {
+    Row::<RingKeyword>::ready("description", "<text>", "events", "purpose of the ring", |context, words| {
         let text = words.expect("missing ring description text.")?;
         context.reader.ring.description = text.text().into();
         words.end("description")
@@ -121,7 +121,7 @@ pub(crate) static RING_KEYWORDS: Table<RingKeyword> = Table::new(&[&[
 
 /// The longest `maxlen`: that of a log line.
 const LONGEST_MESSAGE: u32 = 65_535;
-/// The most servers of a ring. Each uses one of its readers, whose number is bounded; operators need the rest.
+/// The most servers of a ring. Each uses one of its readers; their number is bounded, and operators need the rest.
 const MOST_SERVERS: usize = 64;
 
 impl RingReader {
@@ -197,7 +197,7 @@ impl RingReader {
 
 impl RingContext<'_> {
     /// Reads a server: it accepts the words of any server line, except those that need a stream (manual, "server" of
-    /// rings). Words about load, queues and idle connections have no effect.
+    /// rings). Words about load, queues and idle connections are ignored.
     fn server(&mut self, words: &mut Words<'_>) -> Parsed {
         let name = words.expect(SERVER_EXPECTS)?;
         let address = words.expect(SERVER_EXPECTS)?;
@@ -250,7 +250,7 @@ pub(crate) fn needs_a_stream(settings: &ServerSettings) -> Option<&'static str> 
         let of_client = header.authority || header.tls != ProxyV2Tls::default();
         header.unique_id || of_client || !header.tlvs.is_empty()
     });
-    header.map(|_| "what the PROXY header says of a request")
+    header.map(|_| "request data in the PROXY header")
 }
 
 /// Sinks that exist without a section.
@@ -289,7 +289,7 @@ mod tests {
 
     /// Messages are those of the packaged HAProxy 2.6 for the same lines.
     #[test]
-    fn faults_are_those_of_the_reference() {
+    fn reports_the_faults_that_haproxy_reports() {
         check("ring\n", &["parsing [test.cfg:1] : missing ring name."]);
         check("ring r\nring r\n", &["parsing [test.cfg:2] : sink named 'r' already exists."]);
         check("ring buf0\n", &["parsing [test.cfg:1] : sink named 'buf0' already exists."]);
@@ -337,22 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn words_that_need_a_stream_are_not_accepted() {
+    fn rejects_words_that_need_a_stream() {
         check(
             "ring r\n server s 127.0.0.1:1 weigth 5\n server s 127.0.0.1:1 source 0.0.0.0 usesrc client\n server s 127.0.0.1:1 send-proxy-v2 proxy-v2-options unique-id\n server s 127.0.0.1:1 init-addr never\n server s 127.0.0.1:1 namespace blue\n",
             &[
                 "parsing [test.cfg:2] : 'server r/s' : unknown keyword 'weigth'; did you mean 'weight' maybe ?",
                 "parsing [test.cfg:3] : 'server r/s' : the address of a client ('usesrc') has no effect on a server of a ring",
-                "parsing [test.cfg:4] : 'server r/s' : what the PROXY header says of a request has no effect on a server of a ring",
+                "parsing [test.cfg:4] : 'server r/s' : request data in the PROXY header has no effect on a server of a ring",
                 "parsing [test.cfg:5] : 'server r/s' : 'init-addr' : unknown init-addr method 'never', supported methods are 'libc', 'last', 'none'.",
                 "parsing [test.cfg:6] : 'server r/s' : 'namespace' is not implemented yet",
             ],
         );
     }
 
-    /// Elsewhere it has no effect, and a warning says so.
+    /// Elsewhere it is ignored with a warning.
     #[test]
-    fn the_framing_of_logs_is_nothing_to_a_server_of_a_proxy() {
+    fn warns_about_log_proto_on_a_server_without_log_messages() {
         check(
             "backend b\n mode http\n timeout connect 1s\n timeout server 1s\n server s 127.0.0.1:1 log-proto octet-count\n",
             &["parsing [test.cfg:5] : 'log-proto' has no effect on a server that gets no log messages"],
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_name_rings_that_are_there() {
+    fn rejects_log_targets_with_unknown_rings() {
         check(
             "global\n log ring@a local0\nfrontend f\n bind :80\n mode http\n timeout client 1s\n log ring@b local0\n log ring@buf0 local0\nring a\n",
             &["parsing [test.cfg:7] : log : unknown ring 'b'"],

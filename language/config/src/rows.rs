@@ -1,4 +1,4 @@
-//! The language as rows: one for each word, with what it takes, what it is for, and the function that reads it.
+//! The language as rows: one for each word, with its arguments, its help text, and the function that reads it.
 //!
 //! Parsing, "did you mean", dumps, help and tests all derive from the rows. A word that the language has and weir
 //! does not have yet is a row too: then it is an error with a clear message, never ignored.
@@ -14,11 +14,11 @@ use weir_syntax::{Line, did_you_mean};
 pub struct Row<F> {
     /// The word, or the words.
     pub name: &'static str,
-    /// What follows it, as the manual writes it; empty for nothing.
+    /// The arguments in the notation of the manual; empty for none.
     pub arguments: &'static str,
-    /// What it is for, in one line.
+    /// The help text, one line.
     pub help: &'static str,
-    /// What may follow it, for a test that reads every row once.
+    /// Example arguments, for a test that reads every row once.
     pub example: &'static str,
     /// How it is read.
     pub handler: Handler<F>,
@@ -152,7 +152,7 @@ impl<F> Table<F> {
         index.get(name).copied()
     }
 
-    /// The row whose words the line has from word `at` on, the longest if there are several, and how many words it has.
+    /// The row for the words of the line from `at` on, the longest if several match, and its number of words.
     pub fn find_phrase(&self, line: &Line, at: usize) -> Option<(&'static Row<F>, usize)> {
         let rows = self.phrases().get(line.text(at))?;
         rows.iter().find_map(|row| {

@@ -1,7 +1,7 @@
 //! Rules: an action with its arguments, then `if` or `unless` and a condition.
 //!
-//! The actions are rows that come from outside, each with the rulesets where it may stand and the function that reads it
-//! ([`ActionReader`]). This file has what all rules share: finding the row, the condition, the order of rulesets, and
+//! The actions are rows that come from outside, each with its allowed rulesets and the function that reads it
+//! ([`ActionReader`]). This file has the parts common to all rules: finding the row, the condition, the order of rulesets, and
 //! unreachable rules.
 
 mod context;

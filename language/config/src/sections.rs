@@ -71,7 +71,7 @@ pub(crate) static SECTIONS: Table<SectionKind> = Table::new(&[&[
     Row::not_yet("fcgi-app", "<name>", "a FastCGI application"),
     Row::ready("healthcheck", "<name>", "web", "a health check to share", SectionKind::Healthcheck),
     Row::ready("log-forward", "<name>", "syslog", "a relay of log messages", SectionKind::LogForward),
-    Row::not_yet("log-profile", "<name>", "what is logged at which step"),
+    Row::not_yet("log-profile", "<name>", "what to log at each step"),
     Row::ready("mailers", "<name>", "staff", "mail servers for alerts", SectionKind::Mailers),
     Row::ready("peers", "<name>", "fleet", "instances that share stick-tables", SectionKind::Peers),
     Row::removed("program", "let the service manager start other programs"),

@@ -28,7 +28,7 @@ use weir_model::{Framing, HashKey, InitialAddress, Ring, ServerSettings, SocksPr
 pub(crate) struct ServerLine<'l> {
     /// Which keyword began the line.
     pub(crate) kind: ServerLineKind,
-    /// What the words set.
+    /// The settings so far.
     pub(crate) settings: ServerSettings,
     /// `id`; 0 until given.
     pub(crate) id: u32,
@@ -142,7 +142,7 @@ pub(crate) fn is_of_tls(name: &str) -> bool {
     is_about_tls(name) || tls::ROWS.iter().any(|row| row.name == name)
 }
 
-/// Whether a word is about how a connection is opened, whoever opens it and whatever is said then.
+/// Whether a word is about how a connection is opened, independent of its user and its protocol.
 pub(crate) fn is_about_connecting(name: &str) -> bool {
     const WORDS: [&str; 10] = [
         "source",
@@ -441,7 +441,7 @@ const READY: &[Row<ServerReader>] = &[
         "pool-conn-name",
         "<expr>",
         "str(a)",
-        "what must be equal to reuse a connection",
+        "value that must be equal to reuse a connection",
         |server, words| {
             let expression = server
                 .expressions

@@ -7,7 +7,7 @@ use crate::numbers::{delay_of, integer_in};
 use crate::words::{Parsed, Words, fault};
 use weir_model::{Location, StickTable};
 
-/// Reads everything after the table's name. `keyword` is what the line begins with.
+/// Reads everything after the table's name. `keyword` is the first word of the line.
 pub(crate) fn read_table(
     words: &mut Words<'_>,
     name: &str,
@@ -91,7 +91,7 @@ pub(crate) fn read_table(
 const MAX_EXPIRE_MS: u32 = i32::MAX as u32;
 /// The longest period in milliseconds.
 const MAX_PERIOD_MS: u32 = i32::MAX as u32;
-/// The longest string that may be declared as a key, in bytes; what is stored of one is [`KeyType::MAX_STORED`].
+/// The longest string that may be declared as a key, in bytes; at most [`KeyType::MAX_STORED`] of it are stored.
 const MAX_TEXT: u32 = i32::MAX as u32;
 /// The default length of strings and binary keys in bytes.
 const DEFAULT_KEY: u32 = 32;

@@ -10,7 +10,7 @@ use weir_model::{TlsOptions, TlsVersion};
 /// Reads the arguments of a word into the options of either line.
 pub(crate) type ReadTls = fn(&mut TlsOptions, &mut Words<'_>) -> Parsed;
 
-/// The rows of [`TLS_ROWS`] for a table whose readers are of another type: `$wrap` makes one of a [`ReadTls`].
+/// The rows of [`TLS_ROWS`] for a table with readers of another type: `$wrap` makes one of a [`ReadTls`].
 macro_rules! tls_rows {
     ($reader:ty, $wrap:path) => {
         &const {
@@ -169,8 +169,8 @@ fn version(words: &mut Words<'_>, keyword: &str) -> Parsed<TlsVersion> {
 /// Protocols that are not implemented yet.
 const NOT_SPOKEN: &[&str] = &["h3"];
 
-/// Protocols of ALPN, without those that are not implemented yet, which one warning names. `subject` is what a message calls
-/// the keyword.
+/// Protocols of ALPN, without those that are not implemented yet, which one warning names. `subject` names the keyword
+/// in messages.
 pub(crate) fn protocols(words: &mut Words<'_>, subject: &str) -> Parsed<Vec<Box<str>>> {
     let word = words.expect(&format!("{subject} : missing the comma-delimited ALPN protocol suite"))?;
     let mut spoken: Vec<Box<str>> = Vec::new();

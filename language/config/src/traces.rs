@@ -1,4 +1,4 @@
-//! `traces` sections: what is traced from the start on (manual, section "Traces").
+//! `traces` sections: traces that are active from the start (manual, section "Traces").
 
 use weir_syntax::{Diagnostic, Diagnostics, Line};
 

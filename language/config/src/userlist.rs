@@ -219,7 +219,7 @@ mod tests {
 
     /// The two lists of the manual are the same.
     #[test]
-    fn groups_may_be_said_on_either_side() {
+    fn accepts_group_membership_on_group_or_user_lines() {
         let hash = "$1$abc$iCQ2D3nhptRYi27fDYv2s1";
         let (first, messages) = read(&format!(
             "group G1 users tiger,scott\ngroup G2 users xdb,scott\nuser tiger password {hash}\n\
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_the_references() {
+    fn reports_the_faults_that_haproxy_reports() {
         let (_, messages) = read(
             "user\nuser x\nuser x foo\nuser y foo\nuser z password elgato\ngroup\ngroup g users nosuch\ngroup g\n\
              group i foo\nfoo\nuser w groups nosuch\nusr x\n",

@@ -34,11 +34,11 @@ pub struct ConfigWord {
     pub place: WordPlace,
     /// The word, or the words.
     pub name: &'static str,
-    /// What follows it, as the manual writes it.
+    /// The arguments in the notation of the manual.
     pub arguments: &'static str,
     /// Example arguments, different from the default.
     pub example: &'static str,
-    /// What it is for, in one line.
+    /// The help text, one line.
     pub help: &'static str,
     /// What holds where it is not written, if anything does.
     pub default: Option<DefaultValue>,
@@ -96,9 +96,9 @@ pub enum WordPlace {
 pub enum WordState {
     /// It is implemented.
     Ready,
-    /// Not yet: it is an error that says so.
+    /// Not implemented yet: an error.
     NotYet,
-    /// Removed from the language: it is an error that says what to use instead.
+    /// Removed from the language: an error that names the replacement.
     Removed,
 }
 
@@ -126,7 +126,7 @@ impl WordPlace {
         WordPlace::Load,
     ];
 
-    /// The section whose lines begin with these words, where it is one.
+    /// The section with lines that begin with these words, where it is one.
     pub fn section(self) -> Option<&'static str> {
         match self {
             WordPlace::Global => Some("global"),
@@ -361,7 +361,7 @@ mod tests {
     use weir_model::RetryOn;
 
     #[test]
-    fn every_word_says_what_it_is_for() {
+    fn every_word_has_a_help_text() {
         for word in words(&ACTIONS) {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
@@ -370,7 +370,7 @@ mod tests {
 
     /// The parser's own lists of arguments are complete in the values.
     #[test]
-    fn values_are_all_that_the_parser_knows() {
+    fn values_include_all_that_the_parser_accepts() {
         let values = |place, name| {
             let words = words(&ACTIONS);
             let word = words.iter().find(|word| (word.place, word.name) == (place, name));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_that_is_there_is_written_somewhere() {
+    fn every_implemented_word_has_a_section() {
         for word in words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready) {
             assert!(!written_in(&ACTIONS, word).is_empty(), "{word:?}");
         }

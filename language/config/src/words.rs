@@ -167,7 +167,7 @@ impl LineFaults {
 /// The most faults that are reported for one line.
 const MAX_LINE_FAULTS: usize = 16;
 
-/// The error for a section whose name another one of this kind has.
+/// The error for a section with the name of another one of its kind.
 pub(crate) fn same_section(kind: &str, name: &Word, twin: &Location) -> Fault {
     fault(
         name.span(),
@@ -198,7 +198,7 @@ pub(crate) fn suggesting(mut fault: Fault, nearest: Option<&str>) -> Fault {
     fault
 }
 
-/// An error about a word that is none of `known`.
+/// An error about a word that is not one of `known`.
 pub(crate) fn none_of<'k>(
     word: &Word,
     message: impl Into<String>,
@@ -207,7 +207,7 @@ pub(crate) fn none_of<'k>(
     suggesting(fault(word.span(), message), weir_syntax::did_you_mean(word.text(), known))
 }
 
-/// The same error in the form that has no space before the colon.
+/// The same error in the form without a space before the colon.
 pub(crate) fn tight(mut fault: Fault) -> Fault {
     fault.layout = Layout::ParsingTight;
     fault

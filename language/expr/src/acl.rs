@@ -106,7 +106,7 @@ impl Canonical for Acl {
 
 /// The ACLs of one section, while it is read.
 ///
-/// A condition refers to an ACL whose later lines are still to come; they all become visible when the table is
+/// A condition may refer to an ACL before its later lines are read; they all become visible when the table is
 /// sealed, which happens at the latest when it is dropped.
 #[derive(Debug, Default)]
 pub struct AclTable {
@@ -240,7 +240,7 @@ fn check_name(word: &[u8], at: usize) -> Result<&str, ParseError> {
 /// One test: an expression, a match method and patterns.
 #[derive(Debug, Clone, Canonical)]
 pub struct AclExpr {
-    /// What the line calls its fetch: a keyword of ACLs such as `path_beg`, or the fetch's own name.
+    /// The fetch's name on the line: an ACL keyword such as `path_beg`, or the fetch's own name.
     #[canonical(skip = "for messages; the fetch and the method have the meaning")]
     keyword: &'static str,
     expr: Expr,
@@ -322,7 +322,7 @@ impl AclExpr {
     }
 }
 
-/// What a test applies to.
+/// The left side of a test: a fetch with its converters.
 struct Criterion {
     keyword: &'static str,
     expr: Expr,
@@ -444,7 +444,7 @@ impl<'p> TestParser<'p, '_> {
         Ok(AclExpr { keyword, expr, method, indexes: indexes.into() })
     }
 
-    /// The name of what is tested, as it was written.
+    /// The name of the tested fetch, verbatim.
     fn keyword(&self) -> &'p str {
         let word = self.words[self.criterion];
         std::str::from_utf8(&word[..name_end(word)]).unwrap_or_default()

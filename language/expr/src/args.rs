@@ -88,7 +88,7 @@ impl ArgKind {
 /// A check of parsed arguments, which may replace them by a prepared form. The error is a message.
 pub type Check = fn(&mut Args, &Scope<'_>) -> Result<(), String>;
 
-/// How many arguments a row takes, and of which kinds.
+/// The number and kinds of the arguments of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArgSpec {
     /// The first `required` arguments must be given.
@@ -107,7 +107,7 @@ impl ArgSpec {
     }
 }
 
-/// The form of documentation dumps: `(string[,integer])`, nothing if there is no argument.
+/// The form of documentation dumps: `(string[,integer])`, nothing for a row without arguments.
 impl fmt::Display for ArgSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kinds.is_empty() {
@@ -300,7 +300,7 @@ impl Args {
         }
     }
 
-    /// What a check function stored in argument `index`.
+    /// The value that a check function stored in argument `index`.
     pub fn custom<T: Any>(&self, index: usize) -> Option<&T> {
         match self.get(index) {
             Arg::Custom(prepared) => {

@@ -40,7 +40,7 @@ impl Chain {
             let (call, end) = Call::parse(word, start, at, output, scope)?;
             if !call.converter.is_pure(&call.args) {
                 let message =
-                    format!("converter '{}' needs a stream, and there is none here", call.converter.name);
+                    format!("converter '{}' needs a stream and cannot be used here", call.converter.name);
                 return Err(ParseError::new(at, message).at(start..end));
             }
             if word.get(end).is_some_and(|byte| *byte != b',') {
@@ -56,13 +56,14 @@ impl Chain {
                 word[end..].iter().position(|byte| *byte != b',').map_or(word.len(), |commas| end + commas);
         }
         if !output.casts_to(SampleType::Str) {
-            let message = format!("the last converter gives {}, which is no string", output.name());
+            let message =
+                format!("the last converter gives {}, which does not convert to a string", output.name());
             return Err(ParseError::new(at, message));
         }
         Ok(Chain { calls: calls.into(), text: show(word).into() })
     }
 
-    /// The result of the converters for `text`, as a string; none when one of them has no result.
+    /// Converts `text` to a string; none if one of the converters fails.
     pub fn apply<'t>(&'t self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         let sample = Sample { value: Value::from(text), flags: Flags::empty() };
         match apply_pure(&self.calls, sample) {
@@ -109,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_pure_converters_is_an_error() {
+    fn rejects_unknown_malformed_and_impure_converters() {
         check("upperr", "", "error: unknown converter 'upperr'");
         check("upper)", "", "error: missing comma after conversion keyword 'upper'");
-        check("set-var(txn.a)", "", "error: converter 'set-var' needs a stream, and there is none here");
+        check("set-var(txn.a)", "", "error: converter 'set-var' needs a stream and cannot be used here");
     }
 }

@@ -248,7 +248,7 @@ mod tests {
 
     /// Results of the packaged HAProxy 2.6 for these conditions.
     #[test]
-    fn the_reference_program_gave_the_same() {
+    fn conditions_match_haproxy() {
         for line in include_str!("../tests/data/conditions.tsv").lines() {
             let (text, expected) = line.split_once('\t').unwrap();
             let result = match truth(&Fixture::new(), &format!("if {text}")) {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_looked_at() {
+    fn tests_every_value_of_a_fetch() {
         check("if { req.hdr(a;b;c) b }", Truth::True);
         check("if { req.hdr(a;b;c) c }", Truth::True);
         check("if { req.hdr(a;b;c) d }", Truth::False);
@@ -338,7 +338,7 @@ mod tests {
         fixture.acls.seal();
         assert_eq!(condition.conflict(EvaluationPoint::FrontendRequestHeader.into()), Some(("", "res.hdr")));
         assert_eq!(condition.conflict(EvaluationPoint::BackendResponseHeader.into()), None);
-        // It is called what the line calls it.
+        // The conflict names the keyword of the line, not the fetch behind it.
         for (test, keyword) in [("shdr_beg b", "shdr_beg"), ("res.hdr -m beg b", "res.hdr")] {
             let condition = fixture.condition(&format!("if {{ {test} }}")).unwrap();
             let conflict = condition.conflict(EvaluationPoint::FrontendRequestHeader.into());
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acl_without_patterns_is_unusual() {
+    fn warns_about_an_acl_without_patterns() {
         let fixture = Fixture::new();
         fixture.condition("if { str(a) }").unwrap();
         assert_eq!(fixture.warnings.take().len(), 1);

@@ -16,9 +16,9 @@ use crate::writer::LogWriter;
 pub enum Fetched<'a> {
     /// There is a value.
     Sample(Sample<'a>),
-    /// There is none, and more data cannot bring it.
+    /// The value is missing, and more data cannot bring it.
     Missing,
-    /// There is none yet: more data may bring it.
+    /// The value is missing so far: more data may bring it.
     Later,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Fetched<'a> {
         }
     }
 
-    /// Detaches the sample from what it borrows.
+    /// Detaches the sample from borrowed data.
     pub fn into_owned(self) -> Fetched<'static> {
         match self {
             Fetched::Sample(sample) => Fetched::Sample(sample.into_owned()),
@@ -58,7 +58,7 @@ impl<'a> From<Option<Value<'a>>> for Fetched<'a> {
 /// Any other use needs exactly one: then [`Cursor::iterating`] is false and the fetch chooses (for `hdr`: the last).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
-    /// Whether the caller will ask for further values.
+    /// Whether the caller wants further values.
     pub iterating: bool,
     /// Set by the fetch: another value may follow. Cleared by the caller before each call.
     pub more: bool,
@@ -132,7 +132,7 @@ pub trait Context {
     /// The value of a variable, if it is set and its scope exists here.
     fn variable(&mut self, variable: VariableId) -> Option<Value<'_>>;
 
-    /// Sets a variable if `condition` holds; false if the scope does not exist or has no room.
+    /// Sets a variable if `condition` holds; false if the scope does not exist or is full.
     fn set_variable(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool;
 
     /// Unsets a variable; false if the scope does not exist here.
@@ -152,20 +152,20 @@ pub trait Context {
     /// Facts about the process.
     fn process(&self) -> ProcessFacts<'_>;
 
-    /// Looks up a fact about a named object; `None` if there is no such object.
+    /// Looks up a fact about a named object; `None` if the object does not exist.
     fn lookup(&mut self, lookup: Lookup, name: &[u8]) -> Option<Value<'static>> {
         let _ = (lookup, name);
         None
     }
 
-    /// Looks a key up in a stick-table; `None` if there is no table, or if it does not store this data. Without an entry
+    /// Looks a key up in a stick-table; `None` if the table does not exist or does not store this data. Without an entry
     /// counts are 0, and times the default.
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
         let _ = lookup;
         None
     }
 
-    /// Stores a value in a capture slot; false if there is no such slot.
+    /// Stores a value in a capture slot; false if the slot does not exist.
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {
         let _ = (side, slot, value);
         false
@@ -221,7 +221,7 @@ impl Context for DetachedContext<'_> {
     }
 
     fn random(&mut self) -> u64 {
-        // SplitMix64: enough for a configuration parser, which has no entropy of its own.
+        // SplitMix64: enough for a configuration parser, which needs no real entropy.
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.seed;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

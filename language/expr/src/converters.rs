@@ -38,9 +38,9 @@ pub struct Converter {
     pub output: SampleType,
     /// Checks the parsed arguments and may replace them by a prepared form.
     pub check: Option<Check>,
-    /// What it does.
+    /// The conversion itself.
     pub run: Run,
-    /// Whether its result is final even for an input that still grows: it has no result until it is certain.
+    /// Whether its result is final even for an input that still grows: it withholds the result until it is certain.
     pub decides: bool,
     /// The treatment of a result that is too long.
     pub at_bound: AtBound,
@@ -54,7 +54,7 @@ pub type Pure = for<'a> fn(Value<'a>, &'a Args) -> Option<Value<'a>>;
 /// A conversion that reads or changes the context.
 pub type WithContext = fn(Value<'static>, &Args, &mut dyn Context) -> Option<Value<'static>>;
 
-/// What a converter does.
+/// The function of a converter, by its inputs.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
     /// Needs only the value.

@@ -1,18 +1,18 @@
-//! What is wrong with an expression, and where.
+//! Errors in expressions, with their location.
 
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a list of words: which word, which bytes of it, what is wrong, and a suggestion.
+/// An error in a list of words: the word, the bytes at fault, the message, and a suggestion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// Index of the word at fault, in the list that was given to the parser.
     pub word: usize,
     /// The bytes of that word that are at fault, if it is not the whole word.
     pub span: Option<Range<usize>>,
-    /// What is wrong, without a final dot.
+    /// The error, without a final dot.
     pub message: String,
-    /// What was expected, or why.
+    /// The expected input, or the reason.
     pub note: Option<String>,
     /// A known word near the one that was written.
     pub suggestion: Option<String>,
@@ -31,7 +31,7 @@ impl ParseError {
         self
     }
 
-    /// Adds what was expected.
+    /// Adds the note: the expected input, or the reason.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());

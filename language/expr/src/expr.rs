@@ -268,7 +268,7 @@ impl Expr {
         &self.args
     }
 
-    /// The type of the result, as far as it is known before evaluating.
+    /// The type of the result, as known before evaluating.
     pub fn output(&self) -> SampleType {
         self.output
     }
@@ -288,7 +288,7 @@ impl Expr {
         self.converters.iter().all(|call| call.converter.is_pure(&call.args))
     }
 
-    /// The expression as it was written.
+    /// The expression as written in the configuration.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -389,7 +389,7 @@ pub(crate) fn apply_pure<'c>(calls: &'c [Call], mut sample: Sample<'c>) -> Fetch
     Fetched::Sample(sample)
 }
 
-/// The result when a converter has none for a sample: if the sample still grows, there may be one later.
+/// The result if a converter fails for a sample: if the sample still grows, it may succeed later.
 fn unfit<'c>(flags: Flags) -> Fetched<'c> {
     if flags.contains(Flags::MAY_CHANGE) { Fetched::Later } else { Fetched::Missing }
 }
@@ -432,7 +432,7 @@ mod tests {
 
     /// Results of the packaged HAProxy 2.6 for these expressions, written into a body.
     #[test]
-    fn the_reference_program_gave_the_same() {
+    fn expressions_match_haproxy() {
         let fixture = with_maps();
         for line in include_str!("../tests/data/expressions.tsv").lines() {
             let (expression, expected) = line.split_once('\t').unwrap();
@@ -452,7 +452,7 @@ mod tests {
 
     /// Results from the manual, for converters that are newer than HAProxy 2.6.
     #[test]
-    fn younger_converters() {
+    fn newer_converters_return_the_results_of_the_manual() {
         check("bin(a501),base2", "1010010100000001");
         check("bin(01020304),le2dec(:,2)", "513:1027");
         check("str(www.example.com),reverse_dom", "com.example.www");
@@ -498,9 +498,9 @@ mod tests {
         check("str(zz),map_str_ip(e.map,10.0.0.1)", "10.0.0.1");
     }
 
-    /// A part that was cut away is empty; a part that never existed is no value, or may still come if the sample grows.
+    /// A part that was cut away is empty; a part that never existed is missing, or may still come if the sample grows.
     #[test]
-    fn parts_that_are_not_there() {
+    fn distinguishes_empty_from_missing_parts() {
         check("str(a/b),field(3,/)", "-");
         check("str(a/b),field(-3,/)", "-");
         check("str(a/),field(2,/),length", "0");
@@ -512,7 +512,7 @@ mod tests {
 
     /// A message that is known to be invalid is refused at once, even if more bytes may come.
     #[test]
-    fn some_converters_decide() {
+    fn validity_converters_reject_partial_messages_at_once() {
         let fixture = with_maps();
         for (condition, expected) in [
             ("if { path -m str other }", Truth::Maybe),
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn converters_may_be_words_of_their_own() {
+    fn accepts_converters_as_separate_words() {
         let fixture = Fixture::new();
         let words: Vec<&[u8]> = "str(A), lower upper if TRUE".split(' ').map(str::as_bytes).collect();
         let mut at = 0;
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_carry_a_span_and_a_suggestion() {
         let fixture = Fixture::new();
         let error = fixture.parse("str(a),lwoer").unwrap_err();
         assert_eq!((error.span, error.suggestion.as_deref()), (Some(7..12), Some("lower")));
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_copied_that_nothing_changes() {
+    fn borrows_values_that_do_not_change() {
         let fixture = Fixture::new();
         let expr = fixture.parse("req.hdr(one two),field(2,' '),lower,ltrim(x)").unwrap();
         let mut context = TestContext::default();

@@ -397,7 +397,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The internal fetches, and those that the context answers, whose order in `fetches` gives their
+    /// The internal fetches, and those that the context answers; their order in `fetches` gives their
     /// [`FetchIndex`].
     pub fn new(fetches: impl IntoIterator<Item = &'static FetchDecl>) -> Self {
         let mut registry = Registry::default();
@@ -444,7 +444,7 @@ impl Registry {
         list
     }
 
-    /// Every ACL keyword whose fetch exists, by name.
+    /// Every ACL keyword with an existing fetch, by name.
     pub fn acl_keywords(&self) -> Vec<AclKeyword> {
         let mut list: Vec<_> =
             self.acl_keywords.values().filter(|row| self.fetches.contains_key(row.fetch)).copied().collect();

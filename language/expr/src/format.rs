@@ -116,7 +116,7 @@ impl LogFormat {
         encoding.close(out);
     }
 
-    /// The text, if the format has no dynamic item.
+    /// The text, if the format is constant.
     pub fn constant(&self) -> Option<&[u8]> {
         match &*self.nodes {
             [] => Some(b""),
@@ -125,7 +125,7 @@ impl LogFormat {
         }
     }
 
-    /// The format as it was written.
+    /// The format as written in the configuration.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_and_where() {
+    fn errors_carry_a_message_and_a_span() {
         let fixture = Fixture::new();
         let error = |format: &str| {
             LogFormat::parse(format.as_bytes(), FormatOptions::LOG, &fixture.scope()).unwrap_err()

@@ -245,7 +245,7 @@ fn acl<'c>(context: &'c mut dyn Context, args: &'c Args, _: &mut Cursor) -> Fetc
 }
 
 fn check_acl(args: &mut Args, scope: &Scope<'_>) -> Result<(), String> {
-    let Some(table) = scope.acls else { return Err("there are no ACLs here".into()) };
+    let Some(table) = scope.acls else { return Err("no ACLs are available here".into()) };
     let mut acls: Vec<(bool, Arc<Acl>)> = Vec::new();
     for arg in args.iter() {
         let Arg::Str(text) = arg else { continue };

@@ -1,8 +1,8 @@
 //! Samples, converters, patterns, ACLs, variables and log-format strings.
 //!
 //! The engine behind `%[...]`, `acl ...`, `if ...` and `map(...)`. It is a pure
-//! engine: it knows no socket, no clock and no stream. What an expression needs from outside comes through
-//! [`Context`], what a configuration needs while it is parsed comes through [`Scope`].
+//! engine: it knows no socket, no clock and no stream. Input at run time comes through
+//! [`Context`], input while a configuration is parsed comes through [`Scope`].
 //!
 //! Begin with [`Expr`] (a fetch and its converters), then [`Condition`] (the words after `if`), then
 //! [`LogFormat`]. The rows, one per keyword, are in [`internal::FETCHES`] and [`converters::CONVERTERS`];

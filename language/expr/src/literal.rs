@@ -1,4 +1,4 @@
-//! Addresses, tokens and bytes as they are written in arguments, patterns and header fields.
+//! Addresses, tokens and bytes in the notation of arguments, patterns and header fields.
 
 use std::net::Ipv4Addr;
 

@@ -6,7 +6,7 @@ use weir_syntax::{Files, MemoryFiles, NoFiles};
 
 /// The files that a configuration names (maps, ACL files), and what else it may ask.
 pub trait Loader: Files {
-    /// The value of an environment variable, as it was when the process started.
+    /// The value of an environment variable at the start of the process.
     fn environment(&self, name: &str) -> Option<String> {
         let _ = name;
         None

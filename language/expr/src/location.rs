@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`. The default has no file.
+/// The file and line that declared an object: for messages, `last_rule_file` and `last_rule_line`. The default file is empty.
 ///
 /// Columns are only in diagnostics: they are not needed at run time.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]

@@ -87,7 +87,7 @@ fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
             [_, expected] => expected,
             // A line with a reason must still differ.
             [_, reference, ours, reason] if reference != ours && !reason.is_empty() => ours,
-            _ => panic!("{line:?} is no case"),
+            _ => panic!("{line:?} is not a case"),
         };
         let found = look(parts[0]);
         if found != expected {
@@ -100,14 +100,14 @@ fn walk(table: &str, look: impl Fn(&str) -> String) -> HashMap<&str, usize> {
 }
 
 #[test]
-fn each_converter_does_what_the_manual_says() {
+fn converters_return_the_results_of_the_manual() {
     let fixture = fixture();
     let cases = walk(include_str!("../tests/data/manual.tsv"), |expression| made(&fixture, expression));
     assert!(cases.len() > 20, "the table has lost its sections");
 }
 
 #[test]
-fn each_match_does_what_the_manual_says() {
+fn matches_return_the_results_of_the_manual() {
     // Each test has a fixture of its own, since identifiers of lists are unique.
     let table = include_str!("../tests/data/manual_conditions.tsv");
     let cases = walk(table, |test| holds(&fixture(), test));

@@ -109,7 +109,7 @@ impl MatchMethod {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The default method for samples of a type. Binaries and unknown types have none.
+    /// The default method for samples of a type; none for binaries and unknown types.
     pub const fn default_for(output: SampleType) -> Option<MatchMethod> {
         match output {
             SampleType::Bool => Some(MatchMethod::Bool),

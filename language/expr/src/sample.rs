@@ -7,7 +7,7 @@ use weir_fingerprint::Canonical;
 
 pub(crate) mod cast;
 
-/// A typed value. Strings and binaries borrow from what they were taken from as long as nothing changes them.
+/// A typed value. Strings and binaries borrow from their source as long as nothing changes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A boolean.
@@ -124,7 +124,7 @@ impl<'a> Sample<'a> {
         self
     }
 
-    /// Detaches the sample from what it borrows.
+    /// Detaches the sample from borrowed data.
     pub fn into_owned(self) -> Sample<'static> {
         Sample { value: self.value.into_owned(), flags: self.flags }
     }
@@ -173,7 +173,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Detaches the value from what it borrows; the copy lands in a recycled buffer.
+    /// Detaches the value from borrowed data; the copy lands in a recycled buffer.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Bool(value) => Value::Bool(value),

@@ -1,4 +1,4 @@
-//! What the parser of an expression may use: names, files and the location of the expression.
+//! The inputs of the expression parser: names, files and the location of the expression.
 
 use std::cell::RefCell;
 

@@ -88,7 +88,7 @@ pub fn give(mut buffer: Vec<u8>) {
     });
 }
 
-/// Gives back the buffer of a value that is no longer needed.
+/// Recycles the buffer of an unused value.
 pub fn recycle(value: Value<'_>) {
     if let Value::Str(Cow::Owned(buffer))
     | Value::Bin(Cow::Owned(buffer))

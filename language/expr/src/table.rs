@@ -189,7 +189,7 @@ impl DataType {
         }
     }
 
-    /// Whether several instances may count it together: counts and rates, but neither tags nor servers nor what is open now.
+    /// Whether several instances may count it together: true of counts and rates, false of tags, servers and gauges.
     pub const fn is_sum(self) -> bool {
         matches!(self.kind(), DataKind::Count | DataKind::LongCount | DataKind::Rate)
     }
@@ -227,7 +227,7 @@ impl DataType {
     }
 }
 
-/// What an expression reads or changes of an entry.
+/// The query or change of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableQuestion {
     /// Whether there is one.
@@ -257,7 +257,7 @@ pub struct TableLookup<'a> {
     pub key: Value<'a>,
     /// The data to read or change.
     pub question: TableQuestion,
-    /// The result for times when there is no entry.
+    /// The result of a time query (`Expires`, `Idle`) without an entry.
     pub default: Option<i64>,
 }
 

@@ -36,10 +36,10 @@ impl TokenKeys {
         self.0.load().get(path).map(|file| file.fingerprint)
     }
 
-    /// Reads the key of a file, if it was not read yet; false if there is no such file.
+    /// Reads the key of a file, unless it was read before; false if the file does not exist.
     ///
     /// # Errors
-    /// Why the file has no key that can be used.
+    /// The reason why the file lacks a usable key.
     pub(crate) fn read(&self, path: &str, files: &dyn Files) -> Result<bool, String> {
         if self.find(path).is_some() {
             return Ok(true);

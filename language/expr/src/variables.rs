@@ -107,7 +107,7 @@ impl VariableNames {
         VariableNames::default()
     }
 
-    /// The variable `scope.name`, interned if it is new. The error says what is wrong with the name.
+    /// The variable `scope.name`, interned if it is new. The error explains why the name is invalid.
     pub fn intern(&self, text: &str) -> Result<VariableId, String> {
         let (scope, name) = split_name(text)?;
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
@@ -238,7 +238,7 @@ impl VariableStore {
         self.entries[index].1.as_ref().map(borrow)
     }
 
-    /// Sets a variable if `condition` holds. False if there is no room; true if the condition did not hold.
+    /// Sets a variable if `condition` holds. False without room; true if the condition did not hold.
     pub fn set(&mut self, variable: VariableId, value: Value<'_>, condition: SetCondition) -> bool {
         let room = self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(self.used));
         self.set_within(variable, value, condition, room)
@@ -288,7 +288,7 @@ impl VariableStore {
     /// Removes all variables; the list keeps its capacity.
     #[inline]
     pub fn clear(&mut self) {
-        // Most messages have none.
+        // Most requests do not set variables.
         if !self.entries.is_empty() {
             self.clear_entries();
         }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
+    fn rejects_invalid_names() {
         let names = VariableNames::new();
         assert_eq!(names.intern("txn.a_b.C9").unwrap(), names.intern("txn.a_b.C9").unwrap());
         assert_ne!(names.intern("txn.a").unwrap(), names.intern("sess.a").unwrap());

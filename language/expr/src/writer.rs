@@ -25,7 +25,7 @@ impl FormatFlags {
     pub const HEX: FormatFlags = FormatFlags(2);
     /// `E`: a backslash before `"`, `\` and `]`.
     pub const ESCAPE: FormatFlags = FormatFlags(4);
-    /// `bin`: binary samples as they are, and CBOR as bytes rather than as hexadecimal digits.
+    /// `bin`: binary samples verbatim, and CBOR as bytes rather than as hexadecimal digits.
     pub const BINARY: FormatFlags = FormatFlags(8);
     /// `json`: values as JSON.
     pub const JSON: FormatFlags = FormatFlags(16);
@@ -191,17 +191,17 @@ impl<'o> LogWriter<'o> {
         };
     }
 
-    /// Bytes exactly as they are, without quotes: dates, states, what the caller formatted itself.
+    /// Bytes verbatim, without quotes: dates, states, text that the caller formatted itself.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Bytes exactly as they are, quoted as the flags say, even when there are none.
+    /// Bytes verbatim, quoted according to the flags, even if empty.
     pub fn quoted_raw(&mut self, bytes: &[u8]) {
         self.quoted(|writer| writer.out.extend_from_slice(bytes));
     }
 
-    /// There is no value: a dash in logs, two quotes if they are asked for.
+    /// A missing value: a dash in logs, or two quotes with [`FormatFlags::QUOTE`].
     pub fn missing(&mut self) {
         if self.flags.has(FormatFlags::QUOTE) {
             self.out.extend_from_slice(b"\"\"");
@@ -227,7 +227,7 @@ impl<'o> LogWriter<'o> {
         scratch::recycle(value);
     }
 
-    /// There is no sample.
+    /// A missing sample.
     pub(crate) fn no_value(&mut self) {
         if self.options.body || !self.options.http {
             self.missing();

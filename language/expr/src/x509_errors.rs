@@ -1,6 +1,6 @@
 //! Errors of certificates: OpenSSL's numbers and its names for them (openssl-verify(1)).
 
-/// The name of an error; none if OpenSSL 3 has none of that number.
+/// The name of an error; none if OpenSSL 3 does not define the number.
 pub fn name(code: i64) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| i64::from(*known) == code).map(|(_, name)| *name)
 }

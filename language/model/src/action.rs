@@ -1,6 +1,6 @@
 //! Actions of rules, as far as the configuration knows them.
 //!
-//! What an action does and the arguments that it takes belong to the crate that runs it; so does its row. The checks of
+//! The crate that runs an action owns its behaviour, its arguments and its row. The checks of
 //! a configuration know the [`ActionFacts`].
 
 use std::any::Any;
@@ -52,8 +52,8 @@ impl Action {
     }
 }
 
-/// What the checks of a configuration, lint and the start of the process know about an action. Most actions have none of
-/// these properties.
+/// Properties of an action that the checks of a configuration, lint and the start of the process need. Most actions set none of
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionFacts<'a> {
     /// The ruleset always ends with it.

@@ -117,7 +117,7 @@ pub enum ServerAddress {
 pub enum ServerPort {
     /// A port of its own.
     Fixed(u16),
-    /// The port that the client connected to, plus this: 0 when the address has no port, else `:+N` or `:-N`.
+    /// The port that the client connected to, plus this: 0 for an address without a port, else `:+N` or `:-N`.
     Mapped(i32),
 }
 

@@ -65,11 +65,11 @@ pub struct BindOptions {
     pub ownership: SocketOwnership,
     /// `shards`: into how many sockets each listener splits; none for `tune.listener.default-shards`.
     pub shards: Option<Shards>,
-    /// `level`: what a client of the runtime API may do here.
+    /// `level`: the permissions of runtime API clients on this socket.
     pub level: Option<Level>,
     /// `severity-output`: how the runtime API marks the severity of its messages.
     pub severity_output: SeverityOutput,
-    /// `expose-fd listeners`: hand listening sockets to a client that asks for them (`-x`).
+    /// `expose-fd listeners`: pass the listening sockets to a client on request (`-x`).
     pub expose_listeners: bool,
     /// `proto`: the protocol to speak, when forced.
     pub protocol: Option<Protocol>,
@@ -82,7 +82,7 @@ pub struct BindOptions {
     pub tls: Option<Box<BindTls>>,
 }
 
-/// Who owns a unix socket and who may use it: `user`/`uid`, `group`/`gid`, `mode`.
+/// Owner and permissions of a unix socket: `user`/`uid`, `group`/`gid`, `mode`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct SocketOwnership {
     /// The owner.
@@ -113,7 +113,7 @@ pub enum Shards {
     ByGroup,
 }
 
-/// What a client of the runtime API may do.
+/// The permissions of a runtime API client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum Level {
     /// Read non-sensitive data.

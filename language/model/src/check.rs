@@ -45,7 +45,7 @@ pub struct CheckSettings {
     pub initial_state: InitialState,
     /// `agent-check` and related words; none without any of them.
     pub agent: Option<Arc<AgentSettings>>,
-    /// `track`: the server whose state it follows.
+    /// `track`: copy the state of this server.
     pub track: Option<Arc<TrackedServer>>,
     /// `observe`: which traffic counts as a check.
     pub observe: Observe,
@@ -112,7 +112,7 @@ pub enum Observe {
     Layer7,
 }
 
-/// `on-error`: what happens after `error-limit` errors in a row.
+/// `on-error`: the reaction to `error-limit` errors in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum OnError {
     /// The next check comes soon.

@@ -1,4 +1,4 @@
-//! What a check sends and expects: `http-check` and `tcp-check` rules, and options for whole dialogues.
+//! The dialogue of a check: `http-check` and `tcp-check` rules, and options for whole dialogues.
 
 use std::sync::Arc;
 
@@ -46,10 +46,10 @@ impl CheckScripts {
         self.connects().any(|connect| connect.tls)
     }
 
-    /// What is wrong with a server that is checked at an address that is known, but at no port; none where nothing is.
+    /// The error for a server with a known check address but without a check port; none if a port is known or not needed.
     pub fn lack_of_port(&self, server: &Server) -> Option<String> {
         let said = &server.settings.check;
-        // A socket of the file system has no port that its check could take along to another address.
+        // A unix socket has a path but not a port, so a check at another address needs a port of its own.
         let (host, is_local) = match &server.address {
             ServerAddress::Inet { host, port: ServerPort::Fixed(0) | ServerPort::Mapped(_) } => (host, false),
             ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => (said.address.as_ref()?, true),
@@ -133,11 +133,11 @@ pub struct CheckRule {
     pub comment: Option<Arc<str>>,
     /// Which line of the dialogue it is, from 1, `comment` lines counted; 0 for an implicit rule.
     pub step: u32,
-    /// What it does.
+    /// The action.
     pub action: CheckAction,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Debug, Canonical)]
 pub enum CheckAction {
     /// `connect`.
@@ -239,7 +239,7 @@ pub enum CheckText {
 pub struct Expect {
     /// Whether a match is a failure (`!`).
     pub inverted: bool,
-    /// What is looked for.
+    /// The expected content.
     pub what: Expected,
     /// `min-recv`: the least bytes to receive before the match is tried; none if not set.
     pub min_receive: Option<u32>,
@@ -301,7 +301,7 @@ pub enum ExpectStatus {
     L7Timeout,
 }
 
-/// What is looked for in the received bytes.
+/// The content to look for in the received bytes.
 #[derive(Clone, Debug, Canonical)]
 pub enum Expected {
     /// `string`: these bytes, anywhere.

@@ -1,4 +1,4 @@
-//! What the global section says of requests of the process itself.
+//! Global settings of the HTTP client: requests that the process itself sends.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Host, Location, TlsVerify};
 pub struct HttpClient {
     /// `httpclient.resolvers.disabled`: names are not resolved.
     pub resolves_nothing: bool,
-    /// `httpclient.resolvers.id`, and where it is said.
+    /// `httpclient.resolvers.id`, and its location.
     #[canonical(with = names::client_resolvers)]
     pub resolvers: Option<(Box<str>, Location)>,
     /// `httpclient.resolvers.prefer ipv4`.
@@ -23,7 +23,7 @@ pub struct HttpClient {
     pub ca_file: Option<Box<str>>,
     /// `httpclient.ssl.verify`.
     pub verify: Option<TlsVerify>,
-    /// Where something is said of TLS: then what is wrong with it is a fault.
+    /// The location of an `httpclient.ssl` setting: with one, TLS faults are errors.
     #[canonical(skip = "a place in a file")]
     pub tls_at: Option<Location>,
     /// `httpclient.timeout.connect`.
@@ -56,10 +56,10 @@ pub struct OcspUpdates {
     pub least_delay: u32,
     /// `ocsp-update.maxdelay`, in seconds.
     pub most_delay: u32,
-    /// Where a delay is said.
+    /// The location of a delay setting.
     #[canonical(skip = "a place in a file")]
     pub at: Option<Location>,
-    /// `ocsp-update.httpproxy`, and where it is said.
+    /// `ocsp-update.httpproxy`, and its location.
     #[canonical(with = names::proxy_of_updates)]
     pub proxy: Option<(Host, u16, Location)>,
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 /// One `filter` line.
 #[derive(Clone, Debug, Canonical)]
 pub struct Filter {
-    /// What it does.
+    /// The kind, with its settings.
     pub kind: FilterKind,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
-/// What a filter does.
+/// The kinds of filters.
 #[derive(Clone, Debug, Canonical)]
 pub enum FilterKind {
     /// `bwlim-in` and `bwlim-out`.
@@ -35,7 +35,7 @@ pub struct BandwidthFilter {
     pub direction: FilterDirection,
     /// `default-limit`, or `limit` of a shared one: bytes per period; never 0.
     pub limit: u64,
-    /// `default-period`; 0 only for a shared limit, whose table has the period.
+    /// `default-period`; 0 only for a shared limit, where the table holds the period.
     pub period: Duration,
     /// `min-size`: the least bytes that pass at a time, except at the end.
     pub min_size: u64,
@@ -62,7 +62,7 @@ impl FilterDirection {
     }
 }
 
-/// Writes what it sees to standard error.
+/// Writes the filtered traffic to standard error.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct TraceFilter {
     /// Its name in its output.

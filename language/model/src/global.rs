@@ -33,7 +33,7 @@ pub enum CloseSpread {
 /// Whether a crash leaves a core file (`set-dumpable`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum CoreDump {
-    /// What the system allows a process that changed its user: usually nothing.
+    /// The system's default for a process that changed its user: usually no core file.
     #[default]
     AsAllowed,
     /// A core file, as far as the process can enable it.
@@ -68,15 +68,15 @@ pub struct Global {
     pub chroot: Option<Chroot>,
     /// `user` or `uid`: the user to run as.
     pub user: Option<Account>,
-    /// The line that says so.
+    /// The location of `user`.
     #[canonical(skip = "a place in a file")]
     pub user_at: Option<Location>,
     /// `group` or `gid`.
     pub group: Option<Account>,
-    /// The line that says so.
+    /// The location of `group`.
     #[canonical(skip = "a place in a file")]
     pub group_at: Option<Location>,
-    /// `set-dumpable`: what a crash leaves behind.
+    /// `set-dumpable`: whether a crash leaves a core file.
     pub core_dump: CoreDump,
     /// `external-check`: programs may check servers; none if it is not set.
     pub external_check: Option<ExternalCheck>,
@@ -105,7 +105,7 @@ pub struct Global {
     pub hard_stop_after: Option<Duration>,
     /// `close-spread-time`: when client connections close in a soft stop.
     pub close_spread: CloseSpread,
-    /// `grace`: how long to go on accepting after a soft stop was asked for.
+    /// `grace`: how long to keep accepting connections after a soft stop begins.
     pub grace: Option<Duration>,
     /// `log`: where `log global` sends to.
     pub logs: Vec<Arc<LogTarget>>,
@@ -330,7 +330,7 @@ pub enum ProcessValue {
     Format(Arc<LogFormat>),
 }
 
-/// The most worker threads: the size of a thread group, of which there is one.
+/// The maximum number of worker threads: the size of the single thread group.
 pub const MAX_THREADS: u16 = 64;
 
 /// Which CPUs each thread may run on (`cpu-map`). A thread without an entry may run anywhere.
@@ -349,7 +349,7 @@ impl CpuMap {
         self.threads.get(&thread).map(Vec::as_slice)
     }
 
-    /// Whether there was no `cpu-map` line.
+    /// True without any `cpu-map` line.
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }

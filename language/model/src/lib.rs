@@ -1,4 +1,4 @@
-//! The typed model of a configuration: what the keywords mean, ready to use.
+//! The typed model of a configuration, ready to use.
 //!
 //! Everything here is plain data without behaviour, except passwords, which verify themselves, and actions: their arguments are of types of the crate
 //! that runs them. The rows of `weir-config` fill it; `data` and `control` read it, and most of them know no parser.

@@ -68,7 +68,7 @@ impl std::ops::Deref for LogTargets {
     }
 }
 
-/// What is logged for each connection or request.
+/// The log line of each connection or request.
 #[derive(Clone, Debug, Default, Canonical)]
 pub enum LogLine {
     /// The default: one line when the connection or request starts.

@@ -44,7 +44,7 @@ pub struct Options {
     pub http_ignore_probes: bool,
     /// `http-no-delay`: never wait to fill segments.
     pub http_no_delay: bool,
-    /// `http-pretend-keepalive`: do not tell the server that the connection closes.
+    /// `http-pretend-keepalive`: hide from the server that the connection will close.
     pub http_pretend_keep_alive: bool,
     /// `http-use-proxy-header`: use the non-standard `Proxy-Connection` header.
     pub http_use_proxy_header: bool,
@@ -92,7 +92,7 @@ pub struct Options {
     pub reuse: Reuse,
 }
 
-/// A switch whose default depends on the mode.
+/// A switch with a default that depends on the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Switch {
     /// Not set.
@@ -115,7 +115,7 @@ impl Switch {
     }
 }
 
-/// What happens to the connections when a message ends. A frontend's and a backend's combine: the later
+/// Handling of the connections at the end of a message. The modes of frontend and backend combine: the later
 /// variant wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum ConnectionMode {
@@ -165,7 +165,7 @@ pub struct Splice {
     pub response: bool,
 }
 
-/// What to do with a header whose name has other characters than letters, digits and hyphens.
+/// Handling of headers with characters other than letters, digits and hyphens in their name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum RestrictHeaderNames {
     /// Nothing.
@@ -187,7 +187,7 @@ pub struct ForwardFor {
     pub if_none: bool,
 }
 
-/// `option forwarded`: what the field of RFC 7239 says about the client's side.
+/// `option forwarded`: the client-side parts of the `Forwarded` field (RFC 7239).
 #[derive(Debug, Default, Canonical)]
 pub struct Forwarded {
     /// The protocol that the client speaks.
@@ -213,7 +213,7 @@ pub enum ForwardedValue {
     Expression(Arc<Expr>),
 }
 
-/// Expressions have no equality, so only the same option is equal.
+/// Expressions cannot be compared, so an option equals only itself.
 impl PartialEq for Forwarded {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

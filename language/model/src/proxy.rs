@@ -67,7 +67,7 @@ pub struct Proxy {
     pub redirects: Vec<RedirectRule>,
     /// `monitor fail`: when a monitor request gets 503.
     pub monitor_fail: Vec<Condition>,
-    /// What is captured for the logs.
+    /// The values captured for the logs.
     pub captures: Captures,
     /// `server` and `server-template` lines, in order.
     pub servers: Vec<Server>,
@@ -253,7 +253,7 @@ pub struct Settings {
     pub unique_id_header: Option<Arc<str>>,
     /// `errorfile` and similar words.
     pub errors: Arc<ErrorReplies>,
-    /// `stats`; none when there is no page.
+    /// `stats`; none without a statistics page.
     pub stats: Option<Arc<Stats>>,
     /// `balance`.
     pub balance: Balance,
@@ -436,7 +436,7 @@ pub struct TcpKeepAlive {
     pub interval: Option<Duration>,
 }
 
-/// What is captured for the logs and for later rules.
+/// The values captured for the logs and for later rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct Captures {
     /// `capture request header`, `declare capture request`, and the slots that `http-request capture ... len` made.
@@ -459,7 +459,7 @@ pub struct CaptureSlot {
 /// `capture cookie`.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct CookieCapture {
-    /// The name, or what the name begins with.
+    /// The name, or its beginning.
     pub name: Box<str>,
     /// Whether `name` (written without a final `=`) only has to begin the cookie's name.
     pub prefix: bool,

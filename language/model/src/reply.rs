@@ -10,9 +10,9 @@ use weir_fingerprint::{Canonical, FormEncoder};
 pub struct Reply {
     /// The status; 0 when the rule's default applies (403 for `deny`, 500 for `tarpit`, 200 for `return`).
     pub status: u16,
-    /// The `content-type`; none when the content has none of its own.
+    /// The `content-type`; none to use that of the content.
     pub content_type: Option<Arc<str>>,
-    /// What is sent.
+    /// The body, or its source.
     pub content: ReplyContent,
     /// `hdr <name> <fmt>`: further headers, in order.
     pub headers: Vec<ReplyHeader>,
@@ -27,7 +27,7 @@ pub struct ReplyHeader {
     pub value: LogFormat,
 }
 
-/// What a reply sends.
+/// The content of a reply.
 #[derive(Clone, Debug, Canonical)]
 pub enum ReplyContent {
     /// The proxy's own error message for the status: its `errorfile` or similar, else the built-in one.
@@ -49,7 +49,7 @@ pub enum ReplyContent {
 pub struct ErrorSection {
     /// The section's name.
     pub name: Box<str>,
-    /// The message, set once the configuration is complete; none if the section has none for the status.
+    /// The message, set once the configuration is complete; none if the section lacks the status.
     pub message: OnceLock<Arc<ErrorMessage>>,
 }
 
@@ -119,7 +119,7 @@ pub struct ErrorReplies {
     entries: Vec<(u16, ErrorReply)>,
 }
 
-/// What a proxy sends for an error.
+/// The reply of a proxy to an error.
 #[derive(Clone, Debug, Canonical)]
 pub enum ErrorReply {
     /// `errorfile`, `errorfiles`.

@@ -18,7 +18,7 @@ pub struct Ring {
     pub at: Location,
     /// `description`; the name until given.
     pub description: Arc<str>,
-    /// `format`: the header of messages whose `log` line sets none; none for [`LogHeader::Local`].
+    /// `format`: the header for messages of `log` lines without a format; none for [`LogHeader::Local`].
     pub header: Option<LogHeader>,
     /// `maxlen`: longer messages are cut.
     pub length_max: u32,
@@ -38,7 +38,7 @@ pub struct Ring {
 impl Ring {
     /// The smallest and the default size in bytes.
     pub const SIZE: u64 = 16_384;
-    /// The largest size: half of what a process can address. The allocation itself may still fail.
+    /// The largest size: half of a process's address space. The allocation itself may still fail.
     pub const SIZE_MAX: u64 = 1 << 46;
     /// The default of `maxlen` in bytes.
     pub const LENGTH: u32 = 1024;
@@ -67,7 +67,7 @@ pub struct RingServer {
     pub name: Arc<str>,
     /// Its address.
     pub address: ServerAddress,
-    /// The other settings of its line, such as `log-proto`. Settings about streams have no effect.
+    /// The other settings of its line, such as `log-proto`. Stream settings are ignored.
     pub settings: ServerSettings,
 }
 

@@ -133,7 +133,7 @@ impl Rulesets {
         }
     }
 
-    /// Whether there is no rule at all.
+    /// True if every ruleset is empty.
     pub fn is_empty(&self) -> bool {
         RulesetKind::ALL.iter().all(|kind| self.get(*kind).is_empty())
     }

@@ -102,7 +102,7 @@ pub struct ServerSettings {
     pub redirect_prefix: Option<Arc<str>>,
     /// `send-proxy`, `send-proxy-v2`.
     pub send_proxy: Option<SendProxy>,
-    /// `proxy-v2-options`, `set-proxy-v2-tlv-fmt`: what a version 2 header carries.
+    /// `proxy-v2-options`, `set-proxy-v2-tlv-fmt`: the additional fields of a version 2 header.
     pub proxy_v2: Option<Arc<ProxyV2>>,
     /// `source`.
     pub source: Option<Arc<Source>>,
@@ -130,7 +130,7 @@ pub struct ServerSettings {
     pub pool_low_connections: u32,
     /// `pool-purge-delay`: how often half of the connections that stayed idle are closed; zero for never.
     pub pool_purge_delay: Duration,
-    /// `pool-conn-name`: what must be equal for an idle connection to be reused.
+    /// `pool-conn-name`: an idle connection is reused only for requests with an equal value of this expression.
     pub pool_connection_name: Option<Arc<Expr>>,
     /// `log-proto`: how log messages are delimited, for a log server.
     pub framing: Framing,
@@ -200,7 +200,7 @@ pub enum SendProxy {
     V2,
 }
 
-/// What a version 2 header carries besides the addresses.
+/// The additional fields of a version 2 header, besides the addresses.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct ProxyV2 {
     /// `crc32c`: a checksum of the header.
@@ -245,7 +245,7 @@ pub enum WebSocket {
 /// The settings of a server's line for resolving its name.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct ServerResolution {
-    /// `resolvers`: the section whose name servers are queried at run time; none without run-time resolution.
+    /// `resolvers`: the section with the name servers to query at run time; none without run-time resolution.
     #[canonical(with = names::resolvers)]
     pub section: Option<Arc<str>>,
     /// `resolve-prefer ipv4`: IPv4 addresses are queried first.
@@ -258,7 +258,7 @@ pub struct ServerResolution {
     pub ignores_weight: bool,
 }
 
-/// Whether a server's name is that of a service, whose SRV records have hosts and ports (RFC 2782).
+/// Whether a name is that of a service: its SRV records list hosts and ports (RFC 2782).
 pub fn is_service(host: &Host) -> bool {
     matches!(host, Host::Name { name, .. } if name.starts_with('_'))
 }

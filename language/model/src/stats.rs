@@ -31,9 +31,9 @@ pub struct Stats {
     pub show_node: Option<StatsText>,
     /// `show-desc`: a description in the title; none for not at all.
     pub show_description: Option<StatsText>,
-    /// `admin`: who may change the servers' states; the first condition that holds is enough.
+    /// `admin`: clients that may change the servers' states; one true condition is enough.
     pub admin: Vec<StatsAdmin>,
-    /// `stats http-request`: who may see the page.
+    /// `stats http-request`: access rules of the page.
     pub http_request: Vec<StatsRule>,
 }
 
@@ -89,7 +89,7 @@ pub struct StatsRule {
     pub at: Location,
 }
 
-/// What a `stats http-request` rule does.
+/// The verdict of a `stats http-request` rule.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum StatsVerdict {
     /// Show the page.

@@ -18,7 +18,7 @@ pub struct StickTable {
     pub at: Location,
     /// `recv-only`: entries only come from peers.
     pub receive_only: bool,
-    /// `aggregate`: counts and rates are sums of what each instance of the section counts.
+    /// `aggregate`: counts and rates are sums over all instances of the section.
     pub aggregate: bool,
     /// `write-to`: what peers teach is written to this table, too.
     #[canonical(with = names::written_table)]
@@ -33,7 +33,7 @@ pub struct StickTable {
 pub struct Track {
     /// Which counter, from 0.
     pub counter: u8,
-    /// What the key is made of.
+    /// The expression that yields the key.
     pub key: Arc<Expr>,
     /// The table; without a name that of the proxy.
     pub table: Reference,
@@ -44,7 +44,7 @@ pub struct Track {
 pub struct StickRule {
     /// When it matches and stores.
     pub kind: StickKind,
-    /// What the key is made of.
+    /// The expression that yields the key.
     pub key: Arc<Expr>,
     /// The table; without a name that of the proxy.
     pub table: Reference,

@@ -26,7 +26,7 @@ pub struct GlobalTls {
     pub passphrase_program: Option<PassphraseProgram>,
     /// `ssl-server-verify`: the default of `verify` on `server` lines; none for `required`.
     pub server_verify: Option<TlsVerify>,
-    /// The first `ssl-dh-param-file` line, which has no effect.
+    /// The location of the first `ssl-dh-param-file` line, which is ignored.
     #[canonical(skip = "the line is ignored")]
     pub dh_parameters: Option<Location>,
     /// `tune.ssl.cachesize`: sessions to remember.
@@ -134,7 +134,7 @@ pub struct TlsDefaults {
 /// Which additional files of a certificate are read (`ssl-load-extra-files`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct ExtraFiles {
-    /// `NAME.rsa` and similar, where there is no `NAME`.
+    /// `NAME.rsa` and similar, where `NAME` itself does not exist.
     pub bundle: bool,
     /// `.ocsp`.
     pub ocsp: bool,

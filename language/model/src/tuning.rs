@@ -51,7 +51,7 @@ pub struct Tuning {
     pub pattern_cache_size: u32,
     /// `tune.renice.*`: priorities of the process.
     pub niceness: Niceness,
-    /// `tune.idle-pool.shared`: who may use idle connections to servers.
+    /// `tune.idle-pool.shared`: which workers may use an idle server connection.
     pub idle_connections: ConnectionSharing,
     /// `tune.rcvbuf.*`: kernel buffers for receiving.
     pub receive_buffers: SocketBuffers,

@@ -20,7 +20,7 @@ pub trait ConditionContext {
     /// `enabled(<option>)`: whether a run-time option such as `EPOLL` or `SPLICE` is on.
     fn is_enabled(&self, option: &str) -> bool;
 
-    /// The TLS library, `None` when there is none.
+    /// The TLS library; `None` when the binary was built without TLS.
     fn tls_library(&self) -> Option<TlsLibrary<'_>> {
         None
     }
@@ -33,7 +33,7 @@ pub struct TlsLibrary<'a> {
     pub built: &'a str,
     /// Its name and version as the program runs, e.g. `AWS-LC 1.66.1`.
     pub running: &'a str,
-    /// The version of OpenSSL whose interface it has, as `OPENSSL_VERSION_NUMBER` encodes it: a byte each for the major, minor and
+    /// The OpenSSL version of its interface, encoded like `OPENSSL_VERSION_NUMBER`: a byte each for the major, minor and
     /// fix number from bit 12 on, then four bits apart the patch letter and the status.
     pub openssl: u32,
     /// The version of AWS-LC's own interface, 0 if the library is another one.
@@ -45,7 +45,7 @@ impl TlsLibrary<'_> {
         self.built.starts_with(start) || self.running.starts_with(start)
     }
 
-    /// Whether OpenSSL's interface is of that version or later; a text that is no version counts as zero.
+    /// Whether the matching OpenSSL version is `version` or later; an invalid version counts as zero.
     fn openssl_atleast(&self, version: &str) -> bool {
         self.openssl >= openssl_number(version)
     }
@@ -360,7 +360,7 @@ const PREDICATES: &[Predicate] = &[
         arguments: 1,
         holds: |_, arguments| LANGUAGE_VERSION < version(first(arguments)),
     },
-    // What a library says of itself decides: AWS-LC has the interface of OpenSSL 1.1.1, and an interface of its own.
+    // The library's own version numbers decide: AWS-LC reports the interface of OpenSSL 1.1.1, plus its own API number.
     Predicate {
         name: "ssllib_name_startswith",
         arguments: 1,
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_what_they_say_of_themselves() {
+    fn compares_the_names_and_versions_of_tls_libraries() {
         let tls = Some(TlsLibrary {
             built: "OpenSSL 1.1.1 (compatible; AWS-LC 1.66.1)",
             running: "AWS-LC 1.66.1",
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_is_three_five() {
+    fn accepts_version_3_5_as_the_language_version() {
         for text in ["2.4", "3.5-dev1", "3.5-dev99", "3.5", "v9.0", "x", ""] {
             check(&format!("version_atleast({text})"), true);
             check(&format!("version_before({text})"), false);
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_worded_like_the_reference() {
+    fn reports_faults_in_haproxys_words() {
         check_error("foo(1)", "unparsable conditional expression 'foo(1)'");
         check_error("200rrr", "unexpected character 'r' at the end of conditional expression '200rrr'");
         check_error("0 && foo(1)", "unparsable conditional expression 'foo(1)'");
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn bounds_the_nesting_depth() {
         let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
         check(&nested(MAX_CONDITION_DEPTH), true);
         assert!(evaluate(&nested(MAX_CONDITION_DEPTH + 1)).is_err());
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_where() {
+    fn errors_carry_the_offset_of_the_fault() {
         assert_eq!(evaluate("1 2").unwrap_err().offset, 2);
         assert_eq!(evaluate("1 && foo").unwrap_err().offset, 5);
         assert_eq!(evaluate("défini").unwrap_err().offset, 0);

@@ -11,7 +11,7 @@ pub enum Severity {
     Diag,
     /// Information.
     Notice,
-    /// Probably not what was meant.
+    /// Probably a mistake.
     Warning,
     /// The configuration cannot be used.
     Alert,
@@ -23,7 +23,7 @@ pub enum Layout {
     /// `parsing [file:line] : message`, the usual one.
     #[default]
     Parsing,
-    /// `parsing [file:line]: message`, what the lexer and a few keywords print.
+    /// `parsing [file:line]: message`, the form of the lexer and of a few keywords.
     ParsingTight,
     /// `[file:line] : message`, for faults found after parsing.
     Location,
@@ -38,9 +38,9 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Its location, if it has one.
     pub span: Option<Span>,
-    /// What is wrong, as one sentence, in HAProxy's words if those are known.
+    /// The fault as one sentence, in HAProxy's words if those are known.
     pub message: String,
-    /// What was expected, or why; shown in the pretty form only.
+    /// The expected input, or the reason; shown in the pretty form only.
     pub note: Option<String>,
     /// A known word near the one that was written.
     pub suggestion: Option<String>,
@@ -108,7 +108,7 @@ impl Diagnostic {
         Self::new(Severity::Warning, span, message)
     }
 
-    /// Adds what was expected.
+    /// Adds the note: the expected input, or the reason.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
@@ -227,7 +227,7 @@ impl Diagnostics {
         self.list.iter().map(|(diagnostic, _)| diagnostic)
     }
 
-    /// What an operator is told: warnings wait until no error is left.
+    /// The diagnostics to show to the operator: warnings are held back until all errors are fixed.
     pub fn reports(&self) -> Vec<Report<'_>> {
         let mut reports = self.all_reports();
         let waits = |diagnostic: &Diagnostic| {
@@ -260,7 +260,7 @@ impl Diagnostics {
         if self.alerts > 0 { self.warnings.saturating_sub(asked_for) } else { 0 }
     }
 
-    /// Whether there is no diagnostic.
+    /// True without any diagnostic.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_told_once() {
+    fn groups_repeated_diagnostics_into_one_report() {
         let file = crate::source::SourceMap::new().add("f", Vec::new());
         let mut diagnostics = Diagnostics::new();
         for line in 1..=1000 {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_wait_behind_errors() {
+    fn hides_warnings_until_errors_are_fixed() {
         let mut diagnostics = Diagnostics::new();
         diagnostics.warning(None, "a");
         let mut asked_for = Diagnostic::warning(None, "b");

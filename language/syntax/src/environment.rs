@@ -1,7 +1,7 @@
 //! The environment variables that a configuration sees: a value, not the process's own.
 //!
 //! The caller fills it from the process once; `setenv` and similar words change it line by line, and the result
-//! is applied to child processes. Names and values are bytes, as they are to the kernel.
+//! is applied to child processes. Names and values are bytes, as in the kernel.
 
 use std::collections::BTreeMap;
 

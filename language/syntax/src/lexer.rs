@@ -7,8 +7,8 @@
 //! | `\n` `\r` `\t` `\xHH` are one byte | the same | |
 //! | `$` is text | `$NAME` `${NAME}` `${NAME-default}` `${NAME[*]}` expand | |
 //!
-//! A backslash before anything else stays. A variable's value is literal: quotes and comments in it have no
-//! meaning, and only `[*]` splits it into several words. Empty words from splitting are dropped.
+//! A backslash before anything else stays. A variable's value is literal: quotes and comments in it are plain
+//! text, and only `[*]` splits it into several words. Empty words from splitting are dropped.
 
 use crate::environment::Environment;
 use crate::source::{FileId, Span};
@@ -19,7 +19,7 @@ use std::fmt;
 pub const MAX_WORDS: usize = 64;
 
 /// The most bytes of one line up to the end of its last word, raw and after its variables were expanded. Comments do not
-/// count. HAProxy has no limit; weir bounds what one line can cost.
+/// count. HAProxy does not limit it; weir bounds the cost of one line.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// The values of the pseudo-variables `.FILE`, `.LINE` and `.SECTION` on this line.
@@ -29,20 +29,20 @@ pub struct Pseudo<'a> {
     pub file: &'a str,
     /// The number of the line, from one.
     pub line: u32,
-    /// The name of the section, or its kind when it has no name.
+    /// The name of the section, or its kind for a section without a name.
     pub section: &'a str,
 }
 
 /// Why a line could not be split into words, and at which raw column (from zero).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LexError {
-    /// What is wrong.
+    /// The fault itself.
     pub fault: LexFault,
     /// The raw byte column, from zero.
     pub column: u32,
 }
 
-/// What can be wrong with a line.
+/// The ways in which a line can be malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LexFault {
     /// A quote that the line does not close.
@@ -122,7 +122,7 @@ impl Lexer<'_> {
         Ok(self.words)
     }
 
-    /// Takes bytes without special meaning: most words have no others.
+    /// Takes the bytes up to the next special character; most words consist only of these.
     fn plain_run(&mut self) -> Result<(), LexError> {
         let (start, rest) = (self.at, &self.raw[self.at..]);
         let length = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());

@@ -2,7 +2,7 @@
 //!
 //! This crate knows how a line is cut (quotes, escapes, comments), how environment variables are expanded
 //! inside double quotes, how `.if` blocks select lines, how times and sizes are written, and how a fault is
-//! shown to an operator: file, line, caret, what was expected, a suggestion.
+//! shown to an operator: file, line, caret, the expected input, a suggestion.
 //!
 //! It refuses to know what any keyword means. It opens no file ([`Files`] does, an argument), reads no clock and no process environment:
 //! bytes and the [`Environment`] come in as arguments, so the whole crate can be fuzzed and read alone.

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_quoted_part_of_the_line_is_the_place() {
+    fn points_at_the_last_quoted_part_found_on_the_line() {
         for (text, expected) in [
             ("[dir/a.cfg:2] : 'bind :1' : unable to read '/x.pem': Permission denied", "2: /x.pem"),
             ("config : [dir/a.cfg:2] : 'bind :1' : doesn't start with 'nothing'", "2: bind :1"),

@@ -57,7 +57,7 @@ impl<'s> Reader<'s> {
         Self { sources, files, current: 0, line: 0, section: String::new(), blocks: Vec::new() }
     }
 
-    /// Tells the reader which section it is in, for `.SECTION`: its name, or its kind when it has none.
+    /// Sets the value of `.SECTION`: the section's name, or its kind for a section without a name.
     pub fn set_section(&mut self, name: &str) {
         self.section.clear();
         self.section.push_str(name);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_sees_what_the_line_before_set() {
+    fn expands_variables_set_on_earlier_lines() {
         check("setenv A 1\nx \"$A\"\nsetenv A 2\nx \"$A\"\n", &["x 1", "x 2"], &[]);
         check("x \"<$.SECTION\"\nfrontend f\nx \"$.SECTION:$.LINE\"\n", &["x <", "x f:3"], &[]);
     }
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_that_speak() {
+    fn directives_print_their_messages() {
         check(
             ".notice \"hello world\"\n.warning W\n.diag D\n.alert A\n.notice a b\n.notcie x\n",
             &[],
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_closed_on_its_own() {
+    fn ends_sections_and_blocks_with_each_file() {
         let (lines, messages) = read(&[b".if 1\nfrontend f\n", b"b \"$.FILE$.SECTION\"\n"]);
         assert_eq!(lines, ["b 1.cfg"]);
         assert_eq!(messages, ["parsing [0.cfg:2]: non-terminated '.if' block."]);

@@ -29,7 +29,7 @@ impl Diagnostics {
         shown.map(|report| format!("{}\n\n", report.pretty(sources, color))).collect()
     }
 
-    /// A summary of what is not shown: messages beyond the bound, and warnings held back.
+    /// Counts of messages that are not shown: those beyond the bound, and warnings held back.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.dropped_count() > 0 {
@@ -78,7 +78,7 @@ impl Report<'_> {
         text
     }
 
-    /// The line with a caret, what was expected, and what was probably meant.
+    /// The line with a caret, the expected input, and the suggestion.
     pub fn pretty(&self, sources: &SourceMap, color: bool) -> String {
         let diagnostic = self.diagnostic;
         if self.count == 1 {
@@ -128,7 +128,7 @@ impl Diagnostic {
         text
     }
 
-    /// The line with a caret, what was expected, and what was probably meant.
+    /// The line with a caret, the expected input, and the suggestion.
     pub fn pretty(&self, sources: &SourceMap, color: bool) -> String {
         let level = match self.severity {
             Severity::Alert => Level::ERROR,
@@ -181,7 +181,7 @@ fn shown_source(sources: &SourceMap, span: Span) -> (String, std::ops::Range<usi
     let (start, end) = ((span.start as usize).min(raw.len()), (span.end as usize).min(raw.len()));
     let from = start.saturating_sub(MAX_PRETTY_BYTES / 2);
     let until = raw.len().min(from + MAX_PRETTY_BYTES);
-    // Every byte that is not printable text becomes one byte, so columns stay what they are.
+    // Replace each non-printable byte by one byte, so that columns keep their positions.
     let mut shown = String::with_capacity(until - from);
     for chunk in raw[from..until].utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_line_is_the_references() {
+    fn the_classic_form_matches_haproxy() {
         let sources = sources();
         let message = "'nbthread' passed a missing or unparsable integer value in '2x'";
         let said = |diagnostic: Diagnostic| {
@@ -240,7 +240,7 @@ mod tests {
             said(Diagnostic::alert(None, "Fatal errors found in configuration.")),
             "[ALERT]    (1584) : config : Fatal errors found in configuration.\n"
         );
-        // If HAProxy's form has no location, it is put at the end of the first line.
+        // HAProxy's form without a location: the location goes to the end of the first line.
         assert_eq!(
             said(Diagnostic::alert(span(&sources), "Proxy 'f': lost.\n  | more").layout(Layout::Bare)),
             "[ALERT]    (1584) : config : Proxy 'f': lost (bad.cfg:4).\n  | more\n"
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_one_line_with_a_number() {
+    fn shows_repeats_as_one_line_with_a_count() {
         let mut sources = sources();
         let other = sources.add("b.cfg", b"x\n".to_vec());
         let first = span(&sources);

@@ -137,7 +137,7 @@ impl TimeUnit {
 }
 
 impl TimeError {
-    /// The message for `keyword`, whose argument was `text` and counts in `unit`.
+    /// The error message for the argument `text` of `keyword`, counted in `unit`.
     pub fn describe(self, keyword: &str, text: &str, unit: TimeUnit) -> String {
         match self {
             Self::Empty => format!("'{keyword}' expects a time value"),
@@ -152,7 +152,7 @@ impl TimeError {
 }
 
 impl SizeError {
-    /// The message for `keyword`, whose argument was `text`.
+    /// The error message for the argument `text` of `keyword`.
     pub fn describe(self, keyword: &str, text: &str) -> String {
         match self {
             Self::Empty => format!("'{keyword}' expects a size"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_may_be_followed_by_more() {
+    fn parses_a_time_prefix() {
         let read = |text| parse_time_prefix(text, TimeUnit::Milliseconds);
         assert_eq!(read("30sec"), Ok((30_000, 3)));
         assert_eq!(read("15min"), Ok((900_000, 3)));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences() {
+    fn describes_errors_in_haproxys_words() {
         let overflow = TimeError::Overflow.describe("timeout client", "25d", TimeUnit::Milliseconds);
         assert_eq!(
             overflow,

@@ -25,7 +25,7 @@ fn position(line: &Line) -> Option<usize> {
     }
 }
 
-/// `$NAME` and `${NAME}` replaced by their values; a variable that is not set has none.
+/// Replaces `$NAME` and `${NAME}` by their values; an unset variable is empty.
 fn replaced(bytes: &[u8], environment: &Environment) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -133,7 +133,7 @@ pub(crate) const BIND_ROWS: &[Row<BindReader>] = &[
         "verify",
         "[none|optional|required]",
         "none",
-        "TLS: ask for client certificates",
+        "TLS: request client certificates",
         |bind, words| {
             let word = words.expect("'verify' : missing verify method")?;
             options(bind).verify = Some(match word.text() {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_list_have_options_and_filters() {
+    fn reads_options_and_filters_of_crt_list_lines() {
         let inherited = TlsOptions { ciphers: Some("HIGH".into()), ..TlsOptions::default() };
         let text = "# names\n\na.pem\nb.pem [alpn http/1.1 ssl-min-ver TLSv1.3] *.b.example !x.b.example\nc.pem c.example\n";
         let lines = parse_crt_list(text, &inherited, |_, text| panic!("{text}")).expect("a good list");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_cannot_say_is_refused() {
+    fn rejects_invalid_options_in_a_crt_list() {
         refuse("a.pem [alpn http/1.1", "the options begin with '[' and lack their ']'");
         refuse("a.pem [crt-list x]", "unknown keyword 'crt-list' in the options of a certificate");
         refuse("a.pem [sctl]", "'sctl' expects a filename as an argument.");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_that_is_not_spoken_is_warned_of() {
+    fn warns_about_unsupported_protocols_in_a_crt_list() {
         let mut warnings = Vec::new();
         let lines = parse_crt_list("a.pem [alpn h2,h3,http/1.1]", &TlsOptions::default(), |line, text| {
             warnings.push((line, text));

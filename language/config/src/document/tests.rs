@@ -1,11 +1,11 @@
-//! Whole files: sections in their order, what each may have, faults with their locations; and helpers that other tests use.
+//! Whole files: the order of sections, allowed repetitions, faults with their locations; and helpers that other tests use.
 
 use std::io;
 
 use super::*;
 use weir_syntax::StaticFeatures;
 
-/// An [`Outcome`] whose diagnostics are classic messages.
+/// An [`Outcome`] with diagnostics as classic messages.
 pub(crate) struct Read {
     pub config: Config,
     pub environment: Environment,
@@ -91,7 +91,7 @@ pub(crate) fn check(text: &str, messages: &[&str]) {
 }
 
 #[test]
-fn words_outside_of_sections() {
+fn rejects_words_outside_of_sections() {
     check(
         "foo bar\nglobl\n",
         &[
@@ -108,7 +108,7 @@ fn every_file_begins_outside_of_sections() {
 }
 
 #[test]
-fn sections_that_are_not_there_yet_are_one_error() {
+fn reports_an_unimplemented_section_once() {
     check(
         "log-profile p\n log-tag a\n foo\nglobal\n maxcon\nprogram x\n command y\n",
         &[
@@ -121,7 +121,7 @@ fn sections_that_are_not_there_yet_are_one_error() {
 }
 
 #[test]
-fn userlists() {
+fn reads_userlists_and_reports_their_faults() {
     let read = parse_text("userlist u\n user a insecure-password b\nuserlist v\n");
     assert!(read.messages.is_empty(), "{:?}", read.messages);
     assert!(read.config.userlist("u").unwrap().authenticate("a", b"b"));
@@ -138,7 +138,7 @@ fn userlists() {
 }
 
 #[test]
-fn http_errors() {
+fn reads_http_errors_sections_and_reports_their_faults() {
     check("http-errors x\n errorfile 500 e.http\n errorfile 404 /dev/null\n", &[]);
     check(
         "http-errors x\n errorfile\n errorfile 500\n errorfile 500 /nosuch\n errorfile 99 /dev/null\n foo\n\
@@ -156,7 +156,7 @@ fn http_errors() {
 }
 
 #[test]
-fn the_section_has_a_name_in_messages() {
+fn expands_the_section_name_in_messages() {
     check(
         ".notice \"<$.SECTION\"\nglobal\n.notice \"$.SECTION\"\nuserlist u\n.notice \"$.SECTION\"\n",
         &["parsing [test.cfg:1]: '<'.", "parsing [test.cfg:3]: 'global'.", "parsing [test.cfg:5]: 'u'."],
@@ -164,7 +164,7 @@ fn the_section_has_a_name_in_messages() {
 }
 
 #[test]
-fn sections_that_were_refused_are_known_by_name() {
+fn reports_a_refused_section_once_despite_references_to_it() {
     let http = "mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\n";
     check(
         &format!(
@@ -182,7 +182,7 @@ fn sections_that_were_refused_are_known_by_name() {
 }
 
 #[test]
-fn a_section_without_a_name_that_was_set_is_left_out() {
+fn skips_a_section_with_an_empty_name() {
     check(
         "frontend \"$NAME\"\n bind nonsense\n foo\nglobal\n",
         &[
@@ -194,7 +194,7 @@ fn a_section_without_a_name_that_was_set_is_left_out() {
 
 /// The registry of these tests knows no fetch: only messages about groups matter.
 #[test]
-fn groups_that_acls_look_for_exist() {
+fn rejects_acls_with_unknown_groups() {
     let invalid = |lines: &str| -> Vec<String> {
         let text =
             format!("frontend f\n bind :1\n{lines}\nuserlist u\n group g\n user a password x groups g\n");
@@ -235,7 +235,7 @@ fn listeners_need_threads_that_exist() {
 }
 
 #[test]
-fn a_global_line_has_no_arguments() {
+fn rejects_arguments_of_a_global_line() {
     check(
         "global x\n maxconn 1\n",
         &["parsing [test.cfg:1] : 'global' cannot handle unexpected argument 'x'."],
@@ -243,7 +243,7 @@ fn a_global_line_has_no_arguments() {
 }
 
 #[test]
-fn unused_sections_of_mailers_are_removed() {
+fn removes_unused_mailers_sections() {
     let uses = "listen l\n bind :80\n timeout client 1s\n timeout connect 1s\n timeout server 1s\n \
                 email-alert mailers a\n email-alert from a\n email-alert to b\n";
     check(

@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Redirect,
     UseBackend,
     UseServer,
-    /// Anything on responses, which has no order to warn about.
+    /// Any rule on responses; their order is not checked.
     Response,
 }
 

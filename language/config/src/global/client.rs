@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "httpclient.resolvers.prefer",
         "<ipv4|ipv6>",
         "ipv6",
-        "HTTP client: kind of address that is asked for first",
+        "HTTP client: address family to query first",
         |line, words| {
             line.global.client.prefers_ipv4 = line.choice(words, &["ipv4", "ipv6"])? == "ipv4";
             Ok(())
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "ocsp-update.httpproxy",
         "<address>[:port]",
         "192.0.2.1:3128",
-        "HTTP proxy that asks for OCSP responses",
+        "HTTP proxy for OCSP requests",
         read_proxy,
     ),
     Row::<GlobalReader>::ready(
@@ -180,7 +180,7 @@ fn read_proxy(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {
     Ok(())
 }
 
-/// The port of an HTTP proxy unless another is said.
+/// The default port of an HTTP proxy.
 const HTTP: u16 = 80;
 /// A request is not tried more often: each try waits for its timeout.
 const MOST_RETRIES: u32 = 100;

@@ -17,9 +17,9 @@ use weir_model::{Global, Location};
 /// Reads the arguments of one word of the `global` section.
 pub(crate) type GlobalReader = fn(&mut GlobalContext<'_>, &mut Words<'_>) -> Parsed;
 
-/// What a line may change and use.
+/// The state and the inputs of a line's reader.
 pub(crate) struct GlobalContext<'c> {
-    /// What the line changes.
+    /// The settings to change.
     pub global: &'c mut Global,
     /// The environment, and where relative paths begin.
     pub world: &'c World<'c>,

@@ -22,26 +22,20 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         Ok(())
     })
     .default(Described("one for each processor that the process may use")),
-    Row::ready(
-        "thread-groups",
-        "<number>",
-        "1",
-        "groups of worker threads, of which there is one",
-        |line, words| {
-            line.before_proxies(words)?;
-            let groups = thread_count(words.peek(), words.here(), "thread-groups", MAX_THREADS)?;
-            if groups > 1 {
-                return Err(not_yet(words.here(), "thread-groups above 1"));
-            }
-            words.take();
-            words.end("thread-groups")
-        },
-    ),
+    Row::ready("thread-groups", "<number>", "1", "groups of worker threads (always 1)", |line, words| {
+        line.before_proxies(words)?;
+        let groups = thread_count(words.peek(), words.here(), "thread-groups", MAX_THREADS)?;
+        if groups > 1 {
+            return Err(not_yet(words.here(), "thread-groups above 1"));
+        }
+        words.take();
+        words.end("thread-groups")
+    }),
     Row::ready(
         "max-threads-per-group",
         "<number>",
         "16",
-        "most threads of a group, of which there is one",
+        "most threads of the single group",
         |line, words| line.number(words, 1..=MAX_THREADS).map(drop),
     ),
     Row::ready(

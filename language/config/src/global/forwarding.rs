@@ -1,4 +1,4 @@
-//! Words about how data is forwarded. There is one way here, and they have no effect: each line is checked, and a warning names it.
+//! Words about how data is forwarded. There is only one way here, so each line is checked, and ignored with a warning.
 
 use weir_syntax::Diagnostic;
 
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.recv_enough",
         "<size>",
         "10136",
-        "accepted for compatibility, no effect: the kernel says when there is no more to receive",
+        "accepted for compatibility, no effect: the kernel reports the end of the data to receive",
         |l, w| {
             l.size(w, 0..=MAX.into())?;
             warn_no_effect(w, "the kernel reports the end of the data to receive");

@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "h1-do-not-close-on-insecure-transfer-encoding",
         "",
         "",
-        "keep connections whose messages tell their length in two ways",
+        "keep connections after messages with both Content-Length and Transfer-Encoding",
         |line, words| {
             line.global.http1.keep_on_insecure_transfer_encoding = line.flag(words)?;
             Ok(())

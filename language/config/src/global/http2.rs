@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "h2-workaround-bogus-websocket-clients",
         "",
         "",
-        "do not tell clients of HTTP/2 that WebSocket is there",
+        "do not advertise WebSocket to HTTP/2 clients",
         |line, words| {
             line.global.no_websocket_over_http2 = line.flag(words)?;
             Ok(())

@@ -309,7 +309,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "grace",
         "<time>",
         "10s",
-        "how long to go on accepting after a soft stop was asked for",
+        "how long to keep accepting after a soft stop begins",
         |line, words| {
             line.global.grace = Some(line.delay(words)?);
             Ok(())

@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "profiling.memory",
         "{ on | off }",
         "on",
-        "count memory by the place that asks for it",
+        "count memory by allocation site",
         |line, words| {
             line.global.profiling.memory = line.switch(words)?;
             Ok(())
@@ -78,5 +78,5 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
 
 /// The watchdog looks once per interval, and its clock is not finer than this.
 const LEAST_WARNING: Duration = Duration::from_millis(1);
-/// After a second without progress there is no warning any more: the process is ended.
+/// After a second without progress the watchdog ends the process instead of warning.
 const MOST_WARNING: Duration = Duration::from_secs(1);

@@ -55,7 +55,7 @@ fn every_row_reads_its_example() {
 
 /// The table has each word once.
 #[test]
-fn no_word_is_twice() {
+fn rows_have_unique_names() {
     let mut names: Vec<&str> = GLOBAL_KEYWORDS.rows().map(|row| row.name).collect();
     let count = names.len();
     names.sort_unstable();
@@ -64,7 +64,7 @@ fn no_word_is_twice() {
 }
 
 #[test]
-fn words_that_are_not_there_yet_say_so() {
+fn reports_words_that_are_not_implemented_yet() {
     refuse("lua-load x.lua", "'lua-load' is not implemented yet");
     refuse("stats-file x", "'stats-file' is not implemented yet");
     refuse("busy-polling", "'busy-polling' is not implemented yet");
@@ -73,7 +73,7 @@ fn words_that_are_not_there_yet_say_so() {
 }
 
 #[test]
-fn unknown_words_have_a_suggestion() {
+fn suggests_a_known_word_for_an_unknown_one() {
     refuse("maxcon 100", "unknown keyword 'maxcon' in 'global' section; did you mean 'maxconn' maybe ?");
     refuse("frontent x", "unknown keyword 'frontent' in 'global' section; did you mean 'frontend' maybe ?");
     refuse("bogus", "unknown keyword 'bogus' in 'global' section");
@@ -81,7 +81,7 @@ fn unknown_words_have_a_suggestion() {
 }
 
 #[test]
-fn where_the_runtime_api_is_reached_is_a_variable() {
+fn sets_haproxy_cli_to_the_addresses_of_the_runtime_api() {
     let lines = "stats socket /run/a.sock level admin\nstats socket 127.0.0.1:99\nstats socket abns@x\n\
                  stats socket ipv6@[::1]:98\ndescription \"$HAPROXY_CLI\"";
     let expected = "unix@/run/a.sock;ipv4@127.0.0.1:99;abns@x;ipv6@[::1]:98";
@@ -99,7 +99,7 @@ fn where_the_runtime_api_is_reached_is_a_variable() {
 }
 
 #[test]
-fn a_soft_stop_may_close_nothing() {
+fn accepts_infinite_close_spread_time() {
     assert_eq!(accept("close-spread-time infinite").close_spread, CloseSpread::Never);
     refuse("close-spread-time", "'close-spread-time' expects <time> as argument.");
     refuse("close-spread-time soon", "unexpected character 's' in 'close-spread-time'");
@@ -229,7 +229,7 @@ fn names() {
 
 /// As with HAProxy 3.2.
 #[test]
-fn the_first_of_two_counts() {
+fn keeps_the_first_of_two_values() {
     let check = |word: &str, shown: fn(&Global) -> String, expected: &str| {
         let (global, messages) = read(&format!("{word} 1\n{word} 2"));
         assert_eq!(messages, [format!("parsing [test.cfg:3] : '{word}' already specified. Continuing.")]);
@@ -244,7 +244,7 @@ fn the_first_of_two_counts() {
 }
 
 #[test]
-fn folders_of_tls_files_are_given_once() {
+fn keeps_the_first_folder_of_tls_files() {
     for word in ["ca-base", "crt-base", "key-base"] {
         accept(&format!("{word} /a"));
         let (global, messages) = read(&format!("{word} /a\n{word} /b"));
@@ -342,7 +342,7 @@ fn tuning() {
 
 /// R74: the initial state that `set profiling` changes later; words of one line add up, and so do lines.
 #[test]
-fn what_is_measured() {
+fn reads_profiling_settings() {
     let profiling = accept("").profiling;
     assert_eq!(profiling.tasks, TaskProfiling::Auto);
     assert_eq!(profiling.warn_blocked_after, Duration::from_millis(100));
@@ -365,17 +365,17 @@ fn what_is_measured() {
     );
 }
 
-/// What is so already is accepted, what allows more is warned of, and what demands it is refused.
+/// Accepts the built-in behaviour, warns about laxer settings, and refuses stricter demands.
 #[test]
-fn words_of_openssl_say_what_they_are_here() {
+fn checks_openssl_words_against_the_built_in_library() {
     accept(
         "noktls\ntune.ssl.certificate-compression auto\ntune.ssl.certificate-compression off\nssl-security-level 2",
     );
     for (line, told) in [
-        ("ssl-mode-async", "there are no engines"),
+        ("ssl-mode-async", "engines are not supported"),
         ("ssl-propquery ?provider=x,?fips=yes", "nothing here has properties"),
         ("ssl-provider base", "its algorithms are always there"),
-        ("ssl-provider-path /x", "there are no providers"),
+        ("ssl-provider-path /x", "providers are not loaded"),
         ("ssl-security-level 0", "level 2 is"),
     ] {
         let (_, messages) = read(line);
@@ -446,7 +446,7 @@ fn variables_of_the_process() {
 }
 
 #[test]
-fn names_to_write_in_another_case() {
+fn reads_h1_case_adjust() {
     let names = |lines: &str| accept(lines).http1.adjusted_names;
     assert_eq!(
         names("h1-case-adjust content-length Content-Length\nh1-case-adjust host HOST"),
@@ -464,7 +464,7 @@ fn names_to_write_in_another_case() {
 }
 
 #[test]
-fn names_to_write_in_another_case_come_from_a_file_too() {
+fn reads_h1_case_adjust_file() {
     let of_file = |text: &str| read(&format!("h1-case-adjust-file 'text:{text}'"));
     let (global, messages) = of_file("# two;;  host HOST ;content-length Content-Length");
     assert_eq!(global.http1.adjusted_names.join(" "), "HOST Content-Length");
@@ -481,7 +481,7 @@ fn names_to_write_in_another_case_come_from_a_file_too() {
 
 /// HAProxy 3.2 warns and goes on as root.
 #[test]
-fn a_name_for_a_number_is_looked_up_as_a_name() {
+fn reads_a_name_after_uid_or_gid_as_an_account_name() {
     let (global, messages) = read("uid nobody\ngid nogroup");
     assert_eq!(
         messages,
@@ -528,7 +528,7 @@ fn experimental_words_are_allowed_by_a_line_before_them() {
 }
 
 #[test]
-fn what_has_no_meaning_is_refused() {
+fn rejects_excess_arguments_and_values_out_of_range() {
     refuse(
         "expose-experimental-directives x",
         "'expose-experimental-directives' cannot handle unexpected argument 'x'.",
@@ -548,7 +548,7 @@ fn what_has_no_meaning_is_refused() {
 
 /// One word stands for all that take a time, since they share a reader.
 #[test]
-fn a_unit_in_words_is_warned_of() {
+fn warns_about_spelled_out_time_units() {
     let (global, messages) = read("hard-stop-after 30sec");
     assert_eq!(global.hard_stop_after, Some(Duration::from_secs(30)));
     assert_eq!(

@@ -1,7 +1,7 @@
-//! Words of TLS about OpenSSL and the kernel: some ask for what is always so, some for what no library but OpenSSL has.
+//! TLS words about OpenSSL and the kernel: some request the built-in behaviour, some a feature that only OpenSSL has.
 //!
-//! What is so already is accepted. What allows more than there is is accepted with a warning that says what will never be. What
-//! demands it is an error that says what to write.
+//! Settings that match the built-in behaviour are accepted. Settings that permit an unavailable feature are accepted with a
+//! warning that names it. Settings that demand one are errors that suggest a replacement.
 
 use weir_syntax::Diagnostic;
 
@@ -22,10 +22,13 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "ssl-mode-async",
         "",
         "",
-        "accepted for compatibility, no effect: there are no engines that could work beside",
+        "accepted for compatibility, no effect: without engines, all work is synchronous",
         |line, words| {
             line.flag(words)?;
-            warn(words, "'ssl-mode-async' has no effect: there are no engines. Remove the line.".to_owned());
+            warn(
+                words,
+                "'ssl-mode-async' has no effect: engines are not supported. Remove the line.".to_owned(),
+            );
             Ok(())
         },
     ),
@@ -40,20 +43,19 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "ssl-provider",
         "<name>",
         "default",
-        "accepted for compatibility, no effect: only what the providers 'default' and 'base' of OpenSSL stand for is there",
+        "accepted for compatibility, no effect: the algorithms of OpenSSL's providers 'default' and 'base' are built in",
         provider,
     ),
     Row::ready(
         "ssl-provider-path",
         "<path>",
         "/usr/lib/ossl-modules",
-        "accepted for compatibility, no effect: there are no providers to be read",
+        "accepted for compatibility, no effect: providers are not loaded",
         |line, words| {
             line.word(words, "a directory path as an argument")?;
             warn(
                 words,
-                "'ssl-provider-path' has no effect: there are no providers to be read. Remove the line."
-                    .to_owned(),
+                "'ssl-provider-path' has no effect: providers are not loaded. Remove the line.".to_owned(),
             );
             Ok(())
         },
@@ -84,7 +86,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.ssl.certificate-compression",
         "{ auto | off }",
         "off",
-        "TLS: compress certificates (never, as it is the library that 'auto' asks)",
+        "TLS: compress certificates (never: the library does not support it)",
         |line, words| line.choice(words, &["auto", "off"]).map(drop),
     ),
 ];
@@ -95,7 +97,7 @@ fn warn(words: &Words<'_>, message: String) {
 
 fn propquery(line: &mut GlobalContext<'_>, words: &mut Words<'_>) -> Parsed {
     let query = line.word(words, "a property string as an argument")?;
-    // What is optional begins with a question mark.
+    // Optional clauses begin with a question mark.
     if let Some(clause) = query.text().split(',').find(|clause| !clause.trim_start().starts_with(['?', '-']))
     {
         let message = format!(

@@ -330,7 +330,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "issuers-chain-path",
         "<dir>",
         "/etc/ssl/chains",
-        "TLS: folder of chains, for certificates whose file has none",
+        "TLS: folder of chains, for certificate files without one",
         |l, w| {
             let path = l.word(w, FOLDER)?.text().into();
             l.global.tls.chain_folders.push(ChainFolder { path, at: l.at.clone() });

@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Row<GlobalReader>] = &[
         "tune.peers.max-updates-at-once",
         "<number>",
         "100",
-        "entries of stick-tables to tell a peer in one turn",
+        "stick-table entries to send to a peer in one turn",
         |line, words| {
             line.global.tuning.peer_updates_max = Some(line.number(words, 1..=MAX)?);
             Ok(())
@@ -547,7 +547,7 @@ mod tests {
     use crate::document::tests::parse_text;
 
     #[test]
-    fn what_is_slow_on_the_timeline_is_tunable() {
+    fn reads_the_threshold_of_slow_timeline_entries() {
         let slow = |line: &str| {
             let parsed = parse_text(&format!("global\n{line}"));
             assert!(parsed.messages.is_empty(), "{line}");

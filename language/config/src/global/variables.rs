@@ -69,7 +69,7 @@ fn with_expressions(
 /// They are evaluated while the configuration is parsed, without any stream.
 const PLACES: EvaluationPoints = EvaluationPoints::only(EvaluationPoint::ConfigParser);
 
-/// Reads the variable's name, whose scope must be the process; `what` must follow it.
+/// Reads the variable's name; its scope must be the process. `what` must follow the name.
 fn variable(line: &GlobalContext<'_>, words: &mut Words<'_>, what: &str) -> Parsed<VariableId> {
     let keyword = line.keyword;
     let name = words.take().filter(|_| !words.at_end());

@@ -128,7 +128,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "http-send-name-header",
         "[<header>]",
         "X-Server",
-        "tell the server its name in a header",
+        "send the server its name in a header",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             let word = words.expect("'http-send-name-header' requires a header string.")?;
@@ -296,7 +296,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "default-server",
         "[param*]",
         "maxconn 100",
-        "what the following servers start from",
+        "defaults of the following servers",
         DEFAULTS_AND_BACKENDS,
         |context, words| read_default_server(context, words).map_err(placed),
     ),
@@ -508,7 +508,7 @@ const RETRY_REASONS: [&str; 6] = [
     "all-retryable-errors",
 ];
 
-/// What may follow the name of a cookie.
+/// The options of a `cookie` line, after the name.
 const COOKIE_OPTIONS: [&str; 14] = [
     "rewrite", "insert", "prefix", "indirect", "nocache", "postonly", "preserve", "httponly", "secure",
     "domain", "maxidle", "dynamic", "maxlife", "attr",
@@ -754,7 +754,7 @@ fn read_default_server(context: &mut LineContext<'_>, words: &mut Words<'_>) -> 
     Ok(())
 }
 
-/// A backend connects to where its clients wanted to go, or it chooses among servers. The default of `balance` is no choice.
+/// A backend either connects to its clients' destinations, or balances among servers. The default `balance` counts as unset.
 pub(super) fn check_transparent(proxy: &Proxy, span: Span, diagnostics: &mut Diagnostics) {
     let settings = &proxy.settings;
     let chooses = !matches!(settings.balance, Balance { argument: BalanceArgument::Draws(2), .. });

@@ -155,7 +155,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "http-check send-state",
         "",
         "",
-        "HTTP checks: tell the server its state",
+        "HTTP checks: send the server its state",
         DEFAULTS_AND_BACKENDS,
         |context, words| {
             words.end("http-check")?;
@@ -354,7 +354,7 @@ fn comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Arc<str>> {
     Ok(word.text().into())
 }
 
-/// The rest of a line after what a rule sends.
+/// The rest of a `send` line after the data.
 fn trailing_comment(words: &mut Words<'_>, keyword: &str) -> Parsed<Option<Arc<str>>> {
     let found = if words.take_if("comment") { Some(comment(words, keyword)?) } else { None };
     words.end(keyword)?;

@@ -127,7 +127,7 @@ fn read_location(
     words.end(keyword)
 }
 
-/// Runs the steps of a proxy. The error names an unknown section. `warn` is told of sections that lack a status, whose
+/// Runs the steps of a proxy. The error names an unknown section. `warn` receives the sections that lack a status; its
 /// former message stays.
 pub(super) fn run_steps(
     steps: &[ErrorStep],

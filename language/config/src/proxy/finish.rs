@@ -206,7 +206,7 @@ fn settle_server_ids(draft: &mut Draft, diagnostics: &mut Diagnostics) {
 impl ProxyParser<'_> {
     /// Completes everything and returns the proxies, in the order of their sections.
     ///
-    /// The proxies are usable if `diagnostics` has no error afterwards. With them come all stick-tables, their own first.
+    /// The proxies are usable if `diagnostics` is free of errors afterwards. With them come all stick-tables, their own first.
     pub fn finish(
         mut self,
         context: &BindContext<'_>,
@@ -426,7 +426,7 @@ impl ProxyParser<'_> {
         Some(target)
     }
 
-    /// Reports what a complete proxy lacks, or has without effect.
+    /// Reports missing settings of a complete proxy, and settings without effect.
     fn check(&mut self, index: usize, context: &BindContext<'_>, diagnostics: &mut Diagnostics) {
         let fallback = self.tcp_fallback(index, diagnostics);
         let finished = &mut self.finished[index];
@@ -744,8 +744,9 @@ fn warn_about_fast_open(proxy: &Proxy, diagnostics: &mut Diagnostics) {
              failure.",
             server.at, proxy.name, server.name
         );
-        diagnostics
-            .push(Diagnostic::warning(None, message).group("server with 'tfo' whose backend does not retry"));
+        diagnostics.push(
+            Diagnostic::warning(None, message).group("server with 'tfo' in a backend that does not retry"),
+        );
     }
 }
 
@@ -767,7 +768,8 @@ fn warn_about_early_data(proxy: &Proxy, diagnostics: &mut Diagnostics) {
             "[{}] : 'server {}/{}' : 'allow-0rtt' has no effect here: {why}.",
             server.at, proxy.name, server.name
         );
-        diagnostics
-            .push(Diagnostic::warning(None, message).group("server with 'allow-0rtt' that has no effect"));
+        diagnostics.push(
+            Diagnostic::warning(None, message).group("server with 'allow-0rtt' that is without effect"),
+        );
     }
 }

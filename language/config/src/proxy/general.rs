@@ -16,13 +16,20 @@ use crate::words::{Parsed, Words, fault, not_yet, suggesting, tight};
 use weir_model::{CertificateUse, Mode, ServerStates, TlsOptions};
 
 pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
-    keyword("mode", "{ tcp|http|log|spop }", "http", "what the proxy speaks", EVERYWHERE, read_mode)
-        .default(Written("tcp"))
-        .values(&[
-            ("http", "requests and answers are understood"),
-            ("tcp", "bytes are forwarded unchanged (the default)"),
-            ("log", "a backend of log servers"),
-        ]),
+    keyword(
+        "mode",
+        "{ tcp|http|log|spop }",
+        "http",
+        "protocol of the proxy: HTTP, TCP or log messages",
+        EVERYWHERE,
+        read_mode,
+    )
+    .default(Written("tcp"))
+    .values(&[
+        ("http", "requests and answers are understood"),
+        ("tcp", "bytes are forwarded unchanged (the default)"),
+        ("log", "a backend of log servers"),
+    ]),
     keyword(
         "bind",
         "[<address>]:<port_range> [, ...] [param*]",

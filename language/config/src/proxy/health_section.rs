@@ -146,7 +146,7 @@ fn read_type(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
     match handlers.next() {
         Some(Handler::Ready(option)) => match option.kind {
             OptionKind::Positive(read) => read(context, words),
-            _ => unreachable!("options that choose a check have no prefix"),
+            _ => unreachable!("options that choose a check do not take a prefix"),
         },
         _ => {
             let nearest = weir_syntax::did_you_mean(word.text(), TYPES);

@@ -1,7 +1,7 @@
 //! `mode log`: words that are valid in a backend for log messages, and words that are valid only there.
 //!
-//! The mode may be set after the lines that depend on it, so lines are noted as they are read and checked when the
-//! section ends. Settings from `defaults` are for other proxies too, so there is no warning about them.
+//! The mode may be set after the lines that depend on it, so lines are noted on reading and checked when the
+//! section ends. Settings from `defaults` are for other proxies too, so they do not cause warnings.
 
 use weir_syntax::{Diagnostic, Diagnostics, Span};
 
@@ -96,17 +96,19 @@ fn cannot_take_logs(server: &Server) -> Option<&'static str> {
     match &server.address {
         ServerAddress::Inet { port: ServerPort::Fixed(port), .. } if *port != 0 => {}
         ServerAddress::Inet { .. } => return Some("a log server needs a port"),
-        ServerAddress::SocketPair(_) => return Some("a log server needs an address, 'sockpair@' is none"),
+        ServerAddress::SocketPair(_) => {
+            return Some("a log server needs an address other than 'sockpair@'");
+        }
         ServerAddress::Unix(_) | ServerAddress::Abstract { .. } => {}
     }
     let transparent = server.settings.source.as_deref()?.transparent.as_ref()?;
     match transparent {
         TransparentSource::Address { .. } => None,
-        _ => Some("there is no client whose address could be used ('usesrc')"),
+        _ => Some("'usesrc' needs the address of a client, which log messages lack"),
     }
 }
 
-/// Checks that a section in another mode has no words that are only for logs.
+/// Checks that a section in another mode is free of words for logs only.
 fn check_other(draft: &Draft, diagnostics: &mut Diagnostics) {
     let logs = &draft.logs;
     for (subject, span) in &logs.datagrams {
@@ -165,7 +167,7 @@ mod tests {
 
     /// A misspelt name in these lists would never match.
     #[test]
-    fn what_makes_sense_is_there() {
+    fn lists_only_known_keywords_and_options() {
         let ready = |name: &&&str| super::super::PROXY_KEYWORDS.find(name).is_some();
         assert_eq!(super::KEYWORDS.iter().find(|name| !ready(name)), None);
         let ready = |name: &&&str| super::super::OPTIONS.find(name).is_some();
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_traffic_is_ignored_and_that_is_said() {
+    fn warns_about_traffic_words_in_a_log_backend() {
         check(
             "backend b\n server s 127.0.0.1:514 weight 5 maxconn 3 send-proxy\n cookie c\n http-request deny\n option redispatch\n \
              retries 3\n server t 127.0.0.1:515 weight 6\n mode log\n timeout queue 5s\n",
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_balanced_by_what_suits_them() {
+    fn accepts_only_balance_algorithms_for_log_messages() {
         for algorithm in ["roundrobin", "random", "random(3)", "log-hash", "log-hash upper,lower", "sticky"] {
             check(&format!("backend b\n mode log\n balance {algorithm}\n"), &[]);
         }
@@ -280,7 +282,7 @@ mod tests {
             &[
                 "parsing [test.cfg:3] : unknown converter 'uper'; did you mean 'upper' maybe ?",
                 "parsing [test.cfg:4] : 'balance' cannot handle unexpected argument 'lower'.",
-                "parsing [test.cfg:5] : converter 'set-var' needs a stream, and there is none here.",
+                "parsing [test.cfg:5] : converter 'set-var' needs a stream and cannot be used here.",
             ],
         );
         check(
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn log_servers_can_be_reached() {
+    fn rejects_log_servers_without_a_usable_address() {
         check(
             "backend b\n mode log\n server s 127.0.0.1\n server t udp@127.0.0.1:+5\n server u sockpair@3\n server v \
              127.0.0.1:514 source 0.0.0.0 usesrc client\n server w upd@127.0.0.1:514\n server x 127.0.0.1:514 log-bufsize 0\n",
@@ -305,14 +307,14 @@ mod tests {
                 "[test.cfg:8] : 'server b/x' : 'log-bufsize' : invalid size '0'.",
                 "[test.cfg:3] : 'server b/s' : a log server needs a port.",
                 "[test.cfg:4] : 'server b/t' : a log server needs a port.",
-                "[test.cfg:5] : 'server b/u' : a log server needs an address, 'sockpair@' is none.",
-                "[test.cfg:6] : 'server b/v' : there is no client whose address could be used ('usesrc').",
+                "[test.cfg:5] : 'server b/u' : a log server needs an address other than 'sockpair@'.",
+                "[test.cfg:6] : 'server b/v' : 'usesrc' needs the address of a client, which log messages lack.",
             ],
         );
     }
 
     #[test]
-    fn other_backends_have_nothing_of_logs() {
+    fn rejects_log_settings_in_other_backends() {
         check(
             "defaults\n timeout connect 1s\n timeout server 1s\nbackend b\n server s udp@127.0.0.1:514 log-bufsize 5k\n server t \
              127.0.0.1:1 log-proto octet-count\n",

@@ -56,7 +56,7 @@ const fn option(
     with_arguments(name, "", "", help, sections, http_only, kind)
 }
 
-/// Options are off where nothing else is said.
+/// Options are off by default.
 const fn with_arguments(
     name: &'static str,
     arguments: &'static str,
@@ -229,7 +229,7 @@ const READY: &[Row<OptionReader>] = &[
     ),
     option(
         "http-pretend-keepalive",
-        "do not tell servers that the connection closes",
+        "do not announce to servers that the connection closes",
         DEFAULTS_AND_BACKENDS,
         true,
         Flag(|options| &mut options.http_pretend_keep_alive),

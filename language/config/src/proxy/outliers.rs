@@ -25,7 +25,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[keyword(
 )
 .default(Written("off"))];
 
-/// What may follow the word, for messages.
+/// The expected arguments, for messages.
 const EXPECTS: &str = "'outlier-ejection' expects 'off', or 'errors <count>', 'ratio <percent>' or 'latency <factor>', \
                        and optionally 'interval <time>', 'base <time>', 'max <time>' and 'at-most <percent>'.";
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_arrives_and_the_rest_has_its_defaults() {
+    fn reads_values_and_fills_in_defaults() {
         let all = "outlier-ejection errors 5 ratio 20% latency 1.5x interval 5s base 1s max 1m at-most 50%";
         let expected = OutlierEjection {
             errors: Some(5),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn rejects_invalid_values() {
         refuses("", EXPECTS);
         refuses("base 1s", EXPECTS);
         refuses("error 5", EXPECTS);

@@ -30,7 +30,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "stats realm",
         "<realm>",
         "Shop",
-        "realm of the credentials that are asked for",
+        "realm of the requested credentials",
         EVERYWHERE,
         |context, words| {
             let realm = words.expect("'realm' needs an realm name.")?;
@@ -58,7 +58,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
             words.end("stats refresh")
         },
     )
-    .default(Described("none: the page stays as it is")),
+    .default(Described("none: the page does not reload")),
     keyword(
         "stats auth",
         "<user>:<passwd>",
@@ -154,7 +154,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "stats admin",
         "{ if | unless } <cond>",
         "if TRUE",
-        "who may change the servers' states",
+        "when a client may change the servers' states",
         PROXIES,
         |context, words| {
             if !words.at_condition() {
@@ -174,7 +174,7 @@ pub(super) const KEYWORDS: &[Row<ProxyReader>] = &[
         "stats http-request",
         "{ allow | deny | auth [realm <realm>] } [ { if | unless } <condition> ]",
         "auth realm shop if TRUE",
-        "who may see the page",
+        "access rules of the page",
         PROXIES,
         read_http_request,
     ),

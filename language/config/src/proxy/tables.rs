@@ -1,4 +1,4 @@
-//! Stick-tables once all sections are read: which exist, what their entries store, and which rules may use them.
+//! Stick-tables once all sections are read: which exist, which data their entries store, and which rules may use them.
 
 use weir_expr::table::{DataType, Stored};
 use weir_expr::{Expr, Needs, Reference};
@@ -124,7 +124,7 @@ fn warn_of_contents(finished: &Finished, rule: &Rule, track: &Track, diagnostics
     diagnostics.push(Diagnostic::warning(finished.span, message).layout(Layout::Bare));
 }
 
-/// What a client sends after it connected.
+/// Data that a client sends after it connected.
 const CONTENTS: Needs =
     Needs::L6_REQUEST.or(Needs::HTTP_REQUEST_META).or(Needs::HTTP_REQUEST).or(Needs::HTTP_REQUEST_BODY);
 
@@ -168,7 +168,7 @@ fn check_table(
         complain(format!("unable to find peers section '{peers}'."));
     }
     if table.aggregate && table.peers.is_none() {
-        complain("'aggregate' needs 'peers': nobody else counts here.".to_owned());
+        complain("'aggregate' needs 'peers': only this instance counts without them.".to_owned());
     }
     let Some(name) = &table.write_to else { return };
     match tables.iter().find(|other| other.declaration.name == *name) {
@@ -178,7 +178,7 @@ fn check_table(
         }
         Some(other) if other.declaration.key != table.declaration.key => {
             complain(format!(
-                "'write-to' names the table '{name}', whose keys are of another type or length."
+                "'write-to' names the table '{name}', but their keys differ in type or length."
             ));
         }
         Some(other) if other.write_to.is_some() => {

@@ -37,7 +37,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
     .default(Described("the address of the server")),
     option("agent-addr", "<addr>", "127.0.0.2", "agent checks: address", |server, words| {
         let word = words.expect("'agent-addr' expects an address as argument.")?;
-        // An address alone has no port behind a colon, so those of IPv6 need no brackets.
+        // The argument is an address without a port, so IPv6 addresses need no brackets.
         let host = match word.text().parse::<Ipv6Addr>() {
             Ok(address) => Host::Ip(IpAddr::V6(address)),
             Err(_) => {
@@ -138,7 +138,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "check-sni-auto",
         "",
         "",
-        "health checks: ask for the name of their 'Host' (the default)",
+        "health checks: TLS server name (SNI) from their 'Host' (the default)",
         |server, _| {
             server.settings.check.tls.no_automatic_name = false;
             Ok(())

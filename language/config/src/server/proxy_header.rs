@@ -15,7 +15,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "proxy-v2-options",
         "<option>[,<option>]*",
         "crc32c,unique-id",
-        "what a version 2 header carries",
+        "additional fields of a version 2 header",
         |server, words| {
             let word = words.expect("'proxy-v2-options' : expects a list of options")?;
             let header = proxy_v2(server);
@@ -61,7 +61,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "send-proxy-v2-ssl",
         "",
         "",
-        "begin connections with a version 2 PROXY header that tells of TLS",
+        "begin connections with a version 2 PROXY header with TLS information",
         |server, _| {
             server.settings.send_proxy = Some(SendProxy::V2);
             proxy_v2(server).tls.enabled = true;

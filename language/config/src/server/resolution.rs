@@ -13,7 +13,7 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         "resolve-net",
         "<network>[,<network>]*",
         "10.0.0.0/8",
-        "networks whose addresses are preferred",
+        "networks with preferred addresses",
         |server, words| {
             let word = words.expect("'resolve-net' expects a list of networks.")?;
             let mut networks = Vec::new();
@@ -62,29 +62,23 @@ pub(super) const READY: &[Row<ServerReader>] = &[
         ("allow-dup-ip", "several servers may have the same address"),
         ("ignore-weight", "weights of services (SRV) do not count"),
     ]),
-    option(
-        "resolve-prefer",
-        "{ ipv4 | ipv6 }",
-        "ipv4",
-        "addresses that are asked for first",
-        |server, words| {
-            let expects = "'resolve-prefer' expects either ipv4 or ipv6 as argument.";
-            let word = words.expect(expects)?;
-            server.settings.resolution.prefers_ipv4 = match word.text() {
-                "ipv4" => true,
-                "ipv6" => false,
-                _ => return Err(fault(word.span(), expects)),
-            };
-            Ok(())
-        },
-    )
+    option("resolve-prefer", "{ ipv4 | ipv6 }", "ipv4", "address family to query first", |server, words| {
+        let expects = "'resolve-prefer' expects either ipv4 or ipv6 as argument.";
+        let word = words.expect(expects)?;
+        server.settings.resolution.prefers_ipv4 = match word.text() {
+            "ipv4" => true,
+            "ipv6" => false,
+            _ => return Err(fault(word.span(), expects)),
+        };
+        Ok(())
+    })
     .with(NOT_ADDED)
     .default(Written("ipv6")),
     option(
         "resolvers",
         "<id>",
         "dns",
-        "the section whose name servers are asked for its name while it runs",
+        "section with the name servers to query for its name at run time",
         |server, words| {
             let word = words.expect("'resolvers' expects the name of a section.")?;
             server.settings.resolution.section = Some(Arc::from(word.text()));

@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
         "",
         "accepted for compatibility, no effect: renegotiations are refused",
         |_, words| {
-            let message = "'renegotiate' has no effect: servers that ask for a renegotiation are refused, and TLSv1.3 has none. Remove it.";
+            let message = "'renegotiate' has no effect: renegotiation requests of servers are refused, and TLSv1.3 does not support them. Remove it.";
             words.line().remark(Diagnostic::warning(words.line().span(), message.to_owned()));
             Ok(())
         },
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row<ServerReader>] = &[
     })
     .with(NOT_ADDED | LOG_STREAMS),
     option("sni", "<expression>", "str(a.example)", "TLS: server name (SNI) to send", |server, words| {
-        // Rings and name servers have no client: what can be said there is said once.
+        // Rings and name servers connect on their own behalf, without a client: the name is evaluated once.
         let place = match server.kind {
             ServerLineKind::Ring | ServerLineKind::NameServer => EvaluationPoint::ConfigParser,
             _ => EvaluationPoint::ServerSource,

@@ -113,7 +113,7 @@ pub(crate) fn parse_args(
             None if *kind == ArgKind::Str && index == 0 && spec.required == 1 => {
                 args.push(Arg::Str(Box::default()));
             }
-            // An empty name means the current proxy; there is no current server or list of users.
+            // An empty name means the current proxy; servers and user lists do not have a current one.
             _ if matches!(kind, ArgKind::Frontend | ArgKind::Backend | ArgKind::Table) => {
                 args.push(Arg::Reference(Reference::new(*kind, None)));
             }

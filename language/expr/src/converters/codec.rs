@@ -233,7 +233,7 @@ fn htonl<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     Some(Value::Bin(Cow::Owned(out)))
 }
 
-/// A plus is a space in a form: everywhere if the argument says so, else after the question mark.
+/// A plus is a space in a form: everywhere if the argument is non-zero, else after the question mark.
 fn url_dec<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     let mut in_form = args.int(0).is_some_and(|form| form != 0);
     if !in_form && !value.bytes()?.contains(&b'%') && !value.bytes()?.contains(&b'+') {

@@ -371,7 +371,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Skips an object or array by counting brackets, of which the kinds must match.
+    /// Skips an object or array by counting brackets; each closing bracket must be of the kind of its opening one.
     fn skip_nested(&mut self) -> Option<()> {
         let mut open = [0u8; MAX_DEPTH];
         let mut depth = 0;

@@ -1,4 +1,4 @@
-//! The names of every converter of the language, so that one without a row is told from a typing mistake.
+//! The names of every converter of the language, to distinguish one without a row from a typing mistake.
 
 /// Sorted.
 #[rustfmt::skip]

@@ -2,7 +2,7 @@
 //!
 //! Only CONNECT (the client's first) and CONNACK (the server's answer) are read. A packet is one byte of type and flags,
 //! the length of the rest in one to four bytes of seven bits, a header of its own, and for CONNECT a payload; 5.0 adds
-//! properties, each an identifier and a value whose type follows from it (OASIS MQTT 5.0, 2.2.2.2).
+//! properties, each an identifier and a value of the type that it implies (OASIS MQTT 5.0, 2.2.2.2).
 
 use std::sync::Arc;
 

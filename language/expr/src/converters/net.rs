@@ -19,13 +19,7 @@ pub(super) const ROWS: &[Converter] = &[
     Converter::new("host_only", Str, Str, Run::Pure(host_only), "The host of a Host header, in lower case"),
     Converter::new("ipmask", Addr, Addr, Run::Pure(ipmask), "The network of an address")
         .args(1, &[ArgKind::Mask4, ArgKind::Mask6]),
-    Converter::new(
-        "port_only",
-        Str,
-        Int,
-        Run::Pure(port_only),
-        "The port of a Host header, 0 if it has none",
-    ),
+    Converter::new("port_only", Str, Int, Run::Pure(port_only), "The port of a Host header, 0 without one"),
     Converter::new(
         "rfc7239_field",
         Str,
@@ -202,7 +196,7 @@ fn rfc7239_n2np<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     piece(value, |_| made)
 }
 
-/// Addresses are written as they are, an empty text is an unknown node, and other texts are obfuscated identifiers.
+/// Writes addresses verbatim, an empty text as an unknown node, and other texts as obfuscated identifiers.
 fn rfc7239_nn<'a>(value: Value<'a>, _: &'a Args) -> Option<Value<'a>> {
     let mut out = scratch::take();
     let _ = match &value {

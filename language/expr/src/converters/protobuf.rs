@@ -1,4 +1,4 @@
-//! Protocol Buffers: one field out of a message, whose number is a path through the messages inside it.
+//! Protocol Buffers: extracts one field of a message; its number is a path through the messages inside.
 
 use std::borrow::Cow;
 
@@ -144,7 +144,7 @@ enum Content<'m> {
     Fixed(&'m [u8]),
 }
 
-/// The first field of that number. None when there is none, or the message is invalid before it.
+/// The first field of that number. None without one, or if the message is invalid before it.
 fn first(mut rest: &[u8], number: u64) -> Option<Content<'_>> {
     while !rest.is_empty() {
         let (key, after) = varint(rest)?;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_messages_have_no_fields() {
+    fn finds_nothing_in_malformed_messages() {
         for message in
             [&b"\x08"[..], b"\x12\x05ab", b"\x0d\x01", b"\x0b\x01", &[0xff; 20], b"\x12\xff\xff\xff\xff\x0f"]
         {

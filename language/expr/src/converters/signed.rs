@@ -129,8 +129,9 @@ fn variable(name: &[u8], scope: &Scope<'_>) -> Option<Arg> {
 }
 
 fn warn(scope: &Scope<'_>, path: &str, why: &str) {
-    let message =
-        format!("'jwt_verify' : the file '{path}' has no key for signatures, so none is good: {why}");
+    let message = format!(
+        "'jwt_verify' : the file '{path}' does not contain a signature key, so every token fails: {why}"
+    );
     scope.warnings.push(ParseError::new(0, message));
 }
 
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_text_also_where_they_name_a_file() {
+    fn reads_hmac_secrets_as_text_even_if_they_name_a_file() {
         let fixture = Fixture::new().file("secret", "x");
         let tokens = [
             token("HS256", with_secret::<hmac::Hmac<sha2::Sha256>>),
@@ -353,7 +354,7 @@ mod tests {
 
     /// RFC 8725, 3.1: a token's header may say any algorithm.
     #[test]
-    fn who_sends_a_token_chooses_no_weaker_algorithm() {
+    fn ignores_the_algorithm_of_the_tokens_own_header() {
         let key = EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
         let good = token("ES256", |signed| {
             key.sign(&SystemRandom::new(), signed).expect("a signature").as_ref().to_vec()
@@ -379,9 +380,9 @@ mod tests {
         }
     }
 
-    /// Who asks for no signature gets that.
+    /// Only the configuration can accept unsigned tokens, with the algorithm `none`.
     #[test]
-    fn no_signature_is_good_where_none_is_asked_for() {
+    fn accepts_unsigned_tokens_only_for_algorithm_none() {
         let fixture = Fixture::new();
         for (token, verdict) in
             [("a.b.", "1"), ("a.b", "1"), ("a.b.AAAA", "0"), ("a", "-3"), ("a.b.c.d", "-3")]
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn files_without_a_key_are_told_of() {
+    fn warns_about_files_without_a_key() {
         let fixture = Fixture::new()
             .file("empty", "")
             .file("certificate", &pem("CERTIFICATE", b"x"))

@@ -83,16 +83,20 @@ pub(super) const ROWS: &[Converter] = &[
         Q::Data(D::BytesOutRate, 0),
         "Bytes to clients of this key in the period"
     ),
-    element!("table_clr_gpc", |i| Q::Clear(D::Gpc, i), "Clears a counter of the key, and tells what it was"),
+    element!(
+        "table_clr_gpc",
+        |i| Q::Clear(D::Gpc, i),
+        "Clears a counter of the key, and returns its former value"
+    ),
     figure!(
         "table_clr_gpc0",
         Q::Clear(D::Gpc0, 0),
-        "Clears the first counter of the key, and tells what it was"
+        "Clears the first counter of the key, and returns its former value"
     ),
     figure!(
         "table_clr_gpc1",
         Q::Clear(D::Gpc1, 0),
-        "Clears the second counter of the key, and tells what it was"
+        "Clears the second counter of the key, and returns its former value"
     ),
     figure!("table_conn_cnt", Q::Data(D::ConnectionCount, 0), "Connections of the key"),
     figure!("table_conn_cur", Q::Data(D::ConnectionsCurrent, 0), "Connections of the key that are open"),
@@ -127,16 +131,16 @@ pub(super) const ROWS: &[Converter] = &[
     figure!("table_http_req_cnt", Q::Data(D::RequestCount, 0), "Requests of the key"),
     figure!("table_http_req_rate", Q::Data(D::RequestRate, 0), "Requests of the key in the period"),
     time!("table_idle", Q::Idle, "Milliseconds since the key's entry was used"),
-    element!("table_inc_gpc", |i| Q::Increment(D::Gpc, i), "Increments a counter of the key, and tells it"),
+    element!("table_inc_gpc", |i| Q::Increment(D::Gpc, i), "Increments a counter of the key, and returns it"),
     figure!(
         "table_inc_gpc0",
         Q::Increment(D::Gpc0, 0),
-        "Increments the first counter of the key, and tells it"
+        "Increments the first counter of the key, and returns it"
     ),
     figure!(
         "table_inc_gpc1",
         Q::Increment(D::Gpc1, 0),
-        "Increments the second counter of the key, and tells it"
+        "Increments the second counter of the key, and returns it"
     ),
     figure!("table_kbytes_in", Q::Kilobytes(D::BytesInCount), "Kilobytes from clients of this key"),
     figure!("table_kbytes_out", Q::Kilobytes(D::BytesOutCount), "Kilobytes to clients of this key"),

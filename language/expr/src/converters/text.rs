@@ -203,7 +203,7 @@ fn word<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
     })
 }
 
-/// The range of `count` words after `skip` of them; if there are fewer, what is left with its delimiters; none if
+/// The range of `count` words after `skip` of them; if there are fewer, the remainder with its delimiters; none if
 /// there are not more than `skip`.
 fn words(
     length: usize,
@@ -446,7 +446,7 @@ fn language<'a>(value: Value<'a>, args: &'a Args) -> Option<Value<'a>> {
         .map(Value::str)
 }
 
-/// True if the offer is what is wanted, or its base language.
+/// True if the offer is the wanted language, or its base language.
 fn speaks(wanted: &[u8], offer: &[u8]) -> bool {
     !offer.is_empty() && matches!(wanted.strip_prefix(offer), Some([] | [b'-', ..]))
 }

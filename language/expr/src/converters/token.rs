@@ -14,12 +14,24 @@ use crate::scope::Scope;
 use crate::scratch;
 
 pub(super) const ROWS: &[Converter] = &[
-    Converter::new("jwt_header_query", Bin, Any, Run::Pure(header), "What a token's header says")
-        .args(0, &[ArgKind::Str, ArgKind::Str])
-        .check(check),
-    Converter::new("jwt_payload_query", Bin, Any, Run::Pure(payload), "What a token claims")
-        .args(0, &[ArgKind::Str, ArgKind::Str])
-        .check(check),
+    Converter::new(
+        "jwt_header_query",
+        Bin,
+        Any,
+        Run::Pure(header),
+        "The header of a token, or one of its fields",
+    )
+    .args(0, &[ArgKind::Str, ArgKind::Str])
+    .check(check),
+    Converter::new(
+        "jwt_payload_query",
+        Bin,
+        Any,
+        Run::Pure(payload),
+        "The payload of a token, or one of its claims",
+    )
+    .args(0, &[ArgKind::Str, ArgKind::Str])
+    .check(check),
 ];
 
 /// Without a path the result is the whole part.

@@ -1,4 +1,4 @@
-//! The names of every fetch of the language, so that one without a row is told from a typing mistake.
+//! The names of every fetch of the language, to distinguish one without a row from a typing mistake.
 
 /// True if the language has a fetch of that name, whether or not there is a row for it.
 pub(crate) fn is_known(name: &str) -> bool {

@@ -108,7 +108,7 @@ mod tests {
     use crate::sample::Value;
 
     #[test]
-    fn what_is_cleared_is_freed_in_pieces() {
+    fn frees_cleared_entries_in_pieces() {
         let set = PatternStore::new().named("virt@m", true, &weir_syntax::NoFiles).unwrap();
         let index = set.index(MatchMethod::Str, false, &crate::Location::new("t.cfg".into(), 1)).unwrap();
         let all = 3 * SMALL;
@@ -118,7 +118,7 @@ mod tests {
         let witness = Arc::downgrade(&set.entries(None).unwrap()[all / 2]);
         set.clear(None).unwrap();
         assert!(!index.matches(&Value::str(b"5")));
-        assert!(any_discarded() && witness.upgrade().is_some(), "not freed by who cleared it");
+        assert!(any_discarded() && witness.upgrade().is_some(), "not freed by the call that cleared it");
         // Each entry is in two lists; other tests may leave and take some as well.
         let mut pieces = 0;
         while free_some(SMALL) {

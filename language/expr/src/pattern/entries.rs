@@ -36,7 +36,7 @@ impl Entries {
         self.after(id.checked_sub(1)?).next().filter(|entry| entry.id() == id)
     }
 
-    /// Those whose identifiers are larger.
+    /// The entries with larger identifiers.
     pub(super) fn after(&self, id: u64) -> impl Iterator<Item = &Arc<Entry>> {
         let passed = |chunk: &Vec<Arc<Entry>>| chunk.last().is_some_and(|entry| entry.id() <= id);
         let chunks = &self.chunks[self.chunks.partition_point(passed)..];
@@ -44,8 +44,8 @@ impl Entries {
         chunks.iter().flatten().skip(within)
     }
 
-    /// Removes the deleted entries of one chunk; returns how many they were, and whether the chunk still exists. None when there
-    /// is no such chunk.
+    /// Removes the deleted entries of one chunk; returns how many they were, and whether the chunk still exists. None
+    /// if the chunk does not exist.
     pub(super) fn sweep(&mut self, at: usize) -> Option<(usize, bool)> {
         let chunk = self.chunks.get_mut(at)?;
         let before = chunk.len();

@@ -75,7 +75,7 @@ impl<A: Bits> NetIndex<A> {
         self.nets.is_empty()
     }
 
-    /// The entries whose network contains the address, with its prefix length: longest first, equal ones in their order.
+    /// The entries with a network that contains the address, and its prefix length: longest first, equal ones in their order.
     pub(super) fn holding(&self, address: A) -> impl Iterator<Item = (usize, u32)> + '_ {
         let mut index = self.nets.partition_point(|net| net.address <= address).checked_sub(1);
         while let Some(at) =
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_scan_finds(
+        fn finds_the_same_networks_as_a_scan(
             nets in proptest::collection::vec((0u8..8, 0u8..=4), 0..30),
             subject in 0u8..16,
         ) {

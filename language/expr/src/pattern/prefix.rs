@@ -44,7 +44,7 @@ impl Key {
 }
 
 impl PrefixIndex {
-    /// Makes the index of `entries` entries, whose keys `key` returns.
+    /// Makes the index of `entries` entries; `key` returns the key of an entry.
     pub(super) fn new<'k>(end: End, entries: usize, key: impl Fn(u32) -> &'k [u8]) -> Self {
         let mut sorted: Vec<u32> = (0..entries as u32).collect();
         sorted.sort_unstable_by(|a, b| end.compare(key(*a), key(*b)).then(a.cmp(b)));
@@ -65,7 +65,7 @@ impl PrefixIndex {
         PrefixIndex { end, keys, duplicates }
     }
 
-    /// The entries whose key is a prefix of the subject, with its length: longest keys first, equal keys in their
+    /// The entries with a key that is a prefix of the subject, and its length: longest keys first, equal keys in their
     /// order.
     pub(super) fn prefixes<'i, 'k: 'i>(
         &'i self,
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_scan_finds(
+        fn finds_the_same_keys_as_a_scan(
             keys in proptest::collection::vec("[ab/]{0,5}", 0..40),
             subject in "[ab/]{0,8}",
             backwards: bool,

@@ -2,7 +2,7 @@
 //!
 //! The limits on the work of one match are PCRE2's own, as in HAProxy: 10,000,000 steps and 32 kB of stack
 //! for machine code. A subject that needs more stack is tried once more without machine code, within some megabytes.
-//! A match that still exceeds a limit has no result: [`limit`] counts it, and the operator
+//! A match that still exceeds a limit is undecided: [`limit`] counts it, and the operator
 //! decides how it is treated. The same applies to matches of a request that has spent its [`budget`].
 
 pub mod budget;
@@ -55,7 +55,7 @@ impl Regex {
         Ok(Regex { inner, required, text: pattern.into(), ignore_case, at: at.clone() })
     }
 
-    /// The pattern as it was written.
+    /// The pattern as written in the configuration.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -97,7 +97,7 @@ impl Regex {
         Groups { places: self.inner.capture_locations(), patient: false }
     }
 
-    /// Finds the first match at or after `from`; returns the whole match. None at a limit, since there are no groups then.
+    /// Finds the first match at or after `from`; returns the whole match. None at a limit, since the groups are unknown then.
     pub fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
         if from > subject.len() {
             return None;
@@ -244,7 +244,7 @@ mod tests {
 
     /// Each iteration takes some bytes of the 32 kB stack of machine code: some thousand letters exceed it.
     #[test]
-    fn what_needs_more_stack_is_answered_all_the_same() {
+    fn matches_subjects_that_need_more_stack() {
         let regex = Regex::new("^(?:(A)|b|ab)*c$", true, &Location::new("t.cfg".into(), 2)).unwrap();
         let mut groups = regex.groups();
         for turns in [1, 100, 1_000, 4_000, 8_000] {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn few_texts_are_not_worth_a_pass() {
+    fn skips_the_pass_for_few_texts() {
         assert!(of(&regexes(&vec!["abc".into(); WORTH_A_PASS - 1], false), false).is_none());
         assert!(of(&regexes(&vec!["[0-9]".into(); 100], false), false).is_none());
     }

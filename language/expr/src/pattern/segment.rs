@@ -60,7 +60,7 @@ enum Index {
 struct Nets {
     v4: NetIndex<u32>,
     v6: NetIndex<u128>,
-    /// Networks whose mask has gaps.
+    /// Networks with gaps in their masks.
     odd: Vec<(Ipv4Addr, Ipv4Addr, u32)>,
 }
 
@@ -135,7 +135,7 @@ impl Segment {
         })
     }
 
-    /// Splits a segment that is no longer used into its parts.
+    /// Splits an unused segment into its parts.
     pub(super) fn into_parts(self) -> (Vec<Arc<Entry>>, Vec<Parsed>) {
         (self.entries, self.parsed)
     }

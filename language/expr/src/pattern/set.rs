@@ -53,7 +53,7 @@ impl Entry {
         self.id
     }
 
-    /// The pattern as it was written.
+    /// The pattern as written.
     pub fn pattern(&self) -> &[u8] {
         &self.text[..self.pattern_length as usize]
     }
@@ -107,7 +107,7 @@ pub enum Selector<'s> {
 pub enum SetError {
     /// No entry is selected.
     NotFound,
-    /// There is no such version being prepared.
+    /// The version is not being prepared.
     NoSuchVersion,
     /// The set is not a map, or it is one and a value is missing.
     Value,
@@ -218,9 +218,9 @@ struct Use {
 
 #[derive(Debug)]
 enum User {
-    /// The test of an ACL by this keyword, whose words the set is.
+    /// An ACL test by this keyword, with its words as patterns.
     Words(Box<str>),
-    /// The test of an ACL whose entries come from a file.
+    /// An ACL test with entries from a file.
     AclOfFile,
     /// A converter.
     Map,
@@ -363,7 +363,7 @@ impl PatternSet {
             + state.prepared.values().map(|prepared| prepared.entries.len()).sum::<usize>()
     }
 
-    /// True if there is no entry.
+    /// True without any entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

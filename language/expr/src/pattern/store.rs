@@ -44,7 +44,7 @@ impl PatternStore {
 
     /// The set of a file, loaded if it is new.
     ///
-    /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (there is no file).
+    /// Names may begin with `file@`, `opt@` (the file may be missing) or `virt@` (without a file).
     /// `has_values` decides how its lines are read: a file cannot be both a map and a plain list.
     pub fn named(&self, name: &str, has_values: bool, files: &dyn Files) -> Result<Arc<PatternSet>, String> {
         let path = name.strip_prefix("file@").unwrap_or(name);
@@ -119,7 +119,7 @@ impl PatternStore {
         Ok(set)
     }
 
-    /// A set for the words of one ACL line, with the number that `-u` asks for if any.
+    /// A set for the words of one ACL line, with the number of `-u` if given.
     pub fn anonymous(&self, number: Option<u32>, patterns: Vec<Vec<u8>>) -> Result<Arc<PatternSet>, String> {
         let entries = patterns.iter().map(|pattern| FileEntry { line: 0, pattern, value: None });
         let mut state = self.lock();

@@ -89,7 +89,7 @@ fn entries_of_an_unchanged_list_are_found_by_key() {
 
 /// Changing a large set neither sweeps its indexes nor makes the one by text: that is left to `tidy`, and lookups still work.
 #[test]
-fn what_takes_long_is_left_to_others() {
+fn changing_a_large_set_defers_cleanup_to_tidy() {
     const ALL: usize = 20_000;
     let set = PatternStore::new().named("virt@large", true, &File("")).unwrap();
     let index = set.index(MatchMethod::Beg, false, &at()).unwrap();
@@ -103,13 +103,13 @@ fn what_takes_long_is_left_to_others() {
     set.tidy();
     assert!(set.has_index_by_pattern());
     set.add(None, &key(7), Some(b"second")).unwrap();
-    assert_eq!(set.delete(Selector::Pattern(&key(7))), Ok(2), "what came later is found by it, too");
+    assert_eq!(set.delete(Selector::Pattern(&key(7))), Ok(2), "later entries are found by it, too");
 
     let witness = std::sync::Arc::downgrade(&set.entries(None).unwrap()[8]);
     for number in 8..ALL / 2 {
         assert_eq!(set.delete(Selector::Pattern(&key(number))), Ok(1));
     }
-    assert!(take_untidy() && witness.upgrade().is_some(), "not swept by who deleted");
+    assert!(take_untidy() && witness.upgrade().is_some(), "not swept by the call that deleted");
     assert_eq!((set.len(), set.entries(None).unwrap().len()), (7 + ALL / 2, 7 + ALL / 2));
     set.tidy();
     while free_some(1_000) {}
@@ -237,7 +237,7 @@ fn visits_are_bounded_and_continue_after_changes() {
 }
 
 #[test]
-fn what_does_not_parse_changes_nothing() {
+fn keeps_the_set_when_an_entry_does_not_parse() {
     let set = map("1:5 low\n");
     let index = set.index(MatchMethod::Int, false, &at()).unwrap();
     assert!(matches!(set.add(None, b"nonsense", Some(b"x")), Err(SetError::Pattern(_))));
@@ -358,7 +358,7 @@ fn names_have_prefixes() {
 
 /// A file for lookups must exist; one for changes need not (HAProxy loads no file for an action).
 #[test]
-fn an_action_may_name_a_file_that_is_not_there() {
+fn actions_accept_a_missing_pattern_file() {
     let store = PatternStore::new();
     let set = store.changed("missing", true, &File("")).unwrap();
     set.add(None, b"k", Some(b"v")).unwrap();
@@ -437,7 +437,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 proptest! {
     #[test]
-    fn indexes_find_what_a_scan_finds(
+    fn indexes_return_the_same_entries_as_a_scan(
         method in prop::sample::select(vec![
             MatchMethod::Str, MatchMethod::Beg, MatchMethod::End, MatchMethod::Sub, MatchMethod::Dir, MatchMethod::Dom,
         ]),
@@ -529,7 +529,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_find_what_a_scan_finds(
+    fn number_indexes_return_the_same_entries_as_a_scan(
         ranges in prop::collection::vec((0i64..20, 0i64..3), 0..12),
         singles: bool,
         subject in 0i64..25,

@@ -132,7 +132,7 @@ pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// The integer at the beginning of a string: an optional sign, then digits; the rest is ignored.
-/// Saturates at the ends of the range, and is zero if there is no digit. `None` only for an empty string.
+/// Saturates at the ends of the range, and is zero without a digit. `None` only for an empty string.
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
         [] => return None,

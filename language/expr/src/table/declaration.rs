@@ -5,7 +5,7 @@ use weir_fingerprint::Canonical;
 use crate::sample::SampleType;
 use crate::table::DataType;
 
-/// A table as it is declared.
+/// The declaration of a stick-table.
 #[derive(Debug, Clone, PartialEq, Eq, Canonical)]
 pub struct Declaration {
     /// The name that rules and the runtime API use.
@@ -22,7 +22,7 @@ pub struct Declaration {
     pub bytes_rate_factor: u32,
     /// How servers are named in `server_key`.
     pub server_key: ServerKeyKind,
-    /// What each entry stores.
+    /// The data types that each entry stores.
     #[canonical(with = weir_fingerprint::unordered)]
     pub stored: Vec<Stored>,
 }

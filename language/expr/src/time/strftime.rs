@@ -10,7 +10,7 @@ use super::{TimeZone, WallTime, date_at};
 /// How deep composite conversions may nest: `%c` uses `%T`, which uses `%H`.
 const MAX_DEPTH: u8 = 3;
 
-/// The widest that a conversion may be asked to be.
+/// The maximum width of a conversion.
 const MAX_WIDTH: usize = 1024;
 
 /// Appends a date in the given format.
@@ -69,7 +69,7 @@ impl Writer<'_> {
         let _ = write!(out, "{:0width$}", nanos / 10u64.pow(9 - width as u32));
     }
 
-    /// Appends one conversion; false if there is none of that name.
+    /// Appends one conversion; false if the conversion is unknown.
     fn conversion(&self, conversion: u8, out: &mut Vec<u8>, depth: u8) -> bool {
         let c = &self.date;
         let _ = match conversion {

@@ -56,7 +56,7 @@ impl Encoding {
         }
     }
 
-    /// Writes texts as a list; nothing when there are none.
+    /// Writes texts as a list; nothing for an empty list.
     pub(crate) fn list<'t>(self, texts: impl Iterator<Item = &'t [u8]>, out: &mut Vec<u8>) {
         let mut texts = texts.peekable();
         if texts.peek().is_none() {

@@ -48,7 +48,7 @@ pub(super) fn read_option(context: &mut LineContext<'_>, words: &mut Words<'_>) 
     Ok(())
 }
 
-/// Reports missing settings of a proxy whose servers are checked by a program (manual, "external-check").
+/// Reports missing settings of a proxy with `option external-check` (manual, "external-check").
 pub(in crate::proxy) fn settle(
     proxy: &Proxy,
     at: Span,

@@ -24,7 +24,7 @@ fn names_are_resolved() {
 }
 
 #[test]
-fn a_backend_has_to_suit() {
+fn rejects_default_backends_of_another_mode_or_kind() {
     check_text(
         "frontend f\n bind :1\n mode http\n timeout client 1s\n default_backend b\nbackend b\n",
         &[
@@ -39,7 +39,7 @@ fn a_backend_has_to_suit() {
 }
 
 #[test]
-fn what_a_proxy_lacks() {
+fn warns_about_missing_timeouts_and_bind_lines() {
     let timeouts = "W missing timeouts for proxy 'l'.\n   | While not properly invalid, you will certainly encounter various problems\n   \
                     | with such a configuration. To fix this, please ensure that all following\n   \
                     | timeouts are set to a non-zero value: 'client', 'connect', 'server'.";
@@ -89,7 +89,7 @@ fn a_check_needs_a_port() {
 }
 
 #[test]
-fn what_a_servers_checks_say_and_do_not_mean() {
+fn warns_about_suspicious_and_conflicting_check_settings() {
     let small = |said: &str| format!("W parsing [t.cfg:4] : '{said}' is suspiciously small...");
     let lead = " server l 1.1.1.1:1 check\n server s 1.1.1.1:1 track l";
     let both = "A [t.cfg:5] : 'server b/s' : unable to set init-state and tracking at the same time!";
@@ -240,7 +240,7 @@ fn bytes_of_a_connection_where_http_is_spoken() {
 }
 
 #[test]
-fn the_current_proxy_is_of_the_kind_that_is_asked_for() {
+fn rejects_default_references_to_a_proxy_of_the_wrong_kind() {
     check("listen l", "http-request deny if { be_conn 1 } { fe_conn 1 }", &[]);
     check(
         "frontend f",
@@ -291,7 +291,7 @@ fn error_messages_of_a_proxy() {
 }
 
 #[test]
-fn a_section_without_the_status_leaves_the_message_that_was_there() {
+fn keeps_the_error_message_if_the_section_lacks_the_status() {
     let outcome = check(
         "backend b",
         "errorfile 502 503.http ;; errorfiles pages 502 503 ;; http-request deny deny_status 502 errorfiles pages ;; http-error status 504 errorfiles pages",
@@ -309,7 +309,7 @@ fn a_section_without_the_status_leaves_the_message_that_was_there() {
 }
 
 #[test]
-fn rules_that_another_kind_of_check_ignores_are_warned_of() {
+fn warns_about_rules_for_another_kind_of_check() {
     let ignored = |option: &str, rule: &str, said: &str| {
         let kind = rule.split(' ').next().unwrap_or_default();
         check(
@@ -366,7 +366,7 @@ fn addresses_of_checks_may_have_a_port() {
 
 /// As in HAProxy: a line that repeats the inherited value does not count as the first of two.
 #[test]
-fn a_second_value_of_a_section_is_warned_of() {
+fn warns_about_a_second_value_in_a_section() {
     let again = |word: &str| format!("W parsing [t.cfg:8] : overwriting {word} which was already specified");
     let cases = [
         ("timeout server 2s", "timeout server 3s", Some("'timeout server'")),
@@ -394,7 +394,7 @@ fn a_second_value_of_a_section_is_warned_of() {
 }
 
 #[test]
-fn pages_lack_a_description() {
+fn warns_about_show_desc_without_a_description() {
     let lacks =
         "W parsing [t.cfg:9]: 'show-desc' requires a parameter or 'desc' to be set in the global section.";
     check("listen l", "stats show-desc", &[lacks]);
@@ -403,7 +403,7 @@ fn pages_lack_a_description() {
 
 /// The request of a section that has its own takes nothing from the option of a `defaults` section; rules that send nothing keep it.
 #[test]
-fn own_requests_of_checks_stand_alone() {
+fn a_checks_own_request_replaces_the_inherited_one() {
     let inherited = "defaults\n timeout connect 1s\n timeout server 1s\n option httpchk GET /status HTTP/1.1\n \
                      http-check send hdr Host my\nbackend b\n";
     let cases = [

@@ -68,7 +68,7 @@ fn words_of_short_lists_have_suggestions_too() {
 }
 
 #[test]
-fn faults_have_the_words_of_the_reference() {
+fn reports_faults_in_haproxys_words() {
     let cases: &[(&str, &str)] = &[
         ("timeout client", "parsing [t.cfg:9] : 'timeout client' expects an integer value (in milliseconds)"),
         ("timeout client abc", "parsing [t.cfg:9] : unexpected character 'a' in 'timeout client'"),
@@ -304,9 +304,9 @@ fn faults_point_at_their_words() {
     assert_eq!(marked("option forwardfor header"), [""]);
 }
 
-/// What would leave the page open, or an option without effect.
+/// Otherwise the page would stay open, or an option would be ignored.
 #[test]
-fn words_that_exclude_each_other() {
+fn rejects_words_that_exclude_each_other() {
     let both = "stats 'auth'/'realm' and 'http-request' can't be used at the same time.";
     for section in ["frontend f", "listen f"] {
         let alert = format!("A proxy 'f': {both}");

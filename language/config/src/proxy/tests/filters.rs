@@ -60,7 +60,7 @@ fn filters_are_kept_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn a_sequence_says_another_order_for_each_direction() {
+fn filter_sequence_reorders_filters_by_direction() {
     let lines = format!(
         "filter-sequence request trace,bwlim-in,trace ;; {A} ;; filter trace ;; {B} ;; filter trace ;; \
          filter-sequence response bwlim-out,trace,trace"
@@ -133,7 +133,7 @@ fn streams_of_one_key_may_share_a_limit() {
 }
 
 #[test]
-fn filters_that_are_not_there_yet_say_so() {
+fn reports_filters_that_are_not_implemented_yet() {
     for name in
         ["cache c", "compression", "comp-req", "comp-res", "fcgi-app x", "opentracing", "spoe x", "lua.x"]
     {

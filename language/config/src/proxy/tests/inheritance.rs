@@ -29,7 +29,7 @@ fn sections_inherit_from_defaults() {
 
 /// R29: parsers only read the defaults, so a later proxy starts from them, whatever an earlier one changed.
 #[test]
-fn r29_defaults_stay_as_they_are() {
+fn r29_proxies_never_change_their_defaults_section() {
     let outcome = check_text(
         "defaults d\n mode http\n timeout client 5s\n errorfile 503 /dev/null\n log global\n stats uri /s\n\
          frontend a from d\n bind :1\n mode tcp\n timeout client 1s\n errorloc 503 http://x\n no log\n stats uri /t\n\

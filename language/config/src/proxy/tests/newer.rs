@@ -6,7 +6,7 @@ use crate::testing::{check, check_text};
 
 /// Manual, 2.5.
 #[test]
-fn what_follows_a_unit_is_warned_of() {
+fn warns_about_text_after_a_time_unit() {
     let warning = |text: &str, character: char, used: &str| {
         format!(
             "W parsing [t.cfg:9] : unexpected character '{character}' after the timer value '{text}' of 'timeout client': \
@@ -38,7 +38,7 @@ fn what_follows_a_unit_is_warned_of() {
 
 /// Manual, 4.2, "timeout client".
 #[test]
-fn a_timeout_without_a_unit_is_rarely_meant_so_small() {
+fn warns_about_small_timeouts_without_a_unit() {
     check(
         "frontend f",
         "timeout client 99",
@@ -50,7 +50,7 @@ fn a_timeout_without_a_unit_is_rarely_meant_so_small() {
 }
 
 #[test]
-fn an_empty_argument_is_refused_and_its_line_says_nothing_else() {
+fn reports_an_empty_argument_as_the_only_fault_of_its_line() {
     check(
         "frontend f",
         "http-request set-path \"\"",
@@ -62,7 +62,7 @@ fn an_empty_argument_is_refused_and_its_line_says_nothing_else() {
 
 /// Manual, 7.2: "or" may also be written in any case.
 #[test]
-fn or_has_no_case() {
+fn accepts_or_in_any_case() {
     for or in ["or", "OR", "Or", "oR", "||"] {
         check("frontend f", &format!("http-request deny if FALSE {or} TRUE"), &[]);
     }
@@ -76,7 +76,7 @@ fn or_has_no_case() {
 }
 
 #[test]
-fn a_host_that_is_a_wrong_address_is_no_name() {
+fn rejects_malformed_addresses_instead_of_resolving_them() {
     let refused =
         |host: &str| format!("A parsing [t.cfg:9] : 'bind' : invalid address: '{host}' in '{host}:80'");
     for host in
@@ -93,7 +93,7 @@ fn a_host_that_is_a_wrong_address_is_no_name() {
 }
 
 #[test]
-fn negation_is_refused_before_the_section_is_looked_at() {
+fn rejects_negation_before_checking_the_section() {
     check(
         "backend b",
         "no option tcplog",
@@ -124,7 +124,7 @@ fn defaults_may_name_the_state_file() {
 
 /// HAProxy 3.2 warns as well.
 #[test]
-fn what_is_in_vain_is_warned_of() {
+fn warns_about_settings_without_effect() {
     check(
         "listen l",
         "default_backend other ;; server s 127.0.0.1:80",

@@ -32,14 +32,14 @@ fn all_unknown_words_of_a_line_are_named() {
 }
 
 #[test]
-fn what_tls_never_negotiates_is_warned_of_or_refused() {
+fn warns_about_or_rejects_unsupported_tls_features() {
     let npn = |line: u32, alpn: &str| {
         format!(
             "W parsing [t.cfg:{line}] : 'npn' is never negotiated: clients and servers of TLSv1.3 have ALPN instead. Write 'alpn {alpn}'."
         )
     };
     check("listen l", "bind :80 ktls off npn h2", &[&npn(9, "h2")]);
-    let renegotiate = "W parsing [t.cfg:9] : 'renegotiate' has no effect: servers that ask for a renegotiation are refused, and TLSv1.3 has none. Remove it.";
+    let renegotiate = "W parsing [t.cfg:9] : 'renegotiate' has no effect: renegotiation requests of servers are refused, and TLSv1.3 does not support them. Remove it.";
     check(
         "listen l",
         "server s 127.0.0.1:80 renegotiate no-renegotiate ktls off npn h2",
@@ -55,7 +55,7 @@ fn what_tls_never_negotiates_is_warned_of_or_refused() {
 }
 
 #[test]
-fn what_was_refused_is_known_by_its_name() {
+fn reports_a_refused_declaration_once_despite_references_to_it() {
     check(
         "listen l",
         "use-server s if TRUE ;; server s 127.0.0.1:80 quux",

@@ -46,7 +46,7 @@ fn every_keyword_is_read_with_its_example() {
             Some("external-check") => {
                 "option external-check\n external-check path /bin\n external-check command true\n "
             }
-            // One of these lines alone has no effect.
+            // A single one of these lines is ignored.
             Some("email-alert") => "email-alert mailers staff\n email-alert from a\n email-alert to b\n ",
             _ => "",
         };
@@ -69,7 +69,7 @@ fn every_keyword_is_read_with_its_example() {
     for row in FILTERS.rows().filter(|row| row.is_ready()) {
         check_quiet("listen l", &format!("filter {} {}", row.name, row.example));
     }
-    // Words that can have no effect are warned of.
+    // Words without effect cause a warning.
     let is_without_effect = |help: &str| help.starts_with("accepted for compatibility, no effect");
     for row in BIND_OPTIONS.rows().filter(|row| row.is_ready() && !is_without_effect(row.help)) {
         check_quiet("listen l", &format!("bind :80 {} {}", row.name, row.example));
@@ -92,12 +92,12 @@ fn every_keyword_is_read_with_its_example() {
 }
 
 #[test]
-fn every_word_says_what_it_is_for() {
+fn every_row_has_a_unique_name_and_a_help_text() {
     fn check<F>(table: &Table<F>) {
         let mut names = std::collections::HashSet::new();
         for row in table.rows() {
             let Row { name, help, .. } = row;
-            assert!(!help.is_empty(), "{name} has no help");
+            assert!(!help.is_empty(), "{name} lacks a help text");
             assert!(names.insert(name), "{name} is there twice");
         }
     }
@@ -109,7 +109,7 @@ fn every_word_says_what_it_is_for() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_an_error() {
+fn rejects_words_that_are_not_implemented_yet() {
     let not_yet = |word: &str| format!("A parsing [t.cfg:9] : '{word}' is not implemented yet");
     check("listen l", "mode spop", &[&not_yet("mode spop")]);
     check("listen l", "http-request lua.x", &["A parsing [t.cfg:9] : 'lua actions' is not implemented yet"]);
@@ -136,7 +136,7 @@ fn what_is_not_there_yet_is_an_error() {
 }
 
 #[test]
-fn only_what_an_option_is_goes_with_no() {
+fn negates_only_the_named_option() {
     let outcome = check(
         "listen l",
         "option httpclose ;; no option http-server-close ;; option abortonclose ;; default option abortonclose",

@@ -47,7 +47,7 @@ fn tables_have_types_sizes_and_data() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table_is_said() {
+fn reports_faults_in_a_stick_table() {
     table("size 10", &["missing type."]);
     table("type ipv4", &["missing size."]);
     table("type", &["missing argument after 'type'."]);
@@ -103,7 +103,7 @@ fn a_table_has_its_name_alone() {
 }
 
 #[test]
-fn what_is_written_on_is_written_on_once() {
+fn rejects_chains_of_write_to() {
     let chain = |last: &str| {
         let table = "stick-table type ipv4 size 1 write-to";
         read(&format!(
@@ -119,7 +119,10 @@ fn what_is_written_on_is_written_on_once() {
 }
 
 #[test]
-fn who_counts_together_has_peers() {
+fn rejects_aggregate_without_peers() {
     const TABLE: &str = "stick-table type ipv4 size 1 store gpc0 aggregate";
-    said(&[TABLE], Some("stick-table 'l': 'aggregate' needs 'peers': nobody else counts here."));
+    said(
+        &[TABLE],
+        Some("stick-table 'l': 'aggregate' needs 'peers': only this instance counts without them."),
+    );
 }

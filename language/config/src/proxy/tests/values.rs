@@ -52,7 +52,7 @@ fn values_arrive_in_the_model() {
 }
 
 #[test]
-fn what_option_forwarded_says() {
+fn reads_option_forwarded() {
     let outcome = check("backend b", "option forwarded", &[]);
     let forwarded = outcome.proxies[1].settings.options.forwarded.clone().expect("it is set");
     assert!(

@@ -4,8 +4,8 @@
 //! matches, and the client chooses the subject. So each request has a budget of time. Matches
 //! beyond it are not tried, and count as if they had exceeded a limit ([`limit`](super::limit)).
 //!
-//! The process supplies the clock and the current connection: see [`set_budget`]. Without that there is no budget. An account is
-//! opened by the first match of a request, so requests without regular expressions cost nothing.
+//! The process supplies the clock and the current connection: see [`set_budget`]. Without them matches are not charged. An account
+//! is opened by the first match of a request, so requests without regular expressions cost nothing.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -80,7 +80,7 @@ struct Accounts {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
-    /// 0 for nobody.
+    /// 0 without an owner.
     owner: u64,
     spent_ns: u64,
     is_told: bool,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_has_a_bound() {
+    fn bounds_the_number_of_accounts() {
         let mut accounts = Accounts::new();
         for owner in 1..=MOST_OTHERS as u64 + 10 {
             assert_eq!(spend(&mut accounts, owner, BUDGET_NS), Ok(()));
@@ -192,7 +192,7 @@ mod tests {
 
     /// Without a clock from the process nothing is charged.
     #[test]
-    fn there_is_no_budget_unless_one_is_set() {
+    fn charges_nothing_without_a_budget() {
         assert_eq!(charged(|| 5), Some(5));
         begin_request();
         assert!(ACCOUNTS.with_borrow(|accounts| accounts.is_empty()));

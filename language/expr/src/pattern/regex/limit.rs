@@ -14,7 +14,7 @@ use super::Regex;
 
 use crate::location::Location;
 
-/// What a match that met a limit counts as.
+/// The verdict on a match that met a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Canonical)]
 pub enum OnLimit {
     /// It does not match, as in HAProxy.
@@ -24,7 +24,7 @@ pub enum OnLimit {
     Match,
 }
 
-/// A rule whose regular expression met a limit since the last reports.
+/// A rule with a regular expression that met a limit since the last reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReport {
     /// Where the rule is.
@@ -40,7 +40,7 @@ pub fn set_on_limit(on_limit: OnLimit) {
     MATCHES.store(on_limit == OnLimit::Match, Ordering::Relaxed);
 }
 
-/// What a match that met a limit counts as.
+/// The verdict on a match that met a limit.
 pub fn on_limit() -> OnLimit {
     if MATCHES.load(Ordering::Relaxed) { OnLimit::Match } else { OnLimit::NoMatch }
 }
@@ -102,7 +102,7 @@ mod tests {
 
     /// One test, since the setting and the reports are global. Reports of other tests of this crate are ignored.
     #[test]
-    fn what_meets_a_limit_is_counted_reported_and_decided() {
+    fn counts_reports_and_decides_matches_that_meet_a_limit() {
         let regex = |pattern: &str, line: u32| {
             Regex::new(pattern, false, &Location::new("limits.cfg".into(), line)).unwrap()
         };
@@ -121,7 +121,7 @@ mod tests {
 
         set_on_limit(OnLimit::Match);
         assert!(steps.is_match(&many_ways) && stack.is_match(&deep));
-        assert!(!steps.is_match(b"aab"), "what is decided is decided");
+        assert!(!steps.is_match(b"aab"), "decided matches are unaffected");
         assert_eq!(steps.captures(&many_ways, 0, &mut groups), None, "there is nothing to put in");
         // A subject that is not UTF-8 does not match, which is a result.
         assert!(!regex("(*UTF)^.$", 3).is_match(b"\xff"));
