@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The output of `-h`.
-pub const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 usage: weir-ring [-f] [-0] [-r] [-i] <file>
 prints the messages of a ring's file, oldest first
   -f  follow: go on with what is written from now on, also in a new file of that name
@@ -18,7 +18,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 
 /// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// Print a file.
     Dump(Settings),
     /// Print the usage.
@@ -29,7 +29,7 @@ pub enum Asked {
 
 /// How to print a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The file.
     pub path: PathBuf,
     /// `-f`.
@@ -43,7 +43,7 @@ pub struct Settings {
 }
 
 /// Reads the words after the program's name. Letters of options may be combined in one word.
-pub fn parse(words: impl Iterator<Item = OsString>) -> Asked {
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Asked {
     let mut settings = Settings::default();
     let mut path = None;
     let mut only_paths = false;

@@ -12,14 +12,14 @@ use weir_sync::ring::file::{Area, Counters, Found, Header, Part, Source, Walked}
 
 /// How far a file was read.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub(crate) struct Follower {
     place: Option<RingPosition>,
     stuck: Stuck,
 }
 
 /// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told<'a> {
+pub(crate) enum Told<'a> {
     /// A message.
     Message(&'a [u8]),
     /// Messages were overwritten before they were read. The count may be a few off when a writer was active at that moment;
@@ -36,11 +36,11 @@ pub enum Told<'a> {
 }
 
 /// The receiver of reports.
-pub type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
+pub(crate) type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
 
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     /// Once: reads all messages of the file.
     Once,
     /// Repeatedly: an unfinished message may be finished the next time.
@@ -52,7 +52,7 @@ impl Follower {
     ///
     /// # Errors
     /// If the file cannot be read or is not a ring, or `tell` fails.
-    pub fn look(&mut self, source: &impl Source, look: Look, tell: Tell<'_>) -> io::Result<()> {
+    pub(crate) fn look(&mut self, source: &impl Source, look: Look, tell: Tell<'_>) -> io::Result<()> {
         let header = Header::read(source)?;
         let place = match self.place.take() {
             Some(place) if place.is_of(&header) => place,
@@ -322,7 +322,7 @@ impl Stuck {
 ///
 /// # Errors
 /// If the file cannot be read or does not contain a message, or `tell` fails.
-pub fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
+pub(crate) fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
     let mut best: Option<(u64, Header, u64)> = None;
     for guess in Header::guesses(source)? {
         let known = [guess.tail, guess.head].into_iter().find(|place| *place < guess.area.size);

@@ -52,7 +52,7 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// How many bytes of pure payload may still come.
-    pub fn awaited(&self) -> u64 {
+    pub(crate) fn awaited(&self) -> u64 {
         match self {
             Framing::Length(left) => *left,
             Framing::UntilClose => u64::MAX,

@@ -30,7 +30,7 @@ pub(crate) struct ReadyBytes {
 
 impl ReadyBytes {
     /// Nothing.
-    pub const NONE: ReadyBytes = ReadyBytes {
+    pub(crate) const NONE: ReadyBytes = ReadyBytes {
         way: Way::Open,
         count: 0,
         trailers: 0..0,
@@ -42,26 +42,26 @@ impl ReadyBytes {
 
     /// How many bytes leave unchanged: all but trailers that the sink frames or does not get.
     #[inline]
-    pub fn leaving(&self) -> usize {
+    pub(crate) fn leaving(&self) -> usize {
         let is_whole = self.trailers.is_empty() || (self.way == Way::Wire && !self.drops_trailers);
         if is_whole { self.count as usize } else { self.trailers.start as usize }
     }
 
     /// How many bytes of trailers are there, and whether they go on.
     #[inline]
-    pub fn trailers(&self) -> (usize, bool) {
+    pub(crate) fn trailers(&self) -> (usize, bool) {
         (self.trailers.len(), !self.drops_trailers)
     }
 
     /// More trailers were found between these positions: they follow the earlier ones directly.
-    pub fn add_trailers(&mut self, place: Range<usize>) {
+    pub(crate) fn add_trailers(&mut self, place: Range<usize>) {
         let start = if self.trailers.is_empty() { place.start as u32 } else { self.trailers.start };
         self.trailers = start..place.end as u32;
     }
 
     /// Removes `count` sent bytes at the front.
     #[inline]
-    pub fn left(&mut self, count: usize) {
+    pub(crate) fn left(&mut self, count: usize) {
         self.count -= count as u32;
         if !self.trailers.is_empty() {
             let Range { start, end } = self.trailers;

@@ -30,17 +30,17 @@ enum Way {
 
 impl Spliced {
     /// A body that uses one of these pipes as soon as it pays.
-    pub fn new(pipes: LocalArc<Pipes>) -> Self {
+    pub(crate) fn new(pipes: LocalArc<Pipes>) -> Self {
         Spliced { pipes, way: Way::Buffer, bytes: 0 }
     }
 
     /// Bytes that passed the pipe.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// How many of them are still in it.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         match &self.way {
             Way::Pipe(pipe) => pipe.held(),
             Way::Buffer | Way::NoPipe => 0,
@@ -49,7 +49,7 @@ impl Spliced {
 
     /// Moves as many bytes as possible without waiting.
     #[cold]
-    pub fn advance(
+    pub(crate) fn advance(
         &mut self,
         flow: &mut BodyFlow,
         source: &mut StreamConnector,

@@ -54,7 +54,7 @@ pub(crate) struct Tail {
 impl Chunks {
     /// Sends payload in chunks: one, unless the former one is not complete. How much payload was sent or is pending with its framing.
     #[inline(never)]
-    pub fn send(&mut self, sink: &mut Connection, payload: &[u8], tail: Tail) -> Sent {
+    pub(crate) fn send(&mut self, sink: &mut Connection, payload: &[u8], tail: Tail) -> Sent {
         let mut done = 0;
         while done < payload.len() && *self != Chunks::Ended {
             if sink.has_pending() {
@@ -121,7 +121,7 @@ impl Chunks {
 
     /// Sends the end of the body, once.
     #[inline(never)]
-    pub fn finish(&mut self, sink: &mut Connection, trailers: &[u8], closes: bool) -> Sent {
+    pub(crate) fn finish(&mut self, sink: &mut Connection, trailers: &[u8], closes: bool) -> Sent {
         if std::mem::replace(self, Chunks::Ended) == Chunks::Ended {
             return sink.flush(false);
         }
@@ -138,7 +138,7 @@ impl Chunks {
 
 impl Way {
     /// The way of payload to this sink behind this head.
-    pub fn to(sink: &StreamConnector, head: &Head) -> Way {
+    pub(crate) fn to(sink: &StreamConnector, head: &Head) -> Way {
         match sink {
             StreamConnector::Own(_) if head.flags().contains(Flags::CHUNKED) => Way::Chunks(Chunks::Between),
             _ => Way::Payload,
@@ -146,7 +146,7 @@ impl Way {
     }
 
     /// Appends payload in the framing of this way, in whole chunks if it has chunks.
-    pub fn write(&mut self, payload: &[u8], ends: bool, out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, payload: &[u8], ends: bool, out: &mut Vec<u8>) {
         let Way::Chunks(chunks) = self else { return out.extend_from_slice(payload) };
         if !payload.is_empty() {
             out.extend_from_slice(ChunkHeader::new(payload.len() as u64).as_bytes());
@@ -160,7 +160,7 @@ impl Way {
     }
 
     /// Appends the end of the body behind its payload.
-    pub fn write_end(&mut self, trailers: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write_end(&mut self, trailers: &[u8], out: &mut Vec<u8>) {
         if let Way::Chunks(chunks) = self
             && std::mem::replace(chunks, Chunks::Ended) != Chunks::Ended
         {

@@ -65,7 +65,7 @@ enum LearnedValue {
 }
 
 impl Incoming {
-    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Incoming {
+    pub(crate) fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Incoming {
         Incoming {
             audience,
             counts_together: false,
@@ -81,18 +81,18 @@ impl Incoming {
     }
 
     /// The peer has shares of sums, as we have.
-    pub fn set_counts_together(&mut self) {
+    pub(crate) fn set_counts_together(&mut self) {
         self.counts_together = true;
     }
 
     /// Sets whether we accept our own former counts from the peer.
-    pub fn set_learning(&mut self, is_learning: bool) {
+    pub(crate) fn set_learning(&mut self, is_learning: bool) {
         self.is_learning = is_learning;
     }
 
     /// Sets the table of the following updates. The position of our table of that name and how the peer's differs from it, if it does and
     /// that was not reported yet: a table is defined again at each switch.
-    pub fn define(&mut self, told: &Definition<'_>) -> Option<(usize, Mismatch)> {
+    pub(crate) fn define(&mut self, told: &Definition<'_>) -> Option<(usize, Mismatch)> {
         self.current = None;
         let position = self.tables.iter().position(|shared| shared.name.as_bytes() == told.name)?;
         let shared = &self.tables[position];
@@ -132,12 +132,12 @@ impl Incoming {
     }
 
     /// Switches to a table that was defined before.
-    pub fn switch(&mut self, id: u64) {
+    pub(crate) fn switch(&mut self, id: u64) {
         self.current = self.known.iter().position(|known| known.as_ref().is_some_and(|known| known.id == id));
     }
 
     /// Applies an update. One for a table that we do not have is skipped.
-    pub fn learn(&mut self, update: &Update<'_>, now_ms: u64) -> Result<(), Fault> {
+    pub(crate) fn learn(&mut self, update: &Update<'_>, now_ms: u64) -> Result<(), Fault> {
         let Some(position) = self.current else { return Ok(()) };
         let (Some(known), shared) = (&mut self.known[position], &self.tables[position]) else {
             return Ok(());
@@ -210,12 +210,12 @@ impl Incoming {
     }
 
     /// The table that the following updates are about, by position.
-    pub fn current(&self) -> Option<usize> {
+    pub(crate) fn current(&self) -> Option<usize> {
         self.current
     }
 
     /// The progress of each table.
-    pub fn progress(&self) -> impl Iterator<Item = TableProgress> {
+    pub(crate) fn progress(&self) -> impl Iterator<Item = TableProgress> {
         self.known.iter().map(|known| {
             let Some(known) = known else { return TableProgress::default() };
             let bits = known.fields.iter().map(|field| 1_u64.checked_shl(field.number.into()).unwrap_or(0));
@@ -229,12 +229,12 @@ impl Incoming {
     }
 
     /// Names that the peer defined, with their numbers.
-    pub fn names(&self) -> impl Iterator<Item = (u64, &str)> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
         self.names.iter()
     }
 
     /// Appends acknowledgements of the updates received since the last call.
-    pub fn acknowledge(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn acknowledge(&mut self, out: &mut Vec<u8>) {
         for known in self.known.iter_mut().flatten().filter(|known| known.is_news) {
             known.is_news = false;
             write::acknowledgement(known.id, known.last, out);

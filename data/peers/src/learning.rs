@@ -55,7 +55,7 @@ const LESSON_MS: u64 = 60_000;
 
 impl Learning {
     /// Begins. `from_local`: a former process exists, which teaches first.
-    pub fn new(from_local: bool, now: Tick) -> Learning {
+    pub(crate) fn new(from_local: bool, now: Tick) -> Learning {
         let until = now.after(PATIENCE_MS);
         let state =
             if from_local { LearningState::FromLocal(until) } else { LearningState::FromRemote(until) };
@@ -76,19 +76,19 @@ impl Learning {
     }
 
     /// Whether the former process is awaited first; other peers come later.
-    pub fn awaits_local(&mut self, now: Tick) -> bool {
+    pub(crate) fn awaits_local(&mut self, now: Tick) -> bool {
         self.advance(now);
         matches!(self.state, LearningState::FromLocal(_))
     }
 
     /// Whether the resync is complete.
-    pub fn is_complete(&mut self, now: Tick) -> bool {
+    pub(crate) fn is_complete(&mut self, now: Tick) -> bool {
         self.advance(now);
         self.state == LearningState::Complete
     }
 
     /// Whether to request a lesson from this peer now. If so, other peers have to wait.
-    pub fn ask(&mut self, peer: usize, now: Tick) -> bool {
+    pub(crate) fn ask(&mut self, peer: usize, now: Tick) -> bool {
         self.advance(now);
         let bit = bit_of(peer);
         if !matches!(self.state, LearningState::FromRemote(_)) || self.asked & bit != 0 {
@@ -105,7 +105,7 @@ impl Learning {
     }
 
     /// Entries of a peer were received: if they belong to a lesson, its deadline is extended.
-    pub fn told(&mut self, by: usize, now: Tick) {
+    pub(crate) fn told(&mut self, by: usize, now: Tick) {
         self.advance(now);
         if let LearningState::Asked(lesson) = &mut self.state
             && lesson.by == by
@@ -116,7 +116,7 @@ impl Learning {
     }
 
     /// The end of the current state's waiting time; `None` without one.
-    pub fn ends_at(&self) -> Option<Tick> {
+    pub(crate) fn ends_at(&self) -> Option<Tick> {
         match self.state {
             LearningState::FromLocal(until) | LearningState::FromRemote(until) => Some(until),
             LearningState::Asked(lesson) => Some(lesson.next_until.min(lesson.until)),
@@ -125,7 +125,7 @@ impl Learning {
     }
 
     /// The state of learning from this peer.
-    pub fn of(&self, peer: usize) -> LearnState {
+    pub(crate) fn of(&self, peer: usize) -> LearnState {
         match self.state {
             LearningState::Asked(lesson) if lesson.by == peer => match lesson.has_begun {
                 true => LearnState::Processing,
@@ -136,7 +136,7 @@ impl Learning {
     }
 
     /// A lesson of that peer, or of the former process, is over.
-    pub fn taught(&mut self, by: Option<usize>, is_complete: bool, now: Tick) {
+    pub(crate) fn taught(&mut self, by: Option<usize>, is_complete: bool, now: Tick) {
         if is_complete {
             self.state = LearningState::Complete;
         } else {
@@ -147,7 +147,7 @@ impl Learning {
     /// A teacher's session ended. It may be requested once more: where two instances connect to each other at the same
     /// time, one of the
     /// sessions ends at once.
-    pub fn lost(&mut self, who: Option<usize>, now: Tick) {
+    pub(crate) fn lost(&mut self, who: Option<usize>, now: Tick) {
         if let (LearningState::Asked(lesson), Some(who)) = (self.state, who)
             && lesson.by == who
         {

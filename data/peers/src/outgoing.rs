@@ -52,7 +52,7 @@ struct Lesson {
 const MOST_UNACKNOWLEDGED: usize = 32;
 
 impl Outgoing {
-    pub fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Outgoing {
+    pub(crate) fn new(tables: Arc<[SharedTable]>, audience: Option<usize>) -> Outgoing {
         Outgoing {
             audience,
             part: None,
@@ -68,34 +68,34 @@ impl Outgoing {
     }
 
     /// Restricts the peer to part `shard` of `shards` parts of all keys.
-    pub fn tell_part(&mut self, shard: u32, shards: u32) {
+    pub(crate) fn tell_part(&mut self, shard: u32, shards: u32) {
         self.part = Some((shard, shards));
     }
 
     /// The first message of the peer revealed whether it has shares of sums.
-    pub fn set_counts_together(&mut self, counts_together: bool) {
+    pub(crate) fn set_counts_together(&mut self, counts_together: bool) {
         self.counts_together = Some(counts_together);
     }
 
     /// Whether any table is an aggregate: its counts are sums of shares.
-    pub fn has_aggregates(&self) -> bool {
+    pub(crate) fn has_aggregates(&self) -> bool {
         self.tables.iter().any(SharedTable::is_aggregate)
     }
 
     /// Whether the peer has sent its first message.
-    pub fn knows_peer(&self) -> bool {
+    pub(crate) fn knows_peer(&self) -> bool {
         self.counts_together.is_some()
     }
 
     /// Schedules all shares of sums for a peer that has lost them.
-    pub fn tell_shares(&mut self) {
+    pub(crate) fn tell_shares(&mut self) {
         let Some(audience) = self.audience else { return };
         let aggregates = self.tables.iter().filter(|shared| shared.is_aggregate());
         aggregates.for_each(|shared| shared.table.tell_everything(audience));
     }
 
     /// Begins a lesson: all entries of all tables.
-    pub fn begin_lesson(&mut self) {
+    pub(crate) fn begin_lesson(&mut self) {
         if let Some(audience) = self.audience {
             // Changes of sums are still pushed: a lesson leaves out our shares until our own resync is complete.
             let plain = self.tables.iter().filter(|shared| !shared.is_aggregate());
@@ -107,7 +107,7 @@ impl Outgoing {
     /// Continues the lesson with at most `budget` entries or empty places. True once it is complete. `is_complete`: we
     /// know our counts of a former life. Before, our shares are sent only to another process of this instance: other
     /// peers would send them back as those of the former life.
-    pub fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn teach(&mut self, budget: u32, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(Lesson { table: position, cursor }) = self.lesson.take() else { return false };
         let tables = Arc::clone(&self.tables);
         let Some(shared) = tables.get(position) else { return true };
@@ -130,7 +130,7 @@ impl Outgoing {
 
     /// Sends changes, at most `budget` entries. True if there may be more. `is_complete`: we know our counts of a
     /// former life. Before, our shares are not sent.
-    pub fn push(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn push(&mut self, budget: usize, is_complete: bool, now_ms: u64, out: &mut Vec<u8>) -> bool {
         let Some(audience) = self.audience else { return false };
         let tables = Arc::clone(&self.tables);
         for _ in 0..tables.len() {
@@ -164,7 +164,7 @@ impl Outgoing {
     }
 
     /// The peer acknowledged updates of a table up to this one.
-    pub fn acknowledged(&mut self, id: u64, number: u32) {
+    pub(crate) fn acknowledged(&mut self, id: u64, number: u32) {
         let position = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let Some(told) = position.and_then(|position| self.told.get_mut(position)) else { return };
         while let Some((last, _)) = told.unacknowledged.front()
@@ -176,22 +176,22 @@ impl Outgoing {
     }
 
     /// The index of the table of the last definition.
-    pub fn defined(&self) -> Option<usize> {
+    pub(crate) fn defined(&self) -> Option<usize> {
         self.defined
     }
 
     /// The number of the last update of each table, and of the last one acknowledged.
-    pub fn progress(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn progress(&self) -> impl Iterator<Item = (u32, u32)> {
         self.told.iter().map(|told| (told.number, told.acknowledged))
     }
 
     /// Names that the peer was sent, with their numbers.
-    pub fn names(&self) -> impl Iterator<Item = (u64, &str)> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
         self.names.iter()
     }
 
     /// The session is over: updates that were not acknowledged are to be sent again.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let Some(audience) = self.audience else { return };
         for (told, shared) in self.told.iter_mut().zip(&*self.tables) {
             let batches = told.unacknowledged.drain(..);

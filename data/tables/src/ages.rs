@@ -16,13 +16,13 @@ pub(crate) struct Ages {
 impl Ages {
     /// The entry that was not used for the longest time.
     #[inline]
-    pub fn oldest(&self) -> Option<u32> {
+    pub(crate) fn oldest(&self) -> Option<u32> {
         self.oldest.checked_sub(1)
     }
 
     /// Adds an entry that is used now.
     #[inline]
-    pub fn append(&mut self, slots: &mut Slots, stride: usize, slot: u32) {
+    pub(crate) fn append(&mut self, slots: &mut Slots, stride: usize, slot: u32) {
         let older = std::mem::replace(&mut self.newest, slot + 1);
         let words = slots.get_mut(slot, stride);
         (words[OLDER], words[NEWER]) = (older, 0);
@@ -34,7 +34,7 @@ impl Ages {
 
     /// Takes an entry out.
     #[inline]
-    pub fn remove(&mut self, slots: &mut Slots, stride: usize, slot: u32) {
+    pub(crate) fn remove(&mut self, slots: &mut Slots, stride: usize, slot: u32) {
         let words = slots.get_mut(slot, stride);
         let (older, newer) = (words[OLDER], words[NEWER]);
         match older.checked_sub(1) {

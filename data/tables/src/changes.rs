@@ -28,18 +28,18 @@ struct Slots {
 
 impl Changes {
     /// For `audiences` audiences.
-    pub fn new(audiences: usize) -> Changes {
+    pub(crate) fn new(audiences: usize) -> Changes {
         Changes { fresh: Slots::default(), untold: (0..audiences).map(|_| Slots::default()).collect() }
     }
 
     /// Makes room for the changes of so many slots; whether there is memory.
-    pub fn make_room(&mut self, slots: u32) -> bool {
+    pub(crate) fn make_room(&mut self, slots: u32) -> bool {
         let words = words_of(slots);
         self.fresh.make_room(words) && self.untold.iter_mut().all(|untold| untold.make_room(words))
     }
 
     /// Only `slots` slots are left: frees room beyond twice their need.
-    pub fn shrink(&mut self, slots: u32) {
+    pub(crate) fn shrink(&mut self, slots: u32) {
         let words = words_of(slots);
         self.fresh.shrink(words);
         self.untold.iter_mut().for_each(|untold| untold.shrink(words));
@@ -47,13 +47,13 @@ impl Changes {
 
     /// How many changes there is room for, of all audiences.
     #[cfg(test)]
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.untold.iter().chain([&self.fresh]).map(|slots| slots.words.capacity() * 64).sum()
     }
 
     /// Marks the slot of a changed entry; true for the first change since the last look.
     #[inline]
-    pub fn mark(&mut self, slot: u32) -> bool {
+    pub(crate) fn mark(&mut self, slot: u32) -> bool {
         let is_first = self.fresh.used == 0;
         self.fresh.insert(slot);
         is_first
@@ -61,7 +61,7 @@ impl Changes {
 
     /// Calls `then` with at most `budget` unsent slots of an audience, which count as sent. Returns whether there are
     /// more.
-    pub fn take(&mut self, audience: usize, budget: usize, mut then: impl FnMut(u32)) -> bool {
+    pub(crate) fn take(&mut self, audience: usize, budget: usize, mut then: impl FnMut(u32)) -> bool {
         self.distribute();
         let Some(untold) = self.untold.get_mut(audience) else { return false };
         for _ in 0..budget {
@@ -72,21 +72,21 @@ impl Changes {
     }
 
     /// Marks a slot as unsent for an audience again.
-    pub fn give_back(&mut self, audience: usize, slot: u32) {
+    pub(crate) fn give_back(&mut self, audience: usize, slot: u32) {
         if let Some(untold) = self.untold.get_mut(audience) {
             untold.insert(slot);
         }
     }
 
     /// Marks all of the first `slots` slots as unsent for an audience.
-    pub fn give_back_all(&mut self, audience: usize, slots: u32) {
+    pub(crate) fn give_back_all(&mut self, audience: usize, slots: u32) {
         if let Some(untold) = self.untold.get_mut(audience) {
             untold.insert_all(slots);
         }
     }
 
     /// Discards the unsent changes of an audience.
-    pub fn forget(&mut self, audience: usize) {
+    pub(crate) fn forget(&mut self, audience: usize) {
         self.distribute();
         if let Some(untold) = self.untold.get_mut(audience) {
             untold.words[..untold.used].fill(0);

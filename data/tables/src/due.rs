@@ -17,12 +17,12 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 
 impl Due {
     /// When to look.
-    pub fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         self.at_ms.load(SeqCst)
     }
 
     /// There is work at that time. Wakes the task if that is earlier than was known.
-    pub fn by(&self, at_ms: u64) {
+    pub(crate) fn by(&self, at_ms: u64) {
         if self.at() > at_ms
             && self.at_ms.fetch_min(at_ms, SeqCst) > at_ms
             && let Some(wake) = self.wake.get()
@@ -32,17 +32,17 @@ impl Due {
     }
 
     /// A look at the table begins: work that becomes due from here on is kept for the next time.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.at_ms.store(u64::MAX, SeqCst);
     }
 
     /// Sets when to look again, at the end of a look.
-    pub fn end(&self, at_ms: u64) {
+    pub(crate) fn end(&self, at_ms: u64) {
         self.at_ms.fetch_min(at_ms, SeqCst);
     }
 
     /// Sets how the task is woken. Only the first call has an effect.
-    pub fn on_earlier(&self, wake: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn on_earlier(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.wake.set(Box::new(wake));
     }
 }

@@ -3,7 +3,7 @@
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
 
 /// A table of IPv4 addresses that stores a counter and its rate.
-pub fn declaration(size: u32, expire_ms: u32) -> Declaration {
+pub(crate) fn declaration(size: u32, expire_ms: u32) -> Declaration {
     Declaration {
         name: "test".into(),
         key: KeyType::Ipv4,

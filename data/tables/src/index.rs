@@ -32,29 +32,29 @@ const LEADS_ON: u32 = 1 << 31;
 
 impl Link {
     /// The bits of a hash in a link: a shard never has more buckets.
-    pub const HASH: u32 = !LEADS_ON;
+    pub(crate) const HASH: u32 = !LEADS_ON;
 
     /// To an entry in front of what `next` leads to.
-    pub fn to(slot: u32, hash: u32, next: Link) -> Link {
+    pub(crate) fn to(slot: u32, hash: u32, next: Link) -> Link {
         let leads_on = if next.entry == 0 { 0 } else { LEADS_ON };
         Link { entry: slot + 1, hash: hash & !LEADS_ON | leads_on }
     }
 
     /// The entry's slot; `None` at the end.
     #[inline]
-    pub fn slot(self) -> Option<u32> {
+    pub(crate) fn slot(self) -> Option<u32> {
         self.entry.checked_sub(1)
     }
 
     /// Whether the entry may have this hash.
     #[inline]
-    pub fn may_be(self, hash: u32) -> bool {
+    pub(crate) fn may_be(self, hash: u32) -> bool {
         (self.hash ^ hash) & !LEADS_ON == 0
     }
 
     /// Whether another entry may come behind.
     #[inline]
-    pub fn leads_on(self) -> bool {
+    pub(crate) fn leads_on(self) -> bool {
         self.hash & LEADS_ON != 0
     }
 }
@@ -67,7 +67,7 @@ const FIRST: u32 = 16;
 impl Index {
     /// The bucket of a hash.
     #[inline]
-    pub fn bucket(&self, hash: u32) -> u32 {
+    pub(crate) fn bucket(&self, hash: u32) -> u32 {
         // Buckets below the split already belong to the next power of two.
         let above = self.buckets.next_power_of_two();
         let bucket = hash & (above - 1);
@@ -75,18 +75,18 @@ impl Index {
     }
 
     /// Whether an index with this many entries needs another bucket.
-    pub fn is_full(&self, entries: u32) -> bool {
+    pub(crate) fn is_full(&self, entries: u32) -> bool {
         entries >= self.buckets
     }
 
     /// Whether there is a bucket at all.
-    pub fn has_buckets(&self) -> bool {
+    pub(crate) fn has_buckets(&self) -> bool {
         self.buckets > 0
     }
 
     /// Adds a bucket, if there is memory: otherwise chains become longer. Returns the bucket to divide between itself
     /// and the new one.
-    pub fn grow(&mut self) -> Option<u32> {
+    pub(crate) fn grow(&mut self) -> Option<u32> {
         if self.buckets == 0 {
             self.add_block()?;
             self.buckets = FIRST;
@@ -114,13 +114,13 @@ impl Index {
     }
 
     /// Whether an index with this many entries has more buckets than it needs.
-    pub fn is_large(&self, entries: u32) -> bool {
+    pub(crate) fn is_large(&self, entries: u32) -> bool {
         self.buckets > FIRST && self.buckets / 2 > entries
     }
 
     /// Removes the last bucket; returns the one that its entries now belong to, and the way to the first of them. A whole block
     /// less is memory to give back.
-    pub fn shrink(&mut self) -> (u32, Link) {
+    pub(crate) fn shrink(&mut self) -> (u32, Link) {
         let last = self.buckets - 1;
         let first = self.first(last);
         self.set_first(last, Link::default());
@@ -132,24 +132,24 @@ impl Index {
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.spare.append(&mut self.blocks);
         self.buckets = 0;
     }
 
     /// Whether there is memory to give back.
-    pub fn has_spare(&self) -> bool {
+    pub(crate) fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
 
     /// Memory that is not needed: at most so many blocks.
-    pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+    pub(crate) fn spare(&mut self, blocks: usize) -> Vec<Pages> {
         self.spare.split_off(self.spare.len().saturating_sub(blocks))
     }
 
     /// The way to the first entry of a bucket.
     #[inline]
-    pub fn first(&self, bucket: u32) -> Link {
+    pub(crate) fn first(&self, bucket: u32) -> Link {
         let at = (bucket % BLOCK) as usize * 2;
         match self.blocks.get((bucket / BLOCK) as usize).map(|block| &block[at..at + 2]) {
             Some(&[entry, hash]) => Link { entry, hash },
@@ -159,7 +159,7 @@ impl Index {
 
     /// Sets the first entry of a bucket.
     #[inline]
-    pub fn set_first(&mut self, bucket: u32, link: Link) {
+    pub(crate) fn set_first(&mut self, bucket: u32, link: Link) {
         let at = (bucket % BLOCK) as usize * 2;
         let words = &mut self.blocks[(bucket / BLOCK) as usize][at..at + 2];
         (words[0], words[1]) = (link.entry, link.hash);

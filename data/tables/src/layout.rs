@@ -5,21 +5,21 @@ use weir_expr::table::{DataKind, DataType, Declaration, KeyType, Stored};
 /// Offsets of the words that every entry has, before its key.
 pub(crate) mod header {
     /// Distinguishes the entries that used the slot; 0 while it is free.
-    pub const GENERATION: usize = 0;
+    pub(crate) const GENERATION: usize = 0;
     /// When the entry expires: the low 32 bits of milliseconds.
-    pub const EXPIRES: usize = 1;
+    pub(crate) const EXPIRES: usize = 1;
     /// The number of references that track it.
-    pub const TRACKERS: usize = 2;
+    pub(crate) const TRACKERS: usize = 2;
     /// The next entry of its bucket, or the next free slot; 0 for none, else the slot plus 1.
-    pub const NEXT: usize = 3;
+    pub(crate) const NEXT: usize = 3;
     /// The hash of the next entry of its bucket.
-    pub const NEXT_HASH: usize = 4;
+    pub(crate) const NEXT_HASH: usize = 4;
     /// The entry that was used before it; none while it is tracked.
-    pub const OLDER: usize = 5;
+    pub(crate) const OLDER: usize = 5;
     /// The entry that was used after it.
-    pub const NEWER: usize = 6;
+    pub(crate) const NEWER: usize = 6;
     /// How many there are.
-    pub const WORDS: usize = 7;
+    pub(crate) const WORDS: usize = 7;
 }
 
 /// Offsets of the words of an entry.

@@ -10,10 +10,10 @@ pub(crate) struct Names(Mutex<Vec<Arc<str>>>);
 
 impl Names {
     /// The limit of names; further ones get the number 0.
-    pub const MAX: usize = 65_536;
+    pub(crate) const MAX: usize = 65_536;
 
     /// The number of a name; 0 if the table of names is full.
-    pub fn number(&self, name: &str) -> u32 {
+    pub(crate) fn number(&self, name: &str) -> u32 {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = names.iter().position(|known| **known == *name);
         let position = found.or_else(|| {
@@ -26,7 +26,7 @@ impl Names {
     }
 
     /// The name of that number.
-    pub fn name(&self, number: u32) -> Option<Arc<str>> {
+    pub(crate) fn name(&self, number: u32) -> Option<Arc<str>> {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get((number as usize).checked_sub(1)?).cloned()
     }

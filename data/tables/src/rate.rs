@@ -29,7 +29,7 @@ pub struct RateParts {
 impl Rate {
     /// Decodes the stored words.
     #[inline]
-    pub fn load(words: &[u32]) -> Rate {
+    pub(crate) fn load(words: &[u32]) -> Rate {
         match words {
             [began, current, previous, ..] => Rate { began: *began, current: *current, previous: *previous },
             _ => Rate::default(),
@@ -38,7 +38,7 @@ impl Rate {
 
     /// Encodes into the stored words.
     #[inline]
-    pub fn store(self, words: &mut [u32]) {
+    pub(crate) fn store(self, words: &mut [u32]) {
         if let [began, current, previous, ..] = words {
             (*began, *current, *previous) = (self.began, self.current, self.previous);
         }
@@ -46,18 +46,18 @@ impl Rate {
 
     /// Adds `events` events at time `now`.
     #[inline]
-    pub fn add(self, period_ms: u32, now: u32, events: u32) -> Rate {
+    pub(crate) fn add(self, period_ms: u32, now: u32, events: u32) -> Rate {
         let rate = self.at(period_ms, now);
         Rate { current: rate.current.saturating_add(events), ..rate }
     }
 
     /// A rate with this many events in the previous period, and none in the current one.
-    pub fn of(now: u32, events: u32) -> Rate {
+    pub(crate) fn of(now: u32, events: u32) -> Rate {
         Rate { began: now, current: 0, previous: events }
     }
 
     /// Both rates as one, which reads now as both together do, or as one more. Its period is that of the one that began last.
-    pub fn merged(self, other: Rate, period_ms: u32, now: u32) -> Rate {
+    pub(crate) fn merged(self, other: Rate, period_ms: u32, now: u32) -> Rate {
         let (one, other) = (self.at(period_ms, now), other.at(period_ms, now));
         // An empty rate takes the period of the other one.
         for (empty, rate) in [(one, other), (other, one)] {
@@ -77,7 +77,7 @@ impl Rate {
     }
 
     /// The rate without `events` of the events that it reads now: the older ones go first.
-    pub fn without(self, events: u32, period_ms: u32, now: u32) -> Rate {
+    pub(crate) fn without(self, events: u32, period_ms: u32, now: u32) -> Rate {
         let rate = self.at(period_ms, now);
         let rest = self.read(period_ms, now).saturating_sub(events);
         let current = rate.current.min(rest);
@@ -87,18 +87,18 @@ impl Rate {
     }
 
     /// Its parts, to send to other instances.
-    pub fn parts(self, now: u32) -> RateParts {
+    pub(crate) fn parts(self, now: u32) -> RateParts {
         RateParts { age_ms: now.wrapping_sub(self.began), current: self.current, previous: self.previous }
     }
 
     /// A rate from received parts. A period that began longer ago than the clock can represent is over, and so is the next.
-    pub fn from_parts(parts: RateParts, now: u32) -> Rate {
+    pub(crate) fn from_parts(parts: RateParts, now: u32) -> Rate {
         Rate { began: now.wrapping_sub(parts.age_ms), current: parts.current, previous: parts.previous }
     }
 
     /// Events in the period that ends now.
     #[inline]
-    pub fn read(self, period_ms: u32, now: u32) -> u32 {
+    pub(crate) fn read(self, period_ms: u32, now: u32) -> u32 {
         let rate = self.at(period_ms, now);
         let left = u64::from(period_ms.saturating_sub(now.wrapping_sub(rate.began)));
         let share = u64::from(rate.previous) * left / u64::from(period_ms.max(1));

@@ -44,7 +44,7 @@ pub(crate) struct Rules<'t> {
 
 impl Rules<'_> {
     /// The hash of a key's words: the shard sees the lower half.
-    pub fn hash(self, words: &[u32]) -> u64 {
+    pub(crate) fn hash(self, words: &[u32]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         words.iter().for_each(|word| hasher.write_u32(*word));
         hasher.finish()
@@ -53,62 +53,62 @@ impl Rules<'_> {
 
 impl Shard {
     /// An empty shard of a table.
-    pub fn new(due: &Arc<Due>) -> Shard {
+    pub(crate) fn new(due: &Arc<Due>) -> Shard {
         Shard { due: Arc::clone(due), ..Shard::default() }
     }
 
     /// An empty shard that records changes for this many audiences.
-    pub fn shared(due: &Arc<Due>, audiences: usize) -> Shard {
+    pub(crate) fn shared(due: &Arc<Due>, audiences: usize) -> Shard {
         Shard { changes: Some(Box::new(Changes::new(audiences))), ..Shard::new(due) }
     }
 
     /// In how many milliseconds the oldest entry that is not tracked expires; `None` without one.
-    pub fn expires_in(&self, now: u32, rules: Rules<'_>) -> Option<u32> {
+    pub(crate) fn expires_in(&self, now: u32, rules: Rules<'_>) -> Option<u32> {
         let words = self.slots.get(self.ages.oldest()?, rules.layout.stride);
         Some((words[header::EXPIRES].wrapping_sub(now) as i32).max(0) as u32)
     }
 
     /// Records a change of an entry; true if audiences may have to be notified now.
     #[inline]
-    pub fn mark(&mut self, slot: u32) -> bool {
+    pub(crate) fn mark(&mut self, slot: u32) -> bool {
         self.changes.as_mut().is_some_and(|changes| changes.mark(slot))
     }
 
     /// The recorded changes.
-    pub fn changes(&mut self) -> Option<&mut Changes> {
+    pub(crate) fn changes(&mut self) -> Option<&mut Changes> {
         self.changes.as_deref_mut()
     }
 
     /// Sets when an entry expires, without counting as a use.
-    pub fn expire_at(&mut self, slot: u32, at: u32, rules: Rules<'_>) {
+    pub(crate) fn expire_at(&mut self, slot: u32, at: u32, rules: Rules<'_>) {
         self.slots.get_mut(slot, rules.layout.stride)[header::EXPIRES] = at;
     }
 
     /// How many entries there are.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
     /// The number of slots that a dump must visit.
-    pub fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         self.slots.len()
     }
 
     /// The generation of the entry in a slot; 0 for none.
     #[inline]
-    pub fn generation(&self, slot: u32, rules: Rules<'_>) -> u32 {
+    pub(crate) fn generation(&self, slot: u32, rules: Rules<'_>) -> u32 {
         self.slots.generation(slot, rules.layout.stride)
     }
 
     /// The words of an entry.
     #[inline]
-    pub fn words(&mut self, slot: u32, rules: Rules<'_>) -> &mut [u32] {
+    pub(crate) fn words(&mut self, slot: u32, rules: Rules<'_>) -> &mut [u32] {
         self.slots.get_mut(slot, rules.layout.stride)
     }
 
     /// The entry of a key, unless it has expired. An expired one is removed.
     #[inline]
-    pub fn find(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
+    pub(crate) fn find(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
         let stride = rules.layout.stride;
         let mut link = self.index.first(self.index_bucket(hash)?);
         while let Some(slot) = link.slot() {
@@ -135,7 +135,7 @@ impl Shard {
     }
 
     /// Adds an entry for a new key; `None` without memory for it. Right after the removal of an entry there is memory.
-    pub fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
+    pub(crate) fn insert(&mut self, key: &[u32], hash: u32, now: u32, rules: Rules<'_>) -> Option<u32> {
         if self.index.is_full(self.count) {
             self.divide_a_bucket(rules);
         }
@@ -165,7 +165,7 @@ impl Shard {
     }
 
     /// Removes an untracked entry.
-    pub fn remove(&mut self, slot: u32, rules: Rules<'_>) {
+    pub(crate) fn remove(&mut self, slot: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
         debug_assert_eq!(self.slots.get(slot, stride)[header::TRACKERS], 0, "a tracked entry stays");
         self.ages.remove(&mut self.slots, stride, slot);
@@ -204,7 +204,7 @@ impl Shard {
 
     /// Records that an entry is used now.
     #[inline]
-    pub fn touch(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
+    pub(crate) fn touch(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
         let words = self.slots.get_mut(slot, stride);
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
@@ -216,7 +216,7 @@ impl Shard {
 
     /// Adds a tracking reference to the entry.
     #[inline]
-    pub fn track(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
+    pub(crate) fn track(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
         let words = self.slots.get_mut(slot, stride);
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
@@ -228,7 +228,7 @@ impl Shard {
 
     /// Removes a tracking reference.
     #[inline]
-    pub fn untrack(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
+    pub(crate) fn untrack(&mut self, slot: u32, now: u32, rules: Rules<'_>) {
         let stride = rules.layout.stride;
         let words = self.slots.get_mut(slot, stride);
         words[header::EXPIRES] = now.wrapping_add(rules.expire_ms);
@@ -239,14 +239,14 @@ impl Shard {
     }
 
     /// Removes the oldest entry that is not tracked; false if all are tracked.
-    pub fn evict(&mut self, rules: Rules<'_>) -> bool {
+    pub(crate) fn evict(&mut self, rules: Rules<'_>) -> bool {
         let Some(oldest) = self.ages.oldest() else { return false };
         self.remove(oldest, rules);
         true
     }
 
     /// Removes expired entries, at most `budget`; returns their number.
-    pub fn expire(&mut self, now: u32, budget: u32, rules: Rules<'_>) -> u32 {
+    pub(crate) fn expire(&mut self, now: u32, budget: u32, rules: Rules<'_>) -> u32 {
         let mut gone = 0;
         while gone < budget
             && let Some(oldest) = self.ages.oldest()
@@ -259,7 +259,7 @@ impl Shard {
     }
 
     /// Memory that is not needed: at most so many blocks. Dropping them, not under the lock, gives it back.
-    pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+    pub(crate) fn spare(&mut self, blocks: usize) -> Vec<Pages> {
         if let Some(changes) = &mut self.changes {
             changes.shrink(self.slots.len());
         }
@@ -312,7 +312,7 @@ impl Shard {
 
     /// Checks that every entry is found by its key, is counted once, and is in the list of ages unless it is tracked.
     #[cfg(test)]
-    pub fn check_invariants(&mut self, rules: Rules<'_>) {
+    pub(crate) fn check_invariants(&mut self, rules: Rules<'_>) {
         let stride = rules.layout.stride;
         let (mut used, mut untracked) = (0, 0);
         for slot in 0..self.slots.len() {

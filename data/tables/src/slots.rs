@@ -82,7 +82,7 @@ pub(crate) struct Looks {
 #[cfg(test)]
 impl Looks {
     /// The shard is locked.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.longest.set(self.longest());
         self.now.set(0);
     }
@@ -92,7 +92,7 @@ impl Looks {
     }
 
     /// The most so far.
-    pub fn longest(&self) -> u32 {
+    pub(crate) fn longest(&self) -> u32 {
         self.now.get().max(self.longest.get())
     }
 }
@@ -106,7 +106,7 @@ const FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Slots {
     /// Takes a slot for an entry of `stride` words; it holds zeros. `None` without memory for one.
-    pub fn take(&mut self, stride: usize) -> Option<u32> {
+    pub(crate) fn take(&mut self, stride: usize) -> Option<u32> {
         if self.blocks.is_empty() {
             self.bits = (BLOCK_WORDS / stride).max(1).ilog2();
         }
@@ -161,7 +161,7 @@ impl Slots {
     }
 
     /// Gives a slot back; whether there is memory to give back now.
-    pub fn give(&mut self, slot: u32, stride: usize) -> bool {
+    pub(crate) fn give(&mut self, slot: u32, stride: usize) -> bool {
         let number = (slot >> self.bits) as usize;
         let next = self.blocks[number].free;
         let words = self.get_mut(slot, stride);
@@ -189,7 +189,7 @@ impl Slots {
     }
 
     /// Memory that is not needed: at most so many blocks.
-    pub fn spare(&mut self, blocks: usize) -> Vec<Pages> {
+    pub(crate) fn spare(&mut self, blocks: usize) -> Vec<Pages> {
         if self.blocks.capacity() / 4 > self.blocks.len() {
             self.blocks.shrink_to(self.blocks.len() * 2);
         }
@@ -197,7 +197,7 @@ impl Slots {
     }
 
     /// The number of slots, used or not.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         match self.blocks.split_last() {
             Some((last, before)) => ((before.len() as u32) << self.bits) + last.fresh,
             None => 0,
@@ -206,7 +206,7 @@ impl Slots {
 
     /// How many slots have memory.
     #[cfg(test)]
-    pub fn with_memory(&self) -> usize {
+    pub(crate) fn with_memory(&self) -> usize {
         let blocks = self.blocks.iter().filter(|block| !block.words.is_empty()).count();
         (blocks + self.spare.len()) << self.bits
     }
@@ -220,7 +220,7 @@ impl Slots {
 
     /// The words of a slot.
     #[inline]
-    pub fn get(&self, slot: u32, stride: usize) -> &[u32] {
+    pub(crate) fn get(&self, slot: u32, stride: usize) -> &[u32] {
         #[cfg(test)]
         self.looks.count();
         let (block, from) = self.place(slot, stride);
@@ -229,7 +229,7 @@ impl Slots {
 
     /// The words of a slot, to change.
     #[inline]
-    pub fn get_mut(&mut self, slot: u32, stride: usize) -> &mut [u32] {
+    pub(crate) fn get_mut(&mut self, slot: u32, stride: usize) -> &mut [u32] {
         #[cfg(test)]
         self.looks.count();
         let (block, from) = self.place(slot, stride);
@@ -238,21 +238,21 @@ impl Slots {
 
     /// The way to the next entry of an entry's bucket.
     #[inline]
-    pub fn next(&self, slot: u32, stride: usize) -> Link {
+    pub(crate) fn next(&self, slot: u32, stride: usize) -> Link {
         let words = self.get(slot, stride);
         Link { entry: words[header::NEXT], hash: words[header::NEXT_HASH] }
     }
 
     /// Replaces it.
     #[inline]
-    pub fn set_next(&mut self, slot: u32, stride: usize, link: Link) {
+    pub(crate) fn set_next(&mut self, slot: u32, stride: usize, link: Link) {
         let words = self.get_mut(slot, stride);
         (words[header::NEXT], words[header::NEXT_HASH]) = (link.entry, link.hash);
     }
 
     /// The generation of a slot; 0 if it is free or does not exist.
     #[inline]
-    pub fn generation(&self, slot: u32, stride: usize) -> u32 {
+    pub(crate) fn generation(&self, slot: u32, stride: usize) -> u32 {
         #[cfg(test)]
         self.looks.count();
         let (block, from) = self.place(slot, stride);

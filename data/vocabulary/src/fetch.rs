@@ -116,29 +116,29 @@ const fn row(decl: FetchDecl, run: Run) -> FetchRow {
 /// exist.
 mod valid {
     /// While the process runs: everywhere but in the configuration parser.
-    pub const RUNNING: &str = "YYYYYYYYYYYYYYYYYYYY.Y";
+    pub(super) const RUNNING: &str = "YYYYYYYYYYYYYYYYYYYY.Y";
     /// As long as there is a client, or a check in its place.
-    pub const CLIENT: &str = "YYYYYYYYYYYYYYYYYYYY..";
+    pub(super) const CLIENT: &str = "YYYYYYYYYYYYYYYYYYYY..";
     /// As long as there is a frontend.
-    pub const FRONTEND: &str = "YYYYYYYYYYYYYYYYYYY...";
+    pub(super) const FRONTEND: &str = "YYYYYYYYYYYYYYYYYYY...";
     /// From the client's session on.
-    pub const SESSION: &str = ".YYYYYYYYYYYYYYYYYY...";
+    pub(super) const SESSION: &str = ".YYYYYYYYYYYYYYYYYY...";
     /// From the stream's beginning to its log line.
-    pub const STREAM: &str = "..YYYYYYYYYYYYYYYYY...";
+    pub(super) const STREAM: &str = "..YYYYYYYYYYYYYYYYY...";
     /// After the choice of a backend.
-    pub const BACKEND: &str = "......YYYYYYYYYYYYYY..";
+    pub(super) const BACKEND: &str = "......YYYYYYYYYYYYYY..";
     /// From the choice of a server to the log line.
-    pub const CHOICE: &str = ".........YYYYYYYYYY...";
+    pub(super) const CHOICE: &str = ".........YYYYYYYYYY...";
     /// After the connection to the server began.
-    pub const SERVER: &str = "..........YYYYYYYYYY..";
+    pub(super) const SERVER: &str = "..........YYYYYYYYYY..";
     /// After the response's first byte.
-    pub const ANSWERED: &str = "...........YYYYYYYYY..";
+    pub(super) const ANSWERED: &str = "...........YYYYYYYYY..";
     /// While the request is available.
-    pub const REQUEST: &str = "..YYYYYYYYY...........";
+    pub(super) const REQUEST: &str = "..YYYYYYYYY...........";
     /// While the response is available.
-    pub const RESPONSE: &str = "...........YYYYYYY.Y..";
+    pub(super) const RESPONSE: &str = "...........YYYYYYY.Y..";
     /// While either message is available.
-    pub const MESSAGE: &str = "..YYYYYYYYYYYYYYYY.Y..";
+    pub(super) const MESSAGE: &str = "..YYYYYYYYYYYYYYYY.Y..";
 }
 
 #[cfg(test)]

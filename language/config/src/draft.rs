@@ -229,21 +229,21 @@ pub(crate) enum Section {
 pub struct Sections(u8);
 
 /// `defaults` sections.
-pub const DEFAULTS: Sections = Sections(1);
+pub(crate) const DEFAULTS: Sections = Sections(1);
 /// Named `defaults` sections only.
-pub const NAMED_DEFAULTS: Sections = Sections(1 << 1);
+pub(crate) const NAMED_DEFAULTS: Sections = Sections(1 << 1);
 /// `frontend` sections.
-pub const FRONTEND: Sections = Sections(1 << 2);
+pub(crate) const FRONTEND: Sections = Sections(1 << 2);
 /// `listen` sections.
-pub const LISTEN: Sections = Sections(1 << 3);
+pub(crate) const LISTEN: Sections = Sections(1 << 3);
 /// `backend` sections.
-pub const BACKEND: Sections = Sections(1 << 4);
+pub(crate) const BACKEND: Sections = Sections(1 << 4);
 /// `frontend` and `listen`.
-pub const FRONTENDS: Sections = FRONTEND.or(LISTEN);
+pub(crate) const FRONTENDS: Sections = FRONTEND.or(LISTEN);
 /// `backend` and `listen`.
-pub const BACKENDS: Sections = BACKEND.or(LISTEN);
+pub(crate) const BACKENDS: Sections = BACKEND.or(LISTEN);
 /// All proxies.
-pub const PROXIES: Sections = FRONTENDS.or(BACKENDS);
+pub(crate) const PROXIES: Sections = FRONTENDS.or(BACKENDS);
 
 impl Sections {
     /// Both sets.

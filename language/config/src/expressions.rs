@@ -56,7 +56,7 @@ impl std::fmt::Debug for Expressions<'_> {
 
 impl Expressions<'_> {
     /// The scope that `weir-expr` needs.
-    pub fn scope<'s>(&'s self, points: EvaluationPoints, warnings: &'s Warnings) -> Scope<'s> {
+    pub(crate) fn scope<'s>(&'s self, points: EvaluationPoints, warnings: &'s Warnings) -> Scope<'s> {
         Scope {
             warnings,
             registry: self.resources.registry,
@@ -71,7 +71,7 @@ impl Expressions<'_> {
     }
 
     /// Reads an expression, which may be several words long.
-    pub fn expression(&self, words: &mut Words<'_>, points: EvaluationPoints) -> Parsed<Arc<Expr>> {
+    pub(crate) fn expression(&self, words: &mut Words<'_>, points: EvaluationPoints) -> Parsed<Arc<Expr>> {
         let bytes = words.all_bytes();
         let mut at = words.position();
         let span = words.here();
@@ -85,7 +85,7 @@ impl Expressions<'_> {
     }
 
     /// Parses converters that are a whole word; none at the end of the line.
-    pub fn converters(&self, words: &mut Words<'_>) -> Parsed<Arc<Chain>> {
+    pub(crate) fn converters(&self, words: &mut Words<'_>) -> Parsed<Arc<Chain>> {
         if words.at_end() {
             return Ok(Arc::new(Chain::empty()));
         }
@@ -99,12 +99,12 @@ impl Expressions<'_> {
     }
 
     /// Parses a format that is a whole word.
-    pub fn format(&self, word: &Word, points: EvaluationPoints) -> Parsed<LogFormat> {
+    pub(crate) fn format(&self, word: &Word, points: EvaluationPoints) -> Parsed<LogFormat> {
         self.format_with(word, points, FormatOptions::PLAIN)
     }
 
     /// Parses a format with the given rules of quoting.
-    pub fn format_with(
+    pub(crate) fn format_with(
         &self,
         word: &Word,
         points: EvaluationPoints,
@@ -123,7 +123,12 @@ impl Expressions<'_> {
     }
 
     /// Parses the format of a body that is the whole of a file, which `path` names.
-    pub fn format_of_file(&self, path: &Word, text: &[u8], points: EvaluationPoints) -> Parsed<LogFormat> {
+    pub(crate) fn format_of_file(
+        &self,
+        path: &Word,
+        text: &[u8],
+        points: EvaluationPoints,
+    ) -> Parsed<LogFormat> {
         let warnings = Warnings::new();
         let format = LogFormat::parse(text, FormatOptions::BODY, &self.scope(points, &warnings))
             .map_err(|error| fault(path.span(), format!("'{path}' : {}", error.message)))?;
@@ -132,7 +137,7 @@ impl Expressions<'_> {
     }
 
     /// A format of literal text only.
-    pub fn literal(&self, word: &Word, text: &str) -> Parsed<LogFormat> {
+    pub(crate) fn literal(&self, word: &Word, text: &str) -> Parsed<LogFormat> {
         let escaped = text.replace('%', "%%");
         LogFormat::parse(
             escaped.as_bytes(),
@@ -143,7 +148,7 @@ impl Expressions<'_> {
     }
 
     /// The line of `option tcplog` or `option tcplog clf`, which replaces an HTTP line in TCP mode.
-    pub fn tcp_line(&self, clf: bool) -> Option<LogLine> {
+    pub(crate) fn tcp_line(&self, clf: bool) -> Option<LogLine> {
         let (kind, text) = match clf {
             true => (LogLineKind::TcpClf, weir_expr::format::CLF_TCP),
             false => (LogLineKind::Tcp, weir_expr::format::TCP),
@@ -155,7 +160,7 @@ impl Expressions<'_> {
     }
 
     /// The line of an `option` such as `httplog`.
-    pub fn builtin_line(&self, word: &Word, kind: LogLineKind) -> Parsed<LogLine> {
+    pub(crate) fn builtin_line(&self, word: &Word, kind: LogLineKind) -> Parsed<LogLine> {
         let text = match kind {
             LogLineKind::Http => weir_expr::format::HTTP,
             LogLineKind::Https => weir_expr::format::HTTPS,
@@ -171,7 +176,11 @@ impl Expressions<'_> {
     }
 
     /// Reads `if <condition>` or `unless <condition>` to the end of the line, none if the line ends here.
-    pub fn condition(&self, words: &mut Words<'_>, points: EvaluationPoints) -> Parsed<Option<Condition>> {
+    pub(crate) fn condition(
+        &self,
+        words: &mut Words<'_>,
+        points: EvaluationPoints,
+    ) -> Parsed<Option<Condition>> {
         if words.at_end() {
             return Ok(None);
         }
@@ -187,7 +196,7 @@ impl Expressions<'_> {
     }
 
     /// Reads the test of an `acl` line into the section's ACLs; word `at` is its name.
-    pub fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
+    pub(crate) fn acl(&self, words: &Words<'_>, at: usize) -> Result<(), ParseError> {
         let bytes = words.all_bytes();
         let warnings = Warnings::new();
         let span = words.line().span_at(at + 1);

@@ -39,12 +39,12 @@ pub(crate) static HTTP_ERRORS_KEYWORDS: Table<HttpErrorsKeyword> = Table::new(&[
 
 impl HttpErrorsSections {
     /// The messages of the section of that name.
-    pub fn get(&self, name: &str) -> Option<Arc<ErrorReplies>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<ErrorReplies>> {
         self.sections.get(name).map(|(_, replies)| replies.clone())
     }
 
     /// Begins the section of a line.
-    pub fn begin(&self, line: &Line, at: Location) -> Parsed<HttpErrorsReader> {
+    pub(crate) fn begin(&self, line: &Line, at: Location) -> Parsed<HttpErrorsReader> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for http-errors section.")?;
         words.end("http-errors")?;
@@ -56,20 +56,20 @@ impl HttpErrorsSections {
     }
 
     /// All of them, by name.
-    pub fn into_sections(self) -> Vec<HttpErrors> {
+    pub(crate) fn into_sections(self) -> Vec<HttpErrors> {
         let sections = self.sections.into_iter();
         sections.map(|(name, (at, replies))| HttpErrors { name, at, replies }).collect()
     }
 
     /// Keeps a section that was read.
-    pub fn end(&mut self, reader: HttpErrorsReader) {
+    pub(crate) fn end(&mut self, reader: HttpErrorsReader) {
         self.sections.insert(reader.name, (reader.at, Arc::new(reader.replies)));
     }
 }
 
 impl HttpErrorsReader {
     /// Reads one line.
-    pub fn line(&mut self, line: &Line, resources: Resources<'_>, diagnostics: &mut Diagnostics) {
+    pub(crate) fn line(&mut self, line: &Line, resources: Resources<'_>, diagnostics: &mut Diagnostics) {
         let keyword = line.keyword();
         let Some(row) = HTTP_ERRORS_KEYWORDS.find(keyword.text()) else {
             let message = format!("unknown keyword '{keyword}' in 'http-errors' section");

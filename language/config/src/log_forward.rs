@@ -150,7 +150,7 @@ const MOST_TARGETS: usize = 256;
 
 impl LogForwardReader {
     /// Begins the section of a line.
-    pub fn begin(line: &Line, at: Location, known: &[LogForward]) -> Parsed<Self> {
+    pub(crate) fn begin(line: &Line, at: Location, known: &[LogForward]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for log-forward section.")?;
         if let Some(stranger) = name.text().chars().find(|character| !is_name_character(*character)) {
@@ -165,7 +165,7 @@ impl LogForwardReader {
     }
 
     /// Reads one line.
-    pub fn line(&mut self, line: &Line, at: Location, diagnostics: &mut Diagnostics) {
+    pub(crate) fn line(&mut self, line: &Line, at: Location, diagnostics: &mut Diagnostics) {
         let keyword = line.keyword();
         let Some((row, count)) = LOG_FORWARD_KEYWORDS.find_phrase(line, 0) else {
             let continuations = LOG_FORWARD_KEYWORDS.continuations(keyword.text());
@@ -192,7 +192,7 @@ impl LogForwardReader {
     }
 
     /// Ends the section.
-    pub fn end(self, diagnostics: &mut Diagnostics) -> LogForward {
+    pub(crate) fn end(self, diagnostics: &mut Diagnostics) -> LogForward {
         let section = self.section;
         if section.all_binds().next().is_none() {
             let message = format!(

@@ -140,7 +140,7 @@ const MAX_LOG_TARGETS: usize = 256;
 
 impl PeersReader {
     /// Begins the section of a line. `local` is this instance's name.
-    pub fn begin(line: &Line, at: Location, local: &str, known: &[Peers]) -> Parsed<Self> {
+    pub(crate) fn begin(line: &Line, at: Location, local: &str, known: &[Peers]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for peers section.")?;
         if let Some(stranger) = name.text().chars().find(|character| !is_name_character(*character)) {
@@ -176,7 +176,7 @@ impl PeersReader {
     }
 
     /// Reads one line.
-    pub fn line(
+    pub(crate) fn line(
         &mut self,
         line: &Line,
         at: Location,
@@ -201,7 +201,7 @@ impl PeersReader {
     }
 
     /// Ends the section.
-    pub fn end(self, diagnostics: &mut Diagnostics) -> (Peers, Vec<StickTable>) {
+    pub(crate) fn end(self, diagnostics: &mut Diagnostics) -> (Peers, Vec<StickTable>) {
         let section = &self.section;
         let (name, local) = (&section.name, &section.local);
         if !section.disabled && !section.has_local() {

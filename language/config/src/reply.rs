@@ -25,7 +25,7 @@ pub(crate) struct ReplyRules {
 
 impl ReplyRules {
     /// `http-error`.
-    pub const HTTP_ERROR: ReplyRules = ReplyRules {
+    pub(crate) const HTTP_ERROR: ReplyRules = ReplyRules {
         default_status: 0,
         lowest_status: 200,
         falls_back: false,
@@ -33,12 +33,12 @@ impl ReplyRules {
     };
 
     /// `deny`.
-    pub fn deny(default_status: u16, points: EvaluationPoints) -> Self {
+    pub(crate) fn deny(default_status: u16, points: EvaluationPoints) -> Self {
         ReplyRules { default_status, lowest_status: 200, falls_back: true, points }
     }
 
     /// `return`.
-    pub fn answer(points: EvaluationPoints) -> Self {
+    pub(crate) fn answer(points: EvaluationPoints) -> Self {
         ReplyRules { default_status: 200, lowest_status: 200, falls_back: false, points }
     }
 }

@@ -236,7 +236,7 @@ impl ResolversLine<'_> {
 
 impl ResolversReader {
     /// Begins the section of a line.
-    pub fn begin(line: &Line, at: Location, known: &[Resolvers]) -> Parsed<Self> {
+    pub(crate) fn begin(line: &Line, at: Location, known: &[Resolvers]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for resolvers section.")?;
         if let Some(stranger) = name.text().chars().find(|character| !is_name_character(*character)) {
@@ -253,7 +253,7 @@ impl ResolversReader {
     }
 
     /// Reads one line.
-    pub fn line(
+    pub(crate) fn line(
         &mut self,
         line: &Line,
         at: Location,
@@ -275,7 +275,7 @@ impl ResolversReader {
     }
 
     /// Ends the section.
-    pub fn end(self, diagnostics: &mut Diagnostics) -> Resolvers {
+    pub(crate) fn end(self, diagnostics: &mut Diagnostics) -> Resolvers {
         let section = self.section;
         if section.name_servers.is_empty() {
             let message =

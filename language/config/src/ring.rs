@@ -126,7 +126,7 @@ const MOST_SERVERS: usize = 64;
 
 impl RingReader {
     /// Begins the section of a line.
-    pub fn begin(line: &Line, at: Location, known: &[Ring]) -> Parsed<Self> {
+    pub(crate) fn begin(line: &Line, at: Location, known: &[Ring]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing ring name.")?;
         words.end("ring")?;
@@ -138,7 +138,7 @@ impl RingReader {
     }
 
     /// Reads one line.
-    pub fn line(
+    pub(crate) fn line(
         &mut self,
         line: &Line,
         at: &Location,
@@ -160,7 +160,7 @@ impl RingReader {
     }
 
     /// Ends the section.
-    pub fn end(self, diagnostics: &mut Diagnostics, line: weir_syntax::Span) -> Ring {
+    pub(crate) fn end(self, diagnostics: &mut Diagnostics, line: weir_syntax::Span) -> Ring {
         let mut ring = self.ring;
         if u64::from(ring.length_max) > ring.size {
             let message = format!(

@@ -52,12 +52,12 @@ pub(crate) struct Entries<'r> {
 }
 
 impl UserlistReader {
-    pub fn new(name: &str, at: Location) -> Self {
+    pub(crate) fn new(name: &str, at: Location) -> Self {
         let list = Userlist { name: name.into(), at, users: BTreeMap::new() };
         Self { list, groups: BTreeMap::new(), memberships: Vec::new() }
     }
 
-    pub fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
+    pub(crate) fn line(&mut self, line: &Line, diagnostics: &mut Diagnostics) {
         let keyword = line.keyword();
         let Some(row) = USERLIST_KEYWORDS.find(keyword.text()) else {
             let message = format!("unknown keyword '{keyword}' in 'userlist' section");
@@ -73,12 +73,12 @@ impl UserlistReader {
     }
 
     /// The names of its groups, those without members too.
-    pub fn group_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn group_names(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(|name| &**name)
     }
 
     /// Joins users and groups.
-    pub fn end(mut self, diagnostics: &mut Diagnostics) -> Userlist {
+    pub(crate) fn end(mut self, diagnostics: &mut Diagnostics) -> Userlist {
         for (user, group, span) in std::mem::take(&mut self.memberships) {
             if !self.groups.contains_key(&group) {
                 let message = format!(

@@ -120,7 +120,7 @@ pub(crate) struct LineFaults {
 
 impl LineFaults {
     /// Adds a fault.
-    pub fn push(&mut self, fault: Fault) {
+    pub(crate) fn push(&mut self, fault: Fault) {
         self.after_unknown = false;
         match &mut self.first {
             None => self.first = Some(fault),
@@ -130,7 +130,7 @@ impl LineFaults {
     }
 
     /// Adds an unknown word, unless it looks like an argument of an unknown word before it: a number, an address, a path.
-    pub fn unknown(&mut self, word: &Word, fault: Fault) {
+    pub(crate) fn unknown(&mut self, word: &Word, fault: Fault) {
         let regular = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         let text = word.text();
         let is_keyword =
@@ -142,12 +142,12 @@ impl LineFaults {
     }
 
     /// Notes that a known word follows.
-    pub fn known(&mut self) {
+    pub(crate) fn known(&mut self) {
         self.after_unknown = false;
     }
 
     /// Skips the arguments of a word that is refused: its mandatory ones, or one that is not a known word.
-    pub fn skip_arguments(
+    pub(crate) fn skip_arguments(
         &mut self,
         words: &mut Words<'_>,
         arguments: &str,
@@ -159,7 +159,7 @@ impl LineFaults {
     }
 
     /// The first fault, which carries all others.
-    pub fn into_result(self) -> Parsed {
+    pub(crate) fn into_result(self) -> Parsed {
         self.first.map_or(Ok(()), Err)
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct World<'w> {
 }
 
 impl<'w> World<'w> {
-    pub fn new(loader: &'w dyn Loader, environment: Environment) -> Self {
+    pub(crate) fn new(loader: &'w dyn Loader, environment: Environment) -> Self {
         let channel =
             environment.value("HAPROXY_CLI").map(|value| String::from_utf8_lossy(value).into_owned());
         World {
@@ -47,42 +47,42 @@ impl<'w> World<'w> {
     }
 
     /// Sets the configuration file that is being read.
-    pub fn enter_file(&self, name: &str) {
+    pub(crate) fn enter_file(&self, name: &str) {
         *self.file.borrow_mut() = PathBuf::from(name);
     }
 
     /// `default-path`.
-    pub fn set_default_path(&self, path: DefaultPath) {
+    pub(crate) fn set_default_path(&self, path: DefaultPath) {
         *self.default_path.borrow_mut() = path;
     }
 
     /// The address of the runtime API in the environment before the first line.
-    pub fn channel(&self) -> Option<&str> {
+    pub(crate) fn channel(&self) -> Option<&str> {
         self.channel.as_deref()
     }
 
     /// Sets a variable of the environment.
-    pub fn set_variable(&self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+    pub(crate) fn set_variable(&self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.environment.borrow_mut().set(name, value);
     }
 
     /// Changes the environment.
-    pub fn change_environment(&self, change: impl FnOnce(&mut Environment)) {
+    pub(crate) fn change_environment(&self, change: impl FnOnce(&mut Environment)) {
         change(&mut self.environment.borrow_mut());
     }
 
     /// Calls `look` with the environment.
-    pub fn with_environment<T>(&self, look: impl FnOnce(&Environment) -> T) -> T {
+    pub(crate) fn with_environment<T>(&self, look: impl FnOnce(&Environment) -> T) -> T {
         look(&self.environment.borrow())
     }
 
     /// The environment after all changes.
-    pub fn into_environment(self) -> Environment {
+    pub(crate) fn into_environment(self) -> Environment {
         self.environment.into_inner()
     }
 
     /// The path of a file that the configuration names.
-    pub fn resolve(&self, path: &str) -> PathBuf {
+    pub(crate) fn resolve(&self, path: &str) -> PathBuf {
         let path = Path::new(path);
         let file = self.file.borrow();
         let folder = file.parent().unwrap_or(Path::new(""));

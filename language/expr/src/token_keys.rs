@@ -73,7 +73,7 @@ pub(crate) enum Curve {
 
 impl Curve {
     /// The length of a signature in bytes: two numbers.
-    pub fn signature_length(self) -> usize {
+    pub(crate) fn signature_length(self) -> usize {
         match self {
             Curve::P256 => 64,
             Curve::P384 => 96,

@@ -158,7 +158,7 @@ impl Default for CheckSettings {
 }
 
 /// The default of `inter` (manual).
-pub const INTER: Duration = Duration::from_secs(2);
+pub(crate) const INTER: Duration = Duration::from_secs(2);
 
 /// `init-state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]

@@ -33,13 +33,13 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub fn new(max_fields: u16, max_head: usize) -> Builder {
+    pub(crate) fn new(max_fields: u16, max_head: usize) -> Builder {
         let received = ReceivedHead::with_max_fields(max_fields);
         Builder { received, max_head, status: None, asked: Asked::default(), started: false }
     }
 
     /// Begins another response, to a request with these properties.
-    pub fn begin(&mut self, asked: Asked) {
+    pub(crate) fn begin(&mut self, asked: Asked) {
         self.asked = asked;
         self.received.clear();
         self.status = None;
@@ -47,13 +47,13 @@ impl Builder {
     }
 
     /// Frees the memory.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.begin(Asked::default());
         self.received.shrink();
     }
 
     /// Takes the next field of the block.
-    pub fn field(&mut self, field: Field<'_>) {
+    pub(crate) fn field(&mut self, field: Field<'_>) {
         if !self.received.admits(&field, 0, self.max_head) {
             return;
         }
@@ -126,7 +126,7 @@ impl Builder {
 
     /// Ends the block; `end`: no body follows. Returns how much payload the stream may still carry; `None` if it is not
     /// known, as after an interim response.
-    pub fn finish(&mut self, end: bool) -> Option<u64> {
+    pub(crate) fn finish(&mut self, end: bool) -> Option<u64> {
         let asked = self.asked;
         if !self.started && self.received.is_sound() {
             self.start();

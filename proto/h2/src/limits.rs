@@ -67,18 +67,18 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// A full one.
-    pub const fn of(rate: Rate) -> Bucket {
+    pub(crate) const fn of(rate: Rate) -> Bucket {
         Bucket { left: rate.burst, filled_ms: 0 }
     }
 
     /// The bucket is full at `now_ms`, by the clock of [`take`](Self::take): earlier time adds no tokens.
-    pub fn begin(&mut self, now_ms: u64) {
+    pub(crate) fn begin(&mut self, now_ms: u64) {
         self.filled_ms = now_ms;
     }
 
     /// Takes one token; false if the bucket is empty. The rate must be the one passed to [`of`](Self::of).
     #[inline]
-    pub fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+    pub(crate) fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
         if self.left == 0 {
             self.fill(rate, now_ms);
         }

@@ -36,7 +36,7 @@ pub(crate) struct Builder {
 
 impl Builder {
     /// With `extended`, requests may use extended CONNECT (RFC 8441).
-    pub fn new(max_fields: u16, max_head: usize, extended: bool) -> Builder {
+    pub(crate) fn new(max_fields: u16, max_head: usize, extended: bool) -> Builder {
         Builder {
             request: ReceivedHead::with_max_fields(max_fields),
             max_head,
@@ -54,7 +54,7 @@ impl Builder {
     }
 
     /// Begins another request.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.request.clear();
         self.pseudo.clear();
         self.cookies.clear();
@@ -65,7 +65,7 @@ impl Builder {
     }
 
     /// Takes the next field of the block.
-    pub fn field(&mut self, field: Field<'_>) {
+    pub(crate) fn field(&mut self, field: Field<'_>) {
         if !self.request.admits(&field, self.pseudo.len() + self.cookies.len(), self.max_head) {
             return;
         }
@@ -198,7 +198,7 @@ impl Builder {
     }
 
     /// Ends the block; `end`: no body follows.
-    pub fn finish(&mut self, end: bool) {
+    pub(crate) fn finish(&mut self, end: bool) {
         if !self.started && self.request.is_sound() {
             self.start();
         }

@@ -40,13 +40,13 @@ pub(crate) struct FieldFilter {
 }
 
 impl FieldFilter {
-    pub fn of(head: &Head) -> Self {
+    pub(crate) fn of(head: &Head) -> Self {
         FieldFilter { names_more: head.flags().contains(Flags::CONNECTION_OTHER) }
     }
 
     /// Appends a field of this head, its name in lower case, unless it is connection-specific.
     #[inline]
-    pub fn encode(
+    pub(crate) fn encode(
         self,
         head: &Head,
         raw: &[u8],

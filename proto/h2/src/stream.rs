@@ -58,19 +58,19 @@ pub(crate) const UNANNOUNCED: u64 = u64::MAX;
 impl Stream {
     /// Whether the peer may still send.
     #[inline]
-    pub fn receives(&self) -> bool {
+    pub(crate) fn receives(&self) -> bool {
         self.state != StreamState::HalfClosedRemote
     }
 
     /// Whether this end may still send.
     #[inline]
-    pub fn sends(&self) -> bool {
+    pub(crate) fn sends(&self) -> bool {
         self.state != StreamState::HalfClosedLocal
     }
 
     /// Notes the peer's last frame; returns whether the stream is closed now.
     #[inline]
-    pub fn end_remote(&mut self) -> bool {
+    pub(crate) fn end_remote(&mut self) -> bool {
         let closed = self.state == StreamState::HalfClosedLocal;
         self.state = StreamState::HalfClosedRemote;
         closed
@@ -78,7 +78,7 @@ impl Stream {
 
     /// Notes this end's last frame; returns whether the stream is closed now.
     #[inline]
-    pub fn end_local(&mut self) -> bool {
+    pub(crate) fn end_local(&mut self) -> bool {
         let closed = self.state == StreamState::HalfClosedRemote;
         self.state = StreamState::HalfClosedLocal;
         closed
@@ -86,7 +86,7 @@ impl Stream {
 
     /// Counts received payload; false if it exceeds the announced length.
     #[inline]
-    pub fn count_payload(&mut self, count: u32) -> bool {
+    pub(crate) fn count_payload(&mut self, count: u32) -> bool {
         if self.expected == UNANNOUNCED {
             return true;
         }
@@ -99,7 +99,7 @@ impl Stream {
 
     /// Whether the announced length was received in full, or none was announced (RFC 9113, 8.1.1).
     #[inline]
-    pub fn may_end(&self) -> bool {
+    pub(crate) fn may_end(&self) -> bool {
         matches!(self.expected, 0 | UNANNOUNCED)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Standing {
 }
 
 impl Streams {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
 
@@ -42,41 +42,41 @@ impl Streams {
     }
 
     #[inline]
-    pub fn get(&self, id: u32) -> Option<&Stream> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Stream> {
         self.position(id).map(|at| &self.records[at])
     }
 
     #[inline]
-    pub fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
         self.position(id).map(|at| &mut self.records[at])
     }
 
-    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.records.iter_mut()
     }
 
     /// The numbers of the streams that were given up, in their order.
-    pub fn given_up(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn given_up(&self) -> impl Iterator<Item = u32> {
         self.records.iter().filter(|record| record.given_up).map(|record| record.id)
     }
 
     /// Whether one of them is still in use.
-    pub fn are_used(&self) -> bool {
+    pub(crate) fn are_used(&self) -> bool {
         self.records.iter().any(|record| !record.given_up)
     }
 
     /// Frees memory that no stream needs now.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.records.shrink_to_fit();
     }
 
     /// How much wider the receive windows are than initially, in bytes.
-    pub fn lent(&self) -> u32 {
+    pub(crate) fn lent(&self) -> u32 {
         self.lent
     }
 
     /// Makes the receive window of a live stream wider.
-    pub fn lend(&mut self, id: u32, count: u32) {
+    pub(crate) fn lend(&mut self, id: u32, count: u32) {
         if let Some(record) = self.get_mut(id) {
             record.lent += count;
             self.lent = self.lent.saturating_add(count);
@@ -84,7 +84,7 @@ impl Streams {
     }
 
     /// Makes it narrower; not narrower than initially.
-    pub fn take_back(&mut self, id: u32, count: u32) {
+    pub(crate) fn take_back(&mut self, id: u32, count: u32) {
         if let Some(record) = self.get_mut(id) {
             let count = count.min(record.lent);
             record.lent -= count;
@@ -93,14 +93,14 @@ impl Streams {
     }
 
     /// Adds a stream; its number is higher than those before.
-    pub fn open(&mut self, stream: Stream) {
+    pub(crate) fn open(&mut self, stream: Stream) {
         debug_assert!(self.records.last().is_none_or(|last| last.id < stream.id));
         self.lent = self.lent.saturating_add(stream.lent);
         self.records.push(stream);
     }
 
     /// Removes a stream; false if it is not recorded.
-    pub fn close(&mut self, id: u32, reset_here: bool) -> bool {
+    pub(crate) fn close(&mut self, id: u32, reset_here: bool) -> bool {
         let Some(at) = self.position(id) else { return false };
         self.lent = self.lent.saturating_sub(self.records.remove(at).lent);
         self.note_closed(id, reset_here);
@@ -108,7 +108,7 @@ impl Streams {
     }
 
     /// The peer has learned that the initial window is narrower than it assumed.
-    pub fn shift_receive(&mut self, before: u32, after: u32) {
+    pub(crate) fn shift_receive(&mut self, before: u32, after: u32) {
         for record in &mut self.records {
             // The window can only shrink here, so it cannot overflow.
             let _ = record.receive.shift(before, after);
@@ -116,7 +116,7 @@ impl Streams {
     }
 
     /// The peer's last frame of a live stream came. Returns how much wider its receive window is than initially.
-    pub fn end_of_peer(&mut self, id: u32) -> u32 {
+    pub(crate) fn end_of_peer(&mut self, id: u32) -> u32 {
         let Some(record) = self.get_mut(id) else { return 0 };
         let lent = record.lent;
         if record.end_remote() {
@@ -126,21 +126,21 @@ impl Streams {
     }
 
     /// Removes the streams above this one: the peer did not process them.
-    pub fn close_behind(&mut self, last: u32) {
+    pub(crate) fn close_behind(&mut self, last: u32) {
         while let Some(id) = self.records.last().map(|stream| stream.id).filter(|id| *id > last) {
             self.close(id, true);
         }
     }
 
     /// Notes the close of a stream that never had a record.
-    pub fn note_closed(&mut self, id: u32, reset_here: bool) {
+    pub(crate) fn note_closed(&mut self, id: u32, reset_here: bool) {
         if self.closed.len() >= REMEMBERED {
             self.closed.pop_front();
         }
         self.closed.push_back((id, reset_here));
     }
 
-    pub fn standing(&self, id: u32) -> Standing {
+    pub(crate) fn standing(&self, id: u32) -> Standing {
         if id > self.last {
             return Standing::Idle;
         }

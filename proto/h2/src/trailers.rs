@@ -14,13 +14,13 @@ pub(crate) struct Trailers {
 }
 
 impl Trailers {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.lines.clear();
         self.malformed = false;
         self.too_large = false;
     }
 
-    pub fn field(&mut self, field: Field<'_>, max: usize) {
+    pub(crate) fn field(&mut self, field: Field<'_>, max: usize) {
         let Token::Field(known) = field.token else {
             self.malformed = true;
             return;

@@ -1,9 +1,9 @@
 //! Flow-control windows (RFC 9113, 5.2 and 6.9).
 
 /// The initial size of a window in bytes (RFC 9113, 6.9.2).
-pub const DEFAULT_WINDOW: u32 = 65_535;
+pub(crate) const DEFAULT_WINDOW: u32 = 65_535;
 /// The largest window in bytes (RFC 9113, 6.9.1).
-pub const MAX_WINDOW: u32 = 0x7fff_ffff;
+pub(crate) const MAX_WINDOW: u32 = 0x7fff_ffff;
 
 /// How many bytes one end may still send. A change of settings may make it negative (RFC 9113, 6.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,24 +14,24 @@ pub(crate) struct Window(i32);
 pub(crate) struct Overflow;
 
 impl Window {
-    pub fn new(size: u32) -> Window {
+    pub(crate) fn new(size: u32) -> Window {
         Window(size.min(MAX_WINDOW) as i32)
     }
 
     /// How many bytes may be sent.
     #[inline]
-    pub fn open(self) -> usize {
+    pub(crate) fn open(self) -> usize {
         self.0.max(0) as usize
     }
 
     /// Its size in bytes, which may be negative.
-    pub fn size(self) -> i32 {
+    pub(crate) fn size(self) -> i32 {
         self.0
     }
 
     /// Adds a WINDOW_UPDATE's increment.
     #[inline]
-    pub fn widen(&mut self, increment: u32) -> Result<(), Overflow> {
+    pub(crate) fn widen(&mut self, increment: u32) -> Result<(), Overflow> {
         let wider = i64::from(self.0) + i64::from(increment);
         self.0 = i32::try_from(wider).map_err(|_| Overflow)?;
         Ok(())
@@ -39,7 +39,7 @@ impl Window {
 
     /// Subtracts sent bytes.
     #[inline]
-    pub fn use_up(&mut self, count: u32) -> Result<(), Overflow> {
+    pub(crate) fn use_up(&mut self, count: u32) -> Result<(), Overflow> {
         if i64::from(count) > i64::from(self.0.max(0)) {
             return Err(Overflow);
         }
@@ -48,7 +48,7 @@ impl Window {
     }
 
     /// Adjusts the window to a change of the initial size.
-    pub fn shift(&mut self, before: u32, after: u32) -> Result<(), Overflow> {
+    pub(crate) fn shift(&mut self, before: u32, after: u32) -> Result<(), Overflow> {
         let shifted = i64::from(self.0) + i64::from(after) - i64::from(before);
         self.0 = i32::try_from(shifted).map_err(|_| Overflow)?;
         Ok(())
@@ -75,32 +75,32 @@ enum Unacknowledged {
 
 impl InitialWindow {
     /// That of the first settings. The peer may use the default before it knows these (RFC 9113, 6.5.3).
-    pub fn new(first: u32) -> InitialWindow {
+    pub(crate) fn new(first: u32) -> InitialWindow {
         InitialWindow { size: first.max(DEFAULT_WINDOW).to_ne_bytes(), unacknowledged: Unacknowledged::First }
     }
 
     /// In bytes.
-    pub fn size(self) -> u32 {
+    pub(crate) fn size(self) -> u32 {
         u32::from_ne_bytes(self.size)
     }
 
     /// By how many bytes it is wider than in the first settings.
-    pub fn raised(self, first: u32) -> u32 {
+    pub(crate) fn raised(self, first: u32) -> u32 {
         if self.unacknowledged == Unacknowledged::First { 0 } else { self.size() - first }
     }
 
     /// Whether settings were not acknowledged.
-    pub fn awaits_acknowledgement(self) -> bool {
+    pub(crate) fn awaits_acknowledgement(self) -> bool {
         self.unacknowledged != Unacknowledged::Nothing
     }
 
     /// Settings with this wider window are sent, while no stream receives.
-    pub fn raise(&mut self, size: u32) {
+    pub(crate) fn raise(&mut self, size: u32) {
         *self = InitialWindow { size: size.to_ne_bytes(), unacknowledged: Unacknowledged::Wider };
     }
 
     /// The peer acknowledged settings. For the first ones, returns the windows of streams before and after.
-    pub fn acknowledged(&mut self, first: u32) -> Option<(u32, u32)> {
+    pub(crate) fn acknowledged(&mut self, first: u32) -> Option<(u32, u32)> {
         let before = self.size();
         if std::mem::replace(&mut self.unacknowledged, Unacknowledged::Nothing) != Unacknowledged::First {
             return None;
@@ -117,7 +117,7 @@ pub(crate) struct Owed(u32);
 impl Owed {
     /// Adds consumed bytes; returns the increment to send, once it is `part` of a window and so worth a frame.
     #[inline]
-    pub fn add(&mut self, count: u32, part: u32) -> Option<u32> {
+    pub(crate) fn add(&mut self, count: u32, part: u32) -> Option<u32> {
         self.add_until(count, |owed| owed >= part)
     }
 
@@ -125,12 +125,12 @@ impl Owed {
     /// the window or the peer may send no more than that without it. Bytes that some streams hold unread are missing
     /// for the others, which continue with half of the rest at a time.
     #[inline]
-    pub fn add_shared(&mut self, count: u32, open: usize, part: u32) -> Option<u32> {
+    pub(crate) fn add_shared(&mut self, count: u32, open: usize, part: u32) -> Option<u32> {
         self.add_until(count, |owed| owed >= part || owed as usize >= open)
     }
 
     /// Adds consumed bytes of a body that has ended; returns the increment to send once all `missing` bytes of its window are consumed.
-    pub fn add_last(&mut self, count: u32, missing: i64) -> Option<u32> {
+    pub(crate) fn add_last(&mut self, count: u32, missing: i64) -> Option<u32> {
         self.add_until(count, |owed| i64::from(owed) == missing)
     }
 
@@ -141,7 +141,7 @@ impl Owed {
     }
 
     /// How many bytes these are.
-    pub fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         self.0 as usize
     }
 }
@@ -171,7 +171,7 @@ enum Way {
 impl Distance {
     /// Whether to measure now: all answers have arrived, the last measurement is old, and none showed that the peer is
     /// near.
-    pub fn ask(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn ask(&mut self, now_ms: u64) -> bool {
         let now_ms = low_bits(now_ms);
         let is_recent = self.asked_ms > 0 && now_ms.wrapping_sub(self.asked_ms) < EVERY_MS;
         if self.is_asked || is_recent || self.way == Way::Near {
@@ -182,7 +182,7 @@ impl Distance {
     }
 
     /// The answer came.
-    pub fn answered(&mut self, now_ms: u64) {
+    pub(crate) fn answered(&mut self, now_ms: u64) {
         if std::mem::take(&mut self.is_asked) {
             // An answer that takes a month may seem to come at once.
             let is_late = low_bits(now_ms).wrapping_sub(self.asked_ms) >= FAR_MS;
@@ -190,11 +190,11 @@ impl Distance {
         }
     }
 
-    pub fn is_far(&self) -> bool {
+    pub(crate) fn is_far(&self) -> bool {
         self.way == Way::Far
     }
 
-    pub fn is_near(&self) -> bool {
+    pub(crate) fn is_near(&self) -> bool {
         self.way == Way::Near
     }
 }

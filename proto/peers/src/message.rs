@@ -22,15 +22,15 @@ pub const MAX_LENGTH: usize = 32 * 1024;
 
 /// Types of messages about tables.
 pub(crate) mod table {
-    pub const UPDATE: u8 = 128;
-    pub const NEXT_UPDATE: u8 = 129;
-    pub const DEFINITION: u8 = 130;
-    pub const SWITCH: u8 = 131;
-    pub const ACKNOWLEDGEMENT: u8 = 132;
-    pub const TIMED_UPDATE: u8 = 133;
-    pub const NEXT_TIMED_UPDATE: u8 = 134;
+    pub(crate) const UPDATE: u8 = 128;
+    pub(crate) const NEXT_UPDATE: u8 = 129;
+    pub(crate) const DEFINITION: u8 = 130;
+    pub(crate) const SWITCH: u8 = 131;
+    pub(crate) const ACKNOWLEDGEMENT: u8 = 132;
+    pub(crate) const TIMED_UPDATE: u8 = 133;
+    pub(crate) const NEXT_TIMED_UPDATE: u8 = 134;
     /// Only between instances that both count together.
-    pub const AGGREGATE_DEFINITION: u8 = 140;
+    pub(crate) const AGGREGATE_DEFINITION: u8 = 140;
 }
 
 /// A message.

@@ -1,7 +1,7 @@
 //! The checksum of a header of version 2: CRC-32C (RFC 4960, appendix B), byte by byte, as headers are short.
 
 /// The checksum of the concatenation of `parts`.
-pub fn checksum(parts: &[&[u8]]) -> u32 {
+pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
     let mut sum = !0u32;
     for byte in parts.iter().copied().flatten() {
         sum = TABLE[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ (sum >> 8);

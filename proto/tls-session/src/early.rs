@@ -16,16 +16,16 @@ use crate::record::{MAX_CONTENT, MAX_OVERHEAD, announced};
 pub(crate) struct Early(Vec<u8>);
 
 impl Early {
-    pub fn new(data: Vec<u8>) -> Early {
+    pub(crate) fn new(data: Vec<u8>) -> Early {
         Early(data)
     }
 
-    pub fn is_holding(&self) -> bool {
+    pub(crate) fn is_holding(&self) -> bool {
         !self.0.is_empty()
     }
 
     /// Copies as much as fits into `room`.
-    pub fn give(&mut self, room: &mut [u8]) -> usize {
+    pub(crate) fn give(&mut self, room: &mut [u8]) -> usize {
         let count = self.0.len().min(room.len());
         room[..count].copy_from_slice(&self.0[..count]);
         self.0.drain(..count);
@@ -33,12 +33,12 @@ impl Early {
     }
 
     /// Takes the rest.
-    pub fn rest(&mut self) -> Vec<u8> {
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }
 
     /// Continues the handshake: returns how many bytes of the wire were used, and whether the client ended the session.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         connection: &mut UnbufferedServerConnection,
         wire: &[u8],

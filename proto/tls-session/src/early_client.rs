@@ -63,7 +63,7 @@ pub(crate) fn begin(
 }
 
 impl EarlyClient {
-    pub fn new(connection: UnbufferedClientConnection) -> EarlyClient {
+    pub(crate) fn new(connection: UnbufferedClientConnection) -> EarlyClient {
         EarlyClient {
             connection,
             wire: Vec::new(),
@@ -78,7 +78,12 @@ impl EarlyClient {
 
     /// Encrypts as [`Session::seal`](crate::Session::seal) does. Takes all of `bytes` that fits: data that may not be
     /// sent early are kept.
-    pub fn seal(&mut self, bytes: &[u8], out: &mut [u8], largest: usize) -> Result<(usize, usize), Failure> {
+    pub(crate) fn seal(
+        &mut self,
+        bytes: &[u8],
+        out: &mut [u8],
+        largest: usize,
+    ) -> Result<(usize, usize), Failure> {
         let (mut taken, mut written) = (0, 0);
         while !self.is_over && taken < bytes.len() && out.len() - written > MAX_OVERHEAD {
             let room = out.len() - written - MAX_OVERHEAD;
@@ -113,7 +118,7 @@ impl EarlyClient {
     }
 
     /// Continues the handshake with all of `wire`; true once it is over. Output is appended to `answer`.
-    pub fn take(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<bool, Failure> {
+    pub(crate) fn take(&mut self, wire: &[u8], answer: &mut Vec<u8>) -> Result<bool, Failure> {
         self.is_over = true;
         self.wire.extend_from_slice(wire);
         let (mut used, said) = (0, answer.len());
@@ -132,7 +137,7 @@ impl EarlyClient {
     }
 
     /// The handshake is over.
-    pub fn settle(mut self) -> Settled {
+    pub(crate) fn settle(mut self) -> Settled {
         let mut unsent = if self.is_accepted { Vec::new() } else { self.sent };
         unsent.append(&mut self.later);
         Settled {

@@ -30,7 +30,7 @@ enum Awaited {
 
 impl Refused {
     /// After the answer to a hello that announced early data; `None` if they are accepted, or are not sent.
-    pub fn of(common: &CommonState, answer: &[u8]) -> Option<Refused> {
+    pub(crate) fn of(common: &CommonState, answer: &[u8]) -> Option<Refused> {
         let keys = KEYS.with_borrow_mut(|keys| std::mem::take(&mut **keys));
         if common.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
             return None;
@@ -48,7 +48,7 @@ impl Refused {
     }
 
     /// Skips early data at `used`; true at their end, or if there are too many: then rustls ends the session.
-    pub fn skip(&mut self, wire: &[u8], used: &mut usize) -> bool {
+    pub(crate) fn skip(&mut self, wire: &[u8], used: &mut usize) -> bool {
         loop {
             let rest = &wire[*used..];
             let Some(length) = announced(rest).filter(|length| rest.len() >= *length) else { return false };

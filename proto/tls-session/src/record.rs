@@ -53,7 +53,7 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    pub fn of(is_tls13: bool, secrets: &ConnectionTrafficSecrets) -> Layout {
+    pub(crate) fn of(is_tls13: bool, secrets: &ConnectionTrafficSecrets) -> Layout {
         match (is_tls13, secrets) {
             (true, _) => Layout::Tls13,
             (false, ConnectionTrafficSecrets::Chacha20Poly1305 { .. }) => Layout::Tls12Implicit,
@@ -66,7 +66,7 @@ impl Layout {
     }
 
     /// The overhead of a record in bytes.
-    pub fn overhead(self) -> usize {
+    pub(crate) fn overhead(self) -> usize {
         match self {
             Layout::Tls13 => HEADER + 1 + TAG,
             Layout::Tls12Explicit => HEADER + EXPLICIT_NONCE + TAG,
@@ -84,7 +84,11 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    pub fn new(secrets: &ConnectionTrafficSecrets, sequence: u64, layout: Layout) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        secrets: &ConnectionTrafficSecrets,
+        sequence: u64,
+        layout: Layout,
+    ) -> Result<Self, Failure> {
         let (algorithm, key, iv) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
@@ -97,7 +101,7 @@ impl Direction {
     }
 
     /// The first key of TLS 1.3 that is made from a secret of the handshake (RFC 8446, 7.3).
-    pub fn of_secret(suite: &Tls13CipherSuite, secret: &[u8]) -> Option<Self> {
+    pub(crate) fn of_secret(suite: &Tls13CipherSuite, secret: &[u8]) -> Option<Self> {
         let (algorithm, hash): (_, HkdfAlgorithm) = match suite.common.suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => (&AES_128_GCM, HKDF_SHA256),
             CipherSuite::TLS13_AES_256_GCM_SHA384 => (&AES_256_GCM, HKDF_SHA384),
@@ -114,7 +118,7 @@ impl Direction {
     }
 
     /// The number of records with this key.
-    pub fn sequence(&self) -> u64 {
+    pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
 
@@ -131,7 +135,7 @@ impl Direction {
     }
 
     /// Writes one record with `content` to the front of `out`, which must have room for it; returns its length.
-    pub fn seal(&mut self, kind: Content, content: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
+    pub(crate) fn seal(&mut self, kind: Content, content: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         let layout = self.layout;
         let nonce = self.nonce();
         let inner = if layout == Layout::Tls13 { content.len() + 1 } else { content.len() };
@@ -168,7 +172,7 @@ impl Direction {
 
     /// Decrypts a complete record into `room`, which must have [`Record::room`] bytes; returns its content type, and the
     /// length of its content in `room`.
-    pub fn open(&mut self, record: &Record<'_>, room: &mut [u8]) -> Result<(Content, usize), Failure> {
+    pub(crate) fn open(&mut self, record: &Record<'_>, room: &mut [u8]) -> Result<(Content, usize), Failure> {
         let nonce_length = self.layout.explicit();
         let length = record.room(self.layout);
         let room = room.get_mut(..length).ok_or(Failure::INTERNAL)?;
@@ -232,7 +236,7 @@ pub(crate) struct Record<'w> {
 
 impl<'w> Record<'w> {
     /// The record at the front of `wire`; `None` if it is not complete.
-    pub fn first(wire: &'w [u8], layout: Layout) -> Result<Option<Record<'w>>, Failure> {
+    pub(crate) fn first(wire: &'w [u8], layout: Layout) -> Result<Option<Record<'w>>, Failure> {
         let Some((header, rest)) = wire.split_first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
         let (kind, most) = match layout {
@@ -249,12 +253,12 @@ impl<'w> Record<'w> {
     }
 
     /// Its length on the wire.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         HEADER + self.body.len()
     }
 
     /// How many bytes its decryption needs.
-    pub fn room(&self, layout: Layout) -> usize {
+    pub(crate) fn room(&self, layout: Layout) -> usize {
         self.body.len().saturating_sub(layout.explicit() + TAG)
     }
 }

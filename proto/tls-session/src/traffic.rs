@@ -54,7 +54,7 @@ pub struct Opened {
 }
 
 impl Traffic {
-    pub fn new(secrets: &ExtractedSecrets, keys: Keys) -> Result<Traffic, Failure> {
+    pub(crate) fn new(secrets: &ExtractedSecrets, keys: Keys) -> Result<Traffic, Failure> {
         let version = match &keys {
             Keys::Client(keys) => keys.protocol_version(),
             Keys::Server(keys) => keys.protocol_version(),
@@ -78,33 +78,33 @@ impl Traffic {
     }
 
     /// The newest ticket that came since the last call, if tickets are kept.
-    pub fn take_ticket(&mut self) -> Option<Box<[u8]>> {
+    pub(crate) fn take_ticket(&mut self) -> Option<Box<[u8]>> {
         self.ticket.take()
     }
 
     /// Whether this is the server's side of a TLS 1.3 session.
-    pub fn is_server13(&self) -> bool {
+    pub(crate) fn is_server13(&self) -> bool {
         matches!((&self.keys, self.layout), (Keys::Server(_), Layout::Tls13))
     }
 
     /// Keeps bytes that were decrypted before there was room for them.
-    pub fn hold(&mut self, bytes: &[u8]) {
+    pub(crate) fn hold(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
     /// Whether [`open`](Self::open) has a result without another byte of the wire: content that was not read yet, or the end, which
     /// often comes in the same read as the last content.
-    pub fn is_holding(&self) -> bool {
+    pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty() || self.ended || self.failure.is_some()
     }
 
-    pub fn set_ended(&mut self) {
+    pub(crate) fn set_ended(&mut self) {
         self.ended = true;
     }
 
     /// Decrypts complete records from the front of `wire` into `room`, as far as possible. Output for the peer is appended to
     /// `answer`.
-    pub fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
+    pub(crate) fn open(&mut self, wire: &[u8], room: &mut [u8], answer: &mut Vec<u8>) -> Opened {
         let mut opened = Opened::default();
         if !self.held.is_empty() {
             let count = self.held.len().min(room.len());
@@ -317,7 +317,7 @@ impl Traffic {
 
     /// Encrypts from the front of `bytes` to the front of `out`, in records of at most `largest` bytes: returns how many bytes were
     /// taken and how many written. Bytes appended to `answer` must be sent before them.
-    pub fn seal(
+    pub(crate) fn seal(
         &mut self,
         bytes: &[u8],
         out: &mut [u8],
@@ -349,7 +349,7 @@ impl Traffic {
     }
 
     /// Appends `close_notify`.
-    pub fn close(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn close(&mut self, out: &mut Vec<u8>) {
         if self.failure.is_none() && self.write(Content::Alert, &[WARNING, 0], out).is_ok() {
             self.closed = true;
         }

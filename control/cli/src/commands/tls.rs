@@ -395,7 +395,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub fn of(text: String) -> Lines {
+    pub(super) fn of(text: String) -> Lines {
         Lines { text, said: 0 }
     }
 }

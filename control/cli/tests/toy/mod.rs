@@ -20,7 +20,7 @@ static TOY_SOURCE: weir_events::trace::Source = weir_events::trace::Source::new(
 
 static TOY_SOURCES: &[&weir_events::trace::Source] = &[&TOY_SOURCE];
 
-pub struct Toy {
+pub(crate) struct Toy {
     pub servers: Vec<ServerView>,
     pub sets: Vec<ToySet>,
     pub sessions: Vec<SessionView>,
@@ -43,7 +43,7 @@ pub struct Toy {
     pub visits: std::cell::Cell<usize>,
 }
 
-pub struct ToySet {
+pub(crate) struct ToySet {
     pub view: PatternSet,
     pub kind: PatternKind,
     /// Version, number, key, value.
@@ -51,7 +51,7 @@ pub struct ToySet {
     pub next_number: u64,
 }
 
-pub fn toy() -> Toy {
+pub(crate) fn toy() -> Toy {
     let localhost = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let server = |backend, id: u32, weight, static_balance| ServerView {
         address: localhost,
@@ -693,7 +693,7 @@ impl SessionTarget for Toy {
 }
 
 /// Sends all of `input` in pieces of `piece` bytes, then ends the input; returns the whole output.
-pub fn converse(
+pub(crate) fn converse(
     toy: &mut Toy,
     settings: SessionSettings,
     input: &[u8],

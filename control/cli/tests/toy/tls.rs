@@ -5,7 +5,7 @@ use weir_cli::target::*;
 use super::Toy;
 
 /// A toy's TLS state.
-pub struct ToyTls {
+pub(crate) struct ToyTls {
     /// Kind, name, text, whether it is used.
     files: Vec<(TlsFileKind, String, String, bool)>,
     pending: Option<(TlsFileKind, String, String)>,

@@ -25,22 +25,22 @@ pub(super) struct AuthorityFiles {
 
 impl AuthorityFiles {
     /// None read yet.
-    pub fn new(files: SharedFiles) -> AuthorityFiles {
+    pub(super) fn new(files: SharedFiles) -> AuthorityFiles {
         AuthorityFiles { files, ..AuthorityFiles::default() }
     }
 
     /// Starts to record which files are used.
-    pub fn forget_used(&mut self) {
+    pub(super) fn forget_used(&mut self) {
         self.used.clear();
     }
 
     /// The files used since then.
-    pub fn used(&self) -> BTreeSet<Box<str>> {
+    pub(super) fn used(&self) -> BTreeSet<Box<str>> {
         self.used.clone()
     }
 
     /// The authorities of these files, with these revocation lists.
-    pub fn make(&mut self, files: &[String], lists: &[String]) -> Result<Authorities, String> {
+    pub(super) fn make(&mut self, files: &[String], lists: &[String]) -> Result<Authorities, String> {
         let (mut certificates, mut revoked) = (Vec::new(), Vec::new());
         for file in files {
             self.read_certificates(file)?;
@@ -56,7 +56,7 @@ impl AuthorityFiles {
     }
 
     /// Warnings about files with an authority that is not valid now, once for each file. Bundles of the system have some as a rule.
-    pub fn remarks(&mut self, files: &[String], subject: &str, at: &Location) -> Vec<Warning> {
+    pub(super) fn remarks(&mut self, files: &[String], subject: &str, at: &Location) -> Vec<Warning> {
         let now = Clock.current_time().and_then(|now| i64::try_from(now.as_secs()).ok());
         let Some(now) = now else { return Vec::new() };
         let mut remarks = Vec::new();
@@ -76,12 +76,12 @@ impl AuthorityFiles {
     }
 
     /// Whether a file was read.
-    pub fn knows(&self, file: &str) -> bool {
+    pub(super) fn knows(&self, file: &str) -> bool {
         self.certificates.contains_key(file) || self.lists.contains_key(file)
     }
 
     /// The first file that was never read, and the keyword that names it.
-    pub fn unknown(&self, file: &str, lists: &[String]) -> Option<(&'static str, String)> {
+    pub(super) fn unknown(&self, file: &str, lists: &[String]) -> Option<(&'static str, String)> {
         if !self.certificates.contains_key(file) {
             return Some(("ca-file", file.to_owned()));
         }
@@ -89,7 +89,7 @@ impl AuthorityFiles {
         Some(("crl-file", list.clone()))
     }
 
-    pub fn read_certificates(&mut self, file: &str) -> Result<(), String> {
+    pub(super) fn read_certificates(&mut self, file: &str) -> Result<(), String> {
         if self.certificates.contains_key(file) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl AuthorityFiles {
         Ok(())
     }
 
-    pub fn read_lists(&mut self, file: &str) -> Result<(), String> {
+    pub(super) fn read_lists(&mut self, file: &str) -> Result<(), String> {
         if self.lists.contains_key(file) {
             return Ok(());
         }

@@ -26,13 +26,13 @@ pub(super) struct OrderedDefaults {
 
 impl OrderedDefaults {
     /// Those at the end of the configuration.
-    pub fn of(global: &Global) -> OrderedDefaults {
+    pub(super) fn of(global: &Global) -> OrderedDefaults {
         let (tls, files) = (global.tls.clone(), global.files.clone());
         OrderedDefaults { count: tls.line_defaults.len(), global: tls, files }
     }
 
     /// Goes to a line. A line of the runtime API comes after all files.
-    pub fn enter(&mut self, line: &Location, loader: &mut Loader) {
+    pub(super) fn enter(&mut self, line: &Location, loader: &mut Loader) {
         let count = self.global.count_of_defaults_above(&self.files, line);
         if count != self.count {
             self.count = count;

@@ -26,12 +26,12 @@ pub(super) enum Side {
 
 impl Layers<'_> {
     /// The position for faults of the options as a whole.
-    pub fn here(&self) -> &Location {
+    pub(super) fn here(&self) -> &Location {
         self.listed.map_or(self.at, |(at, _)| at)
     }
 
     /// The effective options. A line of a list may change either end of the version range of its `bind` line.
-    pub fn options(&self, defaults: &TlsDefaults) -> TlsOptions {
+    pub(super) fn options(&self, defaults: &TlsDefaults) -> TlsOptions {
         let below = self.defaults(defaults);
         let (lowest, highest) = range(&below.under(self.line));
         let listed = self.listed.map_or(self.line, |(_, options)| options);
@@ -44,7 +44,7 @@ impl Layers<'_> {
     }
 
     /// The line that refuses versions beside a range, if one does: only the range takes effect.
-    pub fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<Place> {
+    pub(super) fn ignored_versions(&self, defaults: &TlsDefaults) -> Option<Place> {
         let options = self.defaults(defaults).under(self.line);
         let is_ignored = has_range(&options) && !options.refused_versions.is_empty();
         let own = Layers { listed: None, ..*self };
@@ -63,7 +63,7 @@ impl Layers<'_> {
 
     /// The place that sets these options: `keyword` completes `ssl-default-bind-<keyword>`, and `of` returns the value
     /// of a line, or the default if the line lacks the option.
-    pub fn place<T: Default + PartialEq>(
+    pub(super) fn place<T: Default + PartialEq>(
         &self,
         defaults: &TlsDefaults,
         keyword: &str,
@@ -105,7 +105,7 @@ pub(super) type Place = (Location, String);
 pub(super) struct Never(Vec<(Place, Vec<String>)>);
 
 impl Never {
-    pub fn add(&mut self, place: Place, names: impl IntoIterator<Item = impl ToString>) {
+    pub(super) fn add(&mut self, place: Place, names: impl IntoIterator<Item = impl ToString>) {
         let mut names = names.into_iter().map(|name| name.to_string()).peekable();
         if names.peek().is_none() {
             return;

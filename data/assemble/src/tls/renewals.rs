@@ -32,13 +32,13 @@ struct Renewal {
 }
 
 impl Renewals {
-    pub fn of(global: &weir_model::Global) -> Self {
+    pub(super) fn of(global: &weir_model::Global) -> Self {
         let said = &global.ocsp_updates;
         Renewals { of_all: said.of_all, disabled: said.disabled, known: BTreeMap::new() }
     }
 
     /// Whether weir renews the OCSP response of a certificate.
-    pub fn wants(&self, name: &str) -> bool {
+    pub(super) fn wants(&self, name: &str) -> bool {
         !self.disabled && self.known.get(name).map_or(self.of_all, |said| said.wanted)
     }
 }

@@ -32,11 +32,11 @@ pub fn install(logger: Logger) {
 pub(crate) struct Sender(Option<IpAddr>);
 
 impl Sender {
-    pub fn of(address: &Address) -> Self {
+    pub(crate) fn of(address: &Address) -> Self {
         Self::from_ip(address.ip())
     }
 
-    pub fn from_ip(ip: Option<IpAddr>) -> Self {
+    pub(crate) fn from_ip(ip: Option<IpAddr>) -> Self {
         // An IPv6 socket reports IPv4 senders as mapped addresses.
         Sender(ip.map(|ip| ip.to_canonical()))
     }

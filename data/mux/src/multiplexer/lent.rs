@@ -18,7 +18,7 @@ pub(super) struct LentWindow(u32);
 
 impl LentWindow {
     #[inline]
-    pub fn set(&mut self, bytes: u32) {
+    pub(super) fn set(&mut self, bytes: u32) {
         if self.0 != bytes {
             TOTAL.set(TOTAL.get() - u64::from(self.0) + u64::from(bytes));
             self.0 = bytes;

@@ -57,7 +57,7 @@ pub(super) enum Awaits {
 }
 
 impl Slot {
-    pub fn new(id: u32) -> Slot {
+    pub(super) fn new(id: u32) -> Slot {
         Slot {
             id,
             task: TaskKey::NONE,
@@ -74,7 +74,7 @@ impl Slot {
     }
 
     /// Received bytes that were not taken.
-    pub fn arrived(&self) -> &[u8] {
+    pub(super) fn arrived(&self) -> &[u8] {
         self.waiting.as_ref().map_or(&[], |waiting| &waiting.bytes)
     }
 
@@ -84,18 +84,18 @@ impl Slot {
     }
 
     /// Whether its task took all received payload.
-    pub fn is_drained(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         self.arrived().is_empty()
     }
 
     #[track_caller]
-    pub fn wake(&self) {
+    pub(super) fn wake(&self) {
         if !self.task.is_none() {
             weir_sched::wake(self.task);
         }
     }
 
-    pub fn add_payload(&mut self, bytes: &[u8]) {
+    pub(super) fn add_payload(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -112,7 +112,7 @@ impl Slot {
 
     /// Shrinks the memory to the waiting bytes, and returns how much was freed. It grows by little until the stream
     /// takes data.
-    pub fn shrink(&mut self) -> usize {
+    pub(super) fn shrink(&mut self) -> usize {
         self.is_frugal = true;
         let Some(waiting) = &mut self.waiting else { return 0 };
         let before = waiting.bytes.capacity();
@@ -125,7 +125,7 @@ impl Slot {
     }
 
     /// The peer's last byte was received, with these trailers: lines as in HTTP/1.
-    pub fn end(&mut self, trailers: &[u8]) {
+    pub(super) fn end(&mut self, trailers: &[u8]) {
         self.ended = true;
         if !trailers.is_empty() {
             let waiting = self.waiting.get_or_insert_default();
@@ -135,7 +135,7 @@ impl Slot {
     }
 
     /// Adds a head; false if too many wait already. A head that is not kept goes back to the free list.
-    pub fn add_head(&mut self, head: Box<ReceivedHead>) -> bool {
+    pub(super) fn add_head(&mut self, head: Box<ReceivedHead>) -> bool {
         if self.head.is_none() {
             self.head = Some(head);
         } else if self.waiting.as_ref().map_or(0, |waiting| waiting.heads.len()) < HEADS {
@@ -148,7 +148,7 @@ impl Slot {
     }
 
     /// The next head that was not taken yet.
-    pub fn take_head(&mut self) -> Option<Box<ReceivedHead>> {
+    pub(super) fn take_head(&mut self) -> Option<Box<ReceivedHead>> {
         let head = self.head.take();
         if let Some(waiting) = &mut self.waiting
             && !waiting.heads.is_empty()
@@ -159,13 +159,13 @@ impl Slot {
     }
 
     /// Whether a head waits for the stream's task.
-    pub fn has_head(&self) -> bool {
+    pub(super) fn has_head(&self) -> bool {
         self.head.is_some()
     }
 
     /// Appends the received bytes to those of the stream. If the stream's memory is empty, they swap it instead of
     /// copying.
-    pub fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
+    pub(super) fn take_arrived(&mut self, into: &mut Vec<u8>) -> Arrived {
         let (mut bytes, mut trailers) = (0, 0);
         if let Some(Waiting { bytes: arrived, trailers: behind, .. }) = self.waiting.as_deref_mut() {
             bytes = arrived.len();

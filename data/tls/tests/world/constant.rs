@@ -62,7 +62,7 @@ impl ActiveKeyExchange for Constant {
 
 /// The same settings for every hello.
 #[derive(Debug)]
-pub(super) struct Server(pub Arc<ServerConfig>);
+pub(crate) struct Server(pub Arc<ServerConfig>);
 
 impl ChooseServer for Server {
     fn choose(&self, _: &ClientHello<'_>) -> Result<Chosen, Failure> {
@@ -110,7 +110,7 @@ impl ServerCertVerifier for Trusting {
 }
 
 /// The settings of both sides, with this cipher and its version.
-pub(super) fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfig) {
+pub(crate) fn configs(suite: SupportedCipherSuite) -> (ClientConfig, ServerConfig) {
     let provider = Arc::new(CryptoProvider {
         cipher_suites: vec![suite],
         kx_groups: vec![&Constant],

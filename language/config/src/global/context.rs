@@ -39,7 +39,7 @@ pub(crate) struct GlobalContext<'c> {
 
 impl GlobalContext<'_> {
     /// The only argument, an integer in `range`.
-    pub fn number<T>(&self, words: &mut Words<'_>, range: RangeInclusive<T>) -> Parsed<T>
+    pub(crate) fn number<T>(&self, words: &mut Words<'_>, range: RangeInclusive<T>) -> Parsed<T>
     where
         T: FromStr + PartialOrd + Display + Copy,
     {
@@ -49,7 +49,7 @@ impl GlobalContext<'_> {
     }
 
     /// The only argument, a size in `range`.
-    pub fn size(&self, words: &mut Words<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
+    pub(crate) fn size(&self, words: &mut Words<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
         let word = words.expect(&format!("'{}' expects a size as argument.", self.keyword))?;
         let size = crate::numbers::size_of(word, self.keyword)?;
         if !range.contains(&size) {
@@ -62,7 +62,7 @@ impl GlobalContext<'_> {
     }
 
     /// The only argument, a delay in milliseconds unless a unit says otherwise.
-    pub fn delay(&self, words: &mut Words<'_>) -> Parsed<Duration> {
+    pub(crate) fn delay(&self, words: &mut Words<'_>) -> Parsed<Duration> {
         let word = words.expect(&format!("'{}' expects <time> as argument.", self.keyword))?;
         let delay = delay_of(words, word, self.keyword)?;
         words.end(self.keyword)?;
@@ -70,7 +70,7 @@ impl GlobalContext<'_> {
     }
 
     /// Refuses a word that the manual marks as experimental, unless a line before it allows such words.
-    pub fn experimental(&self, words: &Words<'_>) -> Parsed {
+    pub(crate) fn experimental(&self, words: &Words<'_>) -> Parsed {
         if self.global.expose_experimental {
             return Ok(());
         }
@@ -82,13 +82,13 @@ impl GlobalContext<'_> {
     }
 
     /// The only argument, `on` or `off`.
-    pub fn switch(&self, words: &mut Words<'_>) -> Parsed<bool> {
+    pub(crate) fn switch(&self, words: &mut Words<'_>) -> Parsed<bool> {
         let word = self.choice(words, &["on", "off"])?;
         Ok(word == "on")
     }
 
     /// The only argument, one of `choices`.
-    pub fn choice<'l>(&self, words: &mut Words<'l>, choices: &[&'static str]) -> Parsed<&'l str> {
+    pub(crate) fn choice<'l>(&self, words: &mut Words<'l>, choices: &[&'static str]) -> Parsed<&'l str> {
         let text = words.peek_text();
         if !choices.contains(&text) {
             let (last, others) = choices.split_last().expect("a choice has at least one answer");
@@ -106,25 +106,25 @@ impl GlobalContext<'_> {
     }
 
     /// The only argument, any word; `expected` is the error when it is missing.
-    pub fn word<'l>(&self, words: &mut Words<'l>, expected: &str) -> Parsed<&'l Word> {
+    pub(crate) fn word<'l>(&self, words: &mut Words<'l>, expected: &str) -> Parsed<&'l Word> {
         let word = words.expect(&format!("'{}' expects {expected}.", self.keyword))?;
         words.end(self.keyword)?;
         Ok(word)
     }
 
     /// The only argument, a path.
-    pub fn path(&self, words: &mut Words<'_>, expected: &str) -> Parsed<PathBuf> {
+    pub(crate) fn path(&self, words: &mut Words<'_>, expected: &str) -> Parsed<PathBuf> {
         Ok(PathBuf::from(self.word(words, expected)?.text()))
     }
 
     /// No argument: whether the word stands without `no`.
-    pub fn flag(&self, words: &mut Words<'_>) -> Parsed<bool> {
+    pub(crate) fn flag(&self, words: &mut Words<'_>) -> Parsed<bool> {
         words.end(self.keyword)?;
         Ok(!self.negated)
     }
 
     /// Whether the word may be read: if a word can be given only once, the first one counts, as in HAProxy.
-    pub fn first_time(&mut self, words: &Words<'_>, given: bool) -> bool {
+    pub(crate) fn first_time(&mut self, words: &Words<'_>, given: bool) -> bool {
         if given {
             let message = format!("'{}' already specified. Continuing.", self.keyword);
             self.diagnostics.warning(words.line().span(), message);
@@ -133,7 +133,7 @@ impl GlobalContext<'_> {
     }
 
     /// Refuses words about threads once proxies may have used them (R155).
-    pub fn before_proxies(&self, words: &Words<'_>) -> Parsed {
+    pub(crate) fn before_proxies(&self, words: &Words<'_>) -> Parsed {
         if !self.late {
             return Ok(());
         }

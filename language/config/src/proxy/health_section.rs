@@ -43,7 +43,7 @@ pub(crate) struct HealthcheckReader {
 
 impl HealthcheckReader {
     /// Begins the section of a line.
-    pub fn begin(line: &Line, at: Location, known: &[HealthCheck]) -> Parsed<Self> {
+    pub(crate) fn begin(line: &Line, at: Location, known: &[HealthCheck]) -> Parsed<Self> {
         let mut words = Words::new(line, 1);
         let name = words.expect("missing name for healthcheck section.")?;
         words.end("healthcheck")?;
@@ -56,7 +56,7 @@ impl HealthcheckReader {
     }
 
     /// Reads one line.
-    pub fn line(
+    pub(crate) fn line(
         &mut self,
         line: &Line,
         at: &Location,
@@ -81,7 +81,7 @@ impl HealthcheckReader {
     }
 
     /// Ends the section.
-    pub fn end(self, parser: &mut ProxyParser<'_>, diagnostics: &mut Diagnostics) -> HealthCheck {
+    pub(crate) fn end(self, parser: &mut ProxyParser<'_>, diagnostics: &mut Diagnostics) -> HealthCheck {
         let finished = Finished::from(self.draft);
         let Finished { proxy, span, .. } = &finished;
         if !self.has_type {

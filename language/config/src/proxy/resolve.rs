@@ -19,7 +19,7 @@ pub(super) struct Names {
 
 impl Names {
     /// Collects the names of the proxies; reports those that are used twice.
-    pub fn of(finished: &[Finished], tables: &[StickTable], diagnostics: &mut Diagnostics) -> Self {
+    pub(super) fn of(finished: &[Finished], tables: &[StickTable], diagnostics: &mut Diagnostics) -> Self {
         let mut by_name = HashMap::with_capacity(tables.len());
         for (position, table) in tables.iter().enumerate() {
             let name = &table.declaration.name;
@@ -73,22 +73,22 @@ impl Names {
     }
 
     /// The proxy of that name that accepts connections.
-    pub fn frontend(&self, name: &str) -> Option<ProxyIndex> {
+    pub(super) fn frontend(&self, name: &str) -> Option<ProxyIndex> {
         self.frontends.get(name).copied()
     }
 
     /// The position of the stick-table of that name.
-    pub fn table(&self, name: &str) -> Option<u32> {
+    pub(super) fn table(&self, name: &str) -> Option<u32> {
         self.tables.get(name).copied()
     }
 
     /// The proxy of that name that has servers.
-    pub fn backend(&self, name: &str) -> Option<ProxyIndex> {
+    pub(super) fn backend(&self, name: &str) -> Option<ProxyIndex> {
         self.backends.get(name).copied()
     }
 
     /// The backend that was probably meant.
-    pub fn nearest_backend(&self, name: &str) -> Option<String> {
+    pub(super) fn nearest_backend(&self, name: &str) -> Option<String> {
         weir_syntax::did_you_mean(name, self.backends.keys().map(|name| &**name)).map(str::to_owned)
     }
 }

@@ -51,7 +51,7 @@ pub(super) enum FieldAction {
 impl Meaning {
     /// Notes a field with a known name.
     #[inline]
-    pub fn note(
+    pub(super) fn note(
         &mut self,
         known: KnownName,
         raw: &[u8],

@@ -5,19 +5,19 @@ const TOPS: u64 = ONES << 7;
 
 /// Offset of the first byte below 0x20 from `at` on; the length of `raw` if not found.
 #[inline]
-pub fn find_control(raw: &[u8], at: usize) -> usize {
+pub(crate) fn find_control(raw: &[u8], at: usize) -> usize {
     find(raw, at, |word| word.wrapping_sub(ONES * 0x20) & !word & TOPS, |byte| byte < 0x20)
 }
 
 /// Offset of the first colon from `at` on; the length of `raw` if not found.
 #[inline]
-pub fn find_colon(raw: &[u8], at: usize) -> usize {
+pub(crate) fn find_colon(raw: &[u8], at: usize) -> usize {
     find(raw, at, |word| mark_equal(word, b':'), |byte| byte == b':')
 }
 
 /// Offset of the first byte from `at` on that a request target must not contain (RFC 9112, 3.2); the length of `raw` if none.
 #[inline]
-pub fn find_target_end(raw: &[u8], at: usize) -> usize {
+pub(crate) fn find_target_end(raw: &[u8], at: usize) -> usize {
     find(
         raw,
         at,
@@ -61,13 +61,13 @@ fn mark_equal(word: u64, byte: u8) -> u64 {
 
 /// Whether a byte may be in a token: a method, a field name (RFC 9110, 5.6.2).
 #[inline]
-pub fn is_token_byte(byte: u8) -> bool {
+pub(crate) fn is_token_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
 }
 
 /// Whether a byte may be in a request target. More bytes than RFC 3986 allows, as browsers send more; never `#`.
 #[inline]
-pub fn is_target_byte(byte: u8) -> bool {
+pub(crate) fn is_target_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TARGET != 0
 }
 

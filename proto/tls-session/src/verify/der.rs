@@ -95,7 +95,7 @@ pub(super) struct Key<'d> {
 
 impl<'d> Key<'d> {
     /// The key of a SubjectPublicKeyInfo.
-    pub fn of(der: &'d [u8]) -> Option<Key<'d>> {
+    pub(super) fn of(der: &'d [u8]) -> Option<Key<'d>> {
         let (outer, _) = element(der, SEQUENCE)?;
         let (algorithm, after) = element(outer.content, SEQUENCE)?;
         let (bits, _) = element(after, BIT_STRING)?;
@@ -106,7 +106,7 @@ impl<'d> Key<'d> {
     }
 
     /// The size of an RSA key's modulus in bits.
-    pub fn modulus_bits(&self) -> Option<usize> {
+    pub(super) fn modulus_bits(&self) -> Option<usize> {
         let (outer, _) = element(self.bits, SEQUENCE)?;
         let (modulus, _) = element(outer.content, INTEGER)?;
         let zeros = modulus.content.iter().take_while(|byte| **byte == 0).count();

@@ -53,7 +53,7 @@ struct Netscape {
 
 impl<'c> Parsed<'c> {
     /// Parses a certificate; `None` if it is damaged.
-    pub fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
+    pub(super) fn of(der: &'c [u8]) -> Option<Parsed<'c>> {
         let (rest, x509) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() || x509.signature_algorithm != x509.tbs_certificate.signature {
             return None;
@@ -122,17 +122,17 @@ impl<'c> Parsed<'c> {
     }
 
     /// Whether its issuer is its own subject.
-    pub fn is_self_issued(&self) -> bool {
+    pub(super) fn is_self_issued(&self) -> bool {
         self.subject == self.issuer
     }
 
     /// Whether its names, key identifiers and key type are those of a self-signed certificate. The signature is not checked.
-    pub fn is_self_signed(&self) -> bool {
+    pub(super) fn is_self_signed(&self) -> bool {
         self.is_self_issued() && self.key_matches(self) && self.kind_matches(self)
     }
 
     /// Whether `issuer` may have issued it, by names, key identifiers and key types.
-    pub fn may_be_by(&self, issuer: &Parsed<'_>) -> bool {
+    pub(super) fn may_be_by(&self, issuer: &Parsed<'_>) -> bool {
         self.issuer == issuer.subject
             && !self.is_invalid
             && !issuer.is_invalid
@@ -169,17 +169,17 @@ impl<'c> Parsed<'c> {
     }
 
     /// Its subject key identifier.
-    pub fn key_id(&self) -> Option<&'c [u8]> {
+    pub(super) fn key_id(&self) -> Option<&'c [u8]> {
         self.key_id
     }
 
     /// Its public key, as encoded.
-    pub fn key(&self) -> &[u8] {
+    pub(super) fn key(&self) -> &[u8] {
         self.x509.tbs_certificate.subject_pki.raw
     }
 
     /// Whether it may issue certificates (RFC 5280, 4.2.1.9; in version 1 a self-signed certificate counts as an authority).
-    pub fn is_authority(&self) -> bool {
+    pub(super) fn is_authority(&self) -> bool {
         if !self.signs_certificates() {
             return false;
         }
@@ -194,22 +194,22 @@ impl<'c> Parsed<'c> {
     }
 
     /// How many authorities may follow below it.
-    pub fn path_limit(&self) -> Option<u32> {
+    pub(super) fn path_limit(&self) -> Option<u32> {
         self.constraints.and_then(|(_, limit)| limit)
     }
 
     /// Whether its key may sign certificates.
-    pub fn signs_certificates(&self) -> bool {
+    pub(super) fn signs_certificates(&self) -> bool {
         self.key_usage.is_none_or(|usage| usage & CERT_SIGN != 0)
     }
 
     /// Whether it may sign revocation lists.
-    pub fn signs_lists(&self) -> bool {
+    pub(super) fn signs_lists(&self) -> bool {
         self.key_usage.is_none_or(|usage| usage & LIST_SIGN != 0)
     }
 
     /// Whether its extensions allow the purpose, as the peer's own certificate or as an authority's.
-    pub fn serves(&self, purpose: Purpose, as_authority: bool) -> bool {
+    pub(super) fn serves(&self, purpose: Purpose, as_authority: bool) -> bool {
         let extended = |usage: Extended| match purpose {
             Purpose::Client => usage.client,
             Purpose::Server => usage.server,
@@ -230,7 +230,7 @@ impl<'c> Parsed<'c> {
     }
 
     /// Whether its key is strong enough for OpenSSL's security level 2: 112 bits.
-    pub fn has_strong_key(&self) -> bool {
+    pub(super) fn has_strong_key(&self) -> bool {
         match self.x509.public_key().algorithm.algorithm.to_id_string().as_str() {
             RSA | "1.2.840.113549.1.1.10" => {
                 Key::of(self.key()).and_then(|key| key.modulus_bits()).is_some_and(|bits| bits >= 2048)
@@ -246,7 +246,7 @@ impl<'c> Parsed<'c> {
     }
 
     /// The curve of its key, if it is one that TLS 1.2 can agree on.
-    pub fn curve(&self) -> Option<NamedGroup> {
+    pub(super) fn curve(&self) -> Option<NamedGroup> {
         let algorithm = &self.x509.public_key().algorithm;
         let curve = algorithm.parameters.as_ref()?.clone().oid().ok()?.to_id_string();
         let named = |name: &str| GROUPS.iter().find(|group| group.0 == name).map(|group| group.1);
@@ -254,12 +254,12 @@ impl<'c> Parsed<'c> {
     }
 
     /// Whether its signature is strong enough for the same level.
-    pub fn has_strong_signature(&self) -> bool {
+    pub(super) fn has_strong_signature(&self) -> bool {
         STRONG.contains(&self.x509.signature_algorithm.algorithm.to_id_string().as_str())
     }
 
     /// Its serial number without leading zeros.
-    pub fn serial(&self) -> &[u8] {
+    pub(super) fn serial(&self) -> &[u8] {
         plain_serial(self.x509.raw_serial())
     }
 }

@@ -48,7 +48,7 @@ impl RevocationList {
     ///
     /// # Errors
     /// Why it is invalid.
-    pub fn of(der: &[u8]) -> Result<RevocationList, String> {
+    pub(super) fn of(der: &[u8]) -> Result<RevocationList, String> {
         let damaged = || "holds a damaged list".to_owned();
         let (rest, list) = CertificateRevocationList::from_der(der).map_err(|_| damaged())?;
         if !rest.is_empty() || Signed::of(der).is_none() {
