@@ -26,7 +26,6 @@ use weir_sys::{Address, AddressFamily, Errno, Result, option, socket};
 pub enum Received {
     /// The number of bytes, at least one.
     Bytes(usize),
-    /// Nothing yet: wait.
     Blocked,
     /// Nothing was received: the buffer is full.
     Full,

@@ -29,19 +29,16 @@ use weir_sync::Stamp;
 /// Whether work is measured (`profiling.tasks`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProfileMode {
-    /// Never.
     Off,
     /// On a worker while it is slow.
     #[default]
     Auto,
-    /// Always.
     On,
 }
 
 /// The profiling settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProfileSettings {
-    /// Whether, and when.
     pub mode: ProfileMode,
     /// Whether time spent on locks is measured too.
     pub locks: bool,
@@ -53,17 +50,13 @@ pub struct ProfileSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {
-    /// It is new.
     Spawn,
-    /// Somebody woke it.
     Wake,
     /// One of its descriptors has news.
     Event,
-    /// Its deadline passed.
     Deadline,
     /// It gave the others a turn.
     Yield,
-    /// It was killed.
     Kill,
 }
 

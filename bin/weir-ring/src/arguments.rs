@@ -19,9 +19,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 /// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Print a file.
     Dump(Settings),
-    /// Print the usage.
     Help,
     /// Invalid, for this reason.
     Nonsense(String),
@@ -30,7 +28,6 @@ pub(crate) enum Asked {
 /// How to print a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// The file.
     pub path: PathBuf,
     /// `-f`.
     pub follow: bool,

@@ -20,7 +20,6 @@ pub(crate) struct Follower {
 /// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told<'a> {
-    /// A message.
     Message(&'a [u8]),
     /// Messages were overwritten before they were read. The count may be a few off when a writer was active at that moment;
     /// for files without counters it is unknown, and the loss itself may go unnoticed.

@@ -100,7 +100,6 @@ pub(crate) enum VersionForm {
 /// How `-dC` prints the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dump {
-    /// Its lines.
     Lines,
     /// Its lines with numbers.
     Numbered,
@@ -111,7 +110,6 @@ pub(crate) enum Dump {
 pub(crate) enum Fault {
     /// Print this text and the usage.
     Usage(String),
-    /// Print this text.
     Text(String),
 }
 
@@ -123,12 +121,10 @@ pub(crate) struct Flag {
     pub value: &'static str,
     /// The sentence of the usage and the man page, without its subject.
     pub help: &'static str,
-    /// The action.
     act: Act,
 }
 
 enum Act {
-    /// Nothing follows.
     Set(fn(&mut Arguments)),
     /// A word follows, separated by a blank.
     Take(fn(&mut Arguments, &str) -> Result<(), Fault>),
@@ -136,7 +132,6 @@ enum Act {
     Attached(fn(&mut Arguments, &str) -> Result<(), Fault>),
     /// A word may follow, separated by a blank.
     Perhaps(fn(&mut Arguments, &str)),
-    /// Process numbers follow.
     Processes { at_once: bool },
 }
 

@@ -34,7 +34,6 @@ pub(crate) struct Entry {
     pub arguments: String,
     /// The kind of word and the place to write it; ends with [`NOT_YET`] if weir does not have it yet.
     pub sort: String,
-    /// The purpose.
     pub help: Cow<'static, str>,
     /// The default, if it is omitted.
     default: Option<DefaultValue>,

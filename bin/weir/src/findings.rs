@@ -10,13 +10,11 @@ use crate::problems;
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// How grave.
     pub severity: Severity,
     /// Its code, as for `weir explain`.
     pub code: &'static str,
     /// Where, when it has a position.
     pub position: Option<Position>,
-    /// The problem.
     pub message: String,
     /// The expected input, or the reason.
     pub note: Option<String>,

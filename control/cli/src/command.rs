@@ -52,9 +52,7 @@ impl Command {
 
 /// The environment of a command.
 pub struct Context<'a> {
-    /// The live objects.
     pub target: &'a mut dyn Target,
-    /// The session's settings.
     pub modes: &'a mut SessionModes,
 }
 

@@ -7,7 +7,6 @@ pub enum Level {
     User,
     /// Read everything, reset maxima.
     Operator,
-    /// All commands.
     Admin,
 }
 
@@ -25,7 +24,6 @@ pub enum Severity {
     Error = 3,
     /// The command was executed, but something needs attention.
     Warning = 4,
-    /// An answer.
     Info = 6,
 }
 

@@ -24,7 +24,6 @@ pub struct SessionModes {
 /// The behaviour after a line is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The session ends.
     Single,
     /// It waits for the next line.
     Interactive,

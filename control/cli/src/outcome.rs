@@ -33,9 +33,7 @@ pub enum Outcome {
     Message(Severity, Cow<'static, str>),
     /// A text without a severity.
     Text(String),
-    /// A long answer.
     Stream(Box<dyn Stream>),
-    /// Waits before answering.
     Wait {
         /// The longest wait, in milliseconds.
         delay_ms: u64,

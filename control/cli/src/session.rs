@@ -25,7 +25,6 @@ use crate::target::Target;
 /// Initial settings of a session, from the socket's configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionSettings {
-    /// Its level.
     pub level: Level,
     /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,

@@ -36,7 +36,6 @@ pub use sockets::{MasterSocket, MasterSockets};
 pub(crate) struct Client {
     /// The address of its socket.
     address: String,
-    /// Its level.
     level: Level,
     severity_output: SeverityOutput,
     /// The worker's process number, if the client is one.

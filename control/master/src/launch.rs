@@ -53,7 +53,6 @@ pub struct FirstStart {
 pub enum Side {
     /// A worker: it reads the configuration, and serves it.
     Worker(WorkerLink),
-    /// The master.
     Master(Box<Master>),
 }
 

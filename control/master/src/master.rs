@@ -49,7 +49,6 @@ pub struct Master {
     signals: Cell<Option<SignalReader>>,
     /// Whether the workers were ordered to end; the master ends with the last of them.
     ending: Cell<bool>,
-    /// The exit status.
     status: Cell<i32>,
 }
 
@@ -58,9 +57,7 @@ pub struct Master {
 pub(crate) enum Loading {
     /// A worker reads its configuration.
     UnderWay,
-    /// The worker serves.
     Done,
-    /// The worker failed.
     Failed,
 }
 
@@ -77,7 +74,6 @@ struct Next {
 pub(crate) enum How {
     /// After their last connection.
     Soft,
-    /// At once.
     Hard,
 }
 

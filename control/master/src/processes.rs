@@ -17,7 +17,6 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 pub enum WorkerState {
     /// It reads its configuration (R134).
     Init,
-    /// It serves.
     Ready,
     /// It serves its connections, and accepts no new ones.
     Leaving,
@@ -26,7 +25,6 @@ pub enum WorkerState {
 /// A worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its process number.
     pub pid: u32,
     /// How far it is.
     pub state: WorkerState,
@@ -53,9 +51,7 @@ pub struct Processes {
     pub reloads: u32,
     /// How many reloads failed since the last successful one.
     pub failed: u32,
-    /// The program's version.
     pub version: String,
-    /// Its workers.
     pub workers: Vec<Worker>,
 }
 

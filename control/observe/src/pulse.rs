@@ -29,7 +29,6 @@ pub struct PoolPulse {
     pub size: AtomicU64,
     /// Objects in use or kept.
     pub allocated: AtomicU64,
-    /// Objects in use.
     pub used: AtomicU64,
     /// Sixteen times the average of `used`, mostly over the last sixteen seconds.
     pub needed: AtomicU64,

@@ -69,7 +69,6 @@ pub struct ProcessRecord {
     pub peers: Arc<LivePeers>,
     /// The checks of servers.
     pub checks: Option<Arc<Checks>>,
-    /// Name resolution.
     pub resolvers: Option<Arc<Resolvers>>,
     /// Objects that checks use.
     pub check_means: CheckMeans,
@@ -85,7 +84,6 @@ pub struct ProcessRecord {
     pub form_token: String,
     /// Renews OCSP responses, and sends the requests of operators.
     pub ocsp_updates: Option<Arc<OcspUpdates>>,
-    /// The TLS objects.
     pub tls: Option<Arc<LiveTls>>,
     /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,
@@ -206,7 +204,6 @@ pub struct CliSettings {
     pub level: Level,
     /// Whether messages begin with their severity.
     pub severity_output: SeverityOutput,
-    /// The idle timeout.
     pub timeout: Duration,
     /// `maxconn` of the line.
     pub connections: Option<u32>,

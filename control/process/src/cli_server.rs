@@ -33,7 +33,6 @@ use crate::listening::Listening;
 pub struct CliAcceptor {
     /// The objects that its clients see and change.
     pub live: Live,
-    /// The socket.
     pub socket: Arc<CliSocket>,
     /// The process, with the listening sockets that its clients may get.
     pub lifecycle: Arc<Lifecycle>,

@@ -29,7 +29,6 @@ use crate::listening::Listening;
 /// The serving process.
 pub struct Lifecycle {
     parts: ServedParts,
-    /// The listening sockets.
     pub listening: Listening,
     /// The messages for operators.
     pub messages: &'static Messages,
@@ -44,7 +43,6 @@ pub struct Lifecycle {
 /// The live objects of a serving process.
 #[derive(Clone)]
 pub struct ServedParts {
-    /// The instance.
     pub instance: Arc<Instance>,
     /// `log-forward` sections.
     pub relays: Arc<LiveRelays>,

@@ -28,7 +28,6 @@ pub struct Bounds {
 /// The computed capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Connections at once.
     pub maxconn: u32,
     /// Whether that was computed, not configured.
     pub automatic: bool,
@@ -37,7 +36,6 @@ pub struct Capacity {
     /// The least number of descriptors to start with: HAProxy's count, so that weir starts wherever HAProxy does. With fewer than
     /// `open_files`, only the last connections fail.
     pub open_files_least: u32,
-    /// Pipes at once.
     pub pipes: u32,
     /// The most connections that memory and descriptors allow.
     pub hard_maxconn: u32,

@@ -23,7 +23,6 @@ pub use plan::workers_of;
 
 /// Parameters for opening sockets.
 pub struct BindContext<'s> {
-    /// The global section.
     pub global: &'s Global,
     /// The number of workers.
     pub workers: usize,
@@ -67,7 +66,6 @@ pub struct ListenerSockets {
     sockets: Mutex<Vec<OwnedFd>>,
     /// Whether another process created them, and may go on using them.
     inherited: bool,
-    /// Their address.
     pub address: Address,
     /// The network interface that they are bound to.
     interface: Option<Box<str>>,
@@ -76,7 +74,6 @@ pub struct ListenerSockets {
 /// The owner of a socket's connections.
 #[derive(Clone)]
 pub enum Owner {
-    /// A frontend's.
     Frontend {
         /// The index of the proxy.
         proxy: usize,
@@ -87,7 +84,6 @@ pub enum Owner {
     Operator(usize),
     /// Messages for a `log-forward` section.
     Relay(Arc<RelayListener>),
-    /// A peer's.
     Peers(Arc<PeerListener>),
 }
 

@@ -71,7 +71,6 @@ pub struct Invocation {
 /// Processes that this one replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Former {
-    /// Their process numbers.
     pub processes: Vec<u32>,
     /// Whether they end at once (`-st`) or after their last connection (`-sf`).
     pub at_once: bool,
@@ -80,17 +79,14 @@ pub struct Former {
 /// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Normally.
     Done,
     /// It could not start; the reason was printed.
     Failed,
-    /// By a signal.
     Signal(signal::Signal),
 }
 
 /// A configuration, and the objects that its expressions refer to.
 pub struct Prepared {
-    /// The configuration.
     pub config: Config,
     /// The state of its servers in a former process.
     pub states: SavedStates,

@@ -8,11 +8,9 @@ pub const LONGEST_FORM: usize = 65_536;
 /// An action on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Normal operation.
     Ready,
     /// No new traffic except that of persistence.
     Drain,
-    /// No traffic.
     Maintenance,
     /// Run health checks, or pause them.
     HealthChecks(bool),
@@ -22,14 +20,12 @@ pub enum Action {
     AgentChecks(bool),
     /// Forces the agent's result: up or down.
     Agent(bool),
-    /// End all sessions.
     Shutdown,
 }
 
 /// A health that an administrator sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
-    /// It serves.
     Up,
     /// It serves known clients only.
     Stopping,
@@ -72,7 +68,6 @@ impl Action {
 /// The outcome of an action on one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acted {
-    /// It was done.
     Done,
     /// The action does not apply to the server: it lacks checks, or an agent.
     Nothing,
@@ -111,7 +106,6 @@ pub const TOKEN: &str = "token";
 pub struct AdminForm {
     /// The backend's name, or `#<id>`.
     pub backend: String,
-    /// The checked servers.
     pub servers: Vec<String>,
     /// The action; `None` when the word is unknown.
     pub action: Option<Action>,

@@ -11,9 +11,7 @@ pub enum Kind {
     Frontend = 0,
     /// The server side of a proxy.
     Backend = 1,
-    /// One server.
     Server = 2,
-    /// One listening socket.
     Listener = 3,
 }
 
@@ -55,7 +53,6 @@ pub enum Type {
 /// The value of a field that the source of a row does not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Nothing.
     Set,
     /// Zero, wherever it applies.
     Zero,
@@ -88,9 +85,7 @@ pub struct FieldDecl {
     pub tags: &'static str,
     /// The type it is written with.
     pub type_: Type,
-    /// Its default.
     pub fill: Fill,
-    /// Its description.
     pub description: &'static str,
 }
 

@@ -12,13 +12,11 @@ use crate::row::{Cells, Value};
 pub struct InfoDecl {
     /// The number in typed output.
     pub position: u32,
-    /// The name.
     pub name: &'static str,
     /// Origin, nature, scope and persistence, one letter each.
     pub tags: &'static str,
     /// The type it is written with.
     pub type_: Type,
-    /// Its description.
     pub description: &'static str,
 }
 

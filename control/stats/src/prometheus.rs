@@ -56,7 +56,6 @@ pub trait MetricsSource: StatsSource {
 /// The figures of a stick-table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFigures<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The type of its keys.
     pub key_type: &'a str,
@@ -75,7 +74,6 @@ pub struct TableFigures<'a> {
 pub struct NameServerFigures<'a> {
     /// The `resolvers` section.
     pub section: &'a str,
-    /// Its name.
     pub name: &'a str,
     /// The counters, in the order of [`name_server::FIGURES`].
     pub figures: [u64; name_server::FIGURES.len()],

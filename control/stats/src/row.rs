@@ -20,7 +20,6 @@ pub enum Value<'a> {
     U64(u64),
     /// A number with a fraction (`show info float`).
     Float(f64),
-    /// A text.
     Text(&'a str),
 }
 
@@ -147,19 +146,15 @@ pub enum Health {
     /// Not a server, or a server that is not checked.
     #[default]
     NotChecked,
-    /// Up.
     Up,
     /// Up, with failing checks.
     GoingDown,
     /// Down, with succeeding checks.
     GoingUp,
-    /// Down.
     Down,
     /// Up, but without traffic of its own.
     NoLoadBalancing,
-    /// Draining.
     Drain,
-    /// In maintenance.
     Maintenance,
 }
 
@@ -168,7 +163,6 @@ pub enum Health {
 pub struct ProxyHead<'a> {
     /// The `id` setting.
     pub id: u32,
-    /// Its name.
     pub name: &'a str,
     /// `mode`: `http`, `tcp`, ...
     pub mode: &'a str,

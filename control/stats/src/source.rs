@@ -35,7 +35,6 @@ pub trait StatsSource {
 /// A position between two rows. All zero is the beginning; the source defines the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// The proxy.
     pub proxy: usize,
     /// The part of the proxy.
     pub part: u8,

@@ -10,7 +10,6 @@ use crate::render::Format;
 /// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsRequest {
-    /// The output format.
     pub what: What,
     /// `;up`: leave out servers that are not up.
     pub only_up: bool,
@@ -30,7 +29,6 @@ pub enum What {
     /// The HTML page.
     #[default]
     Page,
-    /// The figures only.
     Figures(Format),
     /// The schema of the JSON format.
     Schema,
@@ -39,7 +37,6 @@ pub enum What {
 /// The result of a form, which the page shows after the redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormStatus {
-    /// Everything was done.
     Done,
     /// No action was selected.
     Nothing,

@@ -17,7 +17,6 @@ use super::{BuildError, TlsBuilder};
 /// The event sinks, and the servers of rings.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// Every sink.
     pub sinks: Sinks,
     /// The servers of all rings.
     pub forwards: Vec<Arc<Forward>>,

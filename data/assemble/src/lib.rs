@@ -77,7 +77,6 @@ pub struct Options<'o> {
     pub pipes: u32,
     /// `-N`: the default limit of frontends.
     pub frontend_connections: Option<u32>,
-    /// The event sinks.
     pub events: &'o Events,
     /// Where files come from.
     pub files: SharedFiles,
@@ -89,7 +88,6 @@ pub struct Options<'o> {
     pub ignore_unknown_names: bool,
     /// Facts about the process.
     pub identity: Identity,
-    /// Called with warnings.
     pub warn: &'o dyn Fn(Warning),
     /// Called with notices: facts that may be intended.
     pub notice: &'o dyn Fn(String),

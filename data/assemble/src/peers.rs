@@ -23,7 +23,6 @@ use super::{BuildError, Options, Resolver, listeners, subjects};
 /// All `peers` sections of the process that share tables.
 #[derive(Debug, Default)]
 pub struct LivePeers {
-    /// The sections.
     pub sections: Vec<Arc<Section>>,
     /// The listeners for peers.
     pub listeners: Vec<Arc<PeerListener>>,
@@ -36,7 +35,6 @@ pub struct LivePeers {
 pub struct PeerListener {
     /// The line, with only this address.
     pub bind: Bind,
-    /// The section.
     pub section: Arc<Section>,
     /// The certificates for peers, if TLS is used.
     pub tls: Option<Arc<LiveListener>>,

@@ -15,11 +15,9 @@ use super::{BuildError, LiveTls, Options, listeners};
 /// All `log-forward` sections of the process.
 #[derive(Debug)]
 pub struct LiveRelays {
-    /// Their shared state.
     pub shared: Arc<Relays>,
     /// The listeners for messages.
     pub listeners: Vec<Arc<RelayListener>>,
-    /// Their targets.
     pub sinks: Vec<Arc<LogSink>>,
 }
 
@@ -28,7 +26,6 @@ pub struct LiveRelays {
 pub struct RelayListeners {
     /// The listeners for messages.
     pub listeners: Vec<Arc<RelayListener>>,
-    /// The targets.
     pub sinks: Vec<Arc<LogSink>>,
 }
 
@@ -37,7 +34,6 @@ pub struct RelayListeners {
 pub struct RelayListener {
     /// The line, with only this address.
     pub bind: Bind,
-    /// The section's name.
     pub section: Arc<str>,
     /// How many connections may wait to be accepted.
     pub backlog: u32,
@@ -50,9 +46,7 @@ pub struct RelayListener {
 /// How messages arrive at a listener.
 #[derive(Clone, Debug)]
 pub enum RelayWay {
-    /// Over connections.
     Stream(Arc<ForwardListener>),
-    /// As datagrams.
     Datagrams(Arc<Relay>),
 }
 

@@ -88,7 +88,6 @@ pub struct TlsBuilder {
     keeps_to_known_files: bool,
     /// The `healthcheck` sections that connect with TLS whatever the server does.
     secure_sections: Vec<Arc<str>>,
-    /// Warnings.
     pub warnings: Vec<Warning>,
     /// Faults that prevent the start.
     pub errors: Vec<BuildError>,
@@ -104,7 +103,6 @@ fn empty_source(tls: &BindTls) -> Option<&str> {
 /// A remark for the operator about the built objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The message.
     pub text: String,
     /// Whether it is only a notice with `zero-warning`, and does not prevent the start.
     pub is_borne: bool,

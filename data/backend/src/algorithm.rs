@@ -29,18 +29,15 @@ pub(crate) struct AlgorithmDecl {
 /// Which requests take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnUse {
-    /// None.
     Never,
     /// Those without a key.
     WithoutKey,
-    /// All.
     Always,
 }
 
 /// How an algorithm follows changes of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WeightUse {
-    /// At once.
     Live,
     /// Only those between 0 and the configured weight.
     Fixed,

@@ -13,7 +13,6 @@ pub struct FormerState {
     pub weight: Option<u32>,
     /// Its port, where it differs.
     pub port: Option<ServerPort>,
-    /// Its administrative state.
     pub admin: AdminState,
     /// Its operational state. A server in maintenance is stopped, whatever this value is.
     pub operational: OperationalState,

@@ -61,9 +61,7 @@ struct Block<const COUNTERS: usize, const RATES: usize> {
 /// Current numbers, summed over the workers. `clear counters` does not reset them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Connections of HTTP/2.
     Http2Connections,
-    /// Streams on them.
     Http2Streams,
 }
 

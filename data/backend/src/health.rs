@@ -76,7 +76,6 @@ pub enum CheckKind {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The outcome.
     pub status: CheckStatus,
     /// The code of the answer, where its protocol has one, or a program's exit status; -1 for a program that a signal ended.
     pub code: Option<i32>,
@@ -142,7 +141,6 @@ pub struct Check {
 pub struct CheckRecord {
     /// Between 0 and [`CheckRules::top`].
     pub level: u32,
-    /// The last finding.
     pub last: Finding,
     /// The meaning of the last finding that was not neutral.
     pub result: CheckResult,
@@ -176,9 +174,7 @@ impl std::fmt::Debug for CheckRecord {
 /// A target that replaces the configured one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redirection {
-    /// The address.
     pub address: Option<IpAddr>,
-    /// The port.
     pub port: Option<u16>,
     /// The first bytes to send to an agent.
     pub send: Option<Arc<[u8]>>,

@@ -26,7 +26,6 @@ use crate::sync::{AtomicU32, Ordering};
 pub enum ReuseScope {
     /// Only those that have been reused before, so that the server is known to keep them.
     Safe,
-    /// Any.
     Any,
 }
 

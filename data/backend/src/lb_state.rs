@@ -25,7 +25,6 @@ pub(crate) struct LbState {
     slots: Vec<ServerSlot>,
     /// The places without a server.
     vacant: BTreeSet<u32>,
-    /// The backend's queue.
     queue: WaitQueue,
     /// The servers that take new visitors now.
     members: Arc<Members>,
@@ -79,13 +78,11 @@ pub struct BackendStatus {
     pub up: bool,
     /// Usable servers that are not backups.
     pub active: u32,
-    /// Usable backup servers.
     pub backup: u32,
     /// The sum of the weights in use.
     pub weight: u32,
     /// When it last went up or down.
     pub last_change_ms: u64,
-    /// Its total downtime.
     pub downtime_ms: u64,
     /// How often it went from up to down.
     pub downs: u32,
@@ -99,7 +96,6 @@ struct ServerSlot {
     generation: u32,
     /// Connections to the server at this place.
     pools: Arc<IdlePools>,
-    /// The server's queue.
     queue: WaitQueue,
 }
 

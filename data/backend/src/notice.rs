@@ -30,7 +30,6 @@ pub struct Notice {
     pub urgency: Urgency,
     /// The level of the mail about it; `None` sends no mail.
     pub mail: Option<MailLevel>,
-    /// The line.
     pub text: String,
 }
 
@@ -50,7 +49,6 @@ pub enum MailLevel {
 pub struct Passage {
     /// The index of its backend among the proxies.
     pub proxy: usize,
-    /// The server.
     pub server: Arc<Server>,
     /// Whether it is up now.
     pub is_up: bool,
@@ -136,7 +134,6 @@ impl News {
 /// Why a server changed.
 #[derive(Clone, Debug)]
 pub enum Reason {
-    /// An operator's command.
     Operator,
     /// A check with this finding.
     Found(Finding),
@@ -187,7 +184,6 @@ pub(crate) struct Situation {
     pub(crate) queued: u32,
     /// Usable servers that are not backups.
     pub(crate) active: u32,
-    /// Usable backups.
     pub(crate) backup: u32,
 }
 

@@ -35,7 +35,6 @@ pub struct OutlierRules {
 pub(crate) struct Window {
     /// Answers without an error.
     pub(crate) well: u64,
-    /// Errors.
     pub(crate) errors: u64,
     /// The total time of the answers without an error, in milliseconds.
     pub(crate) took_ms: u64,

@@ -71,7 +71,6 @@ pub enum PresentedState {
     Invalid,
     /// Its server is down, or could not be reached.
     Down,
-    /// It is valid.
     Valid,
     /// It has not been used for too long.
     Expired,
@@ -152,7 +151,6 @@ pub struct ResponsePlan {
 enum ProvidedCookie {
     Keep,
     Remove,
-    /// Replace its value.
     Rewrite(String),
     /// Put this before its value.
     Prefix(String),

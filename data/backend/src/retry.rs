@@ -28,7 +28,6 @@ pub struct Failure {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextAttempt {
-    /// Report the failure.
     GiveUp,
     /// The same server, after this turn-around time.
     Again {

@@ -35,9 +35,7 @@ pub enum Change {
     State(RequestedState),
     /// Maintenance or drain decided by tracking or resolution: bits to set, then bits to clear.
     Admin {
-        /// Bits to set.
         set: AdminState,
-        /// Bits to clear.
         clear: AdminState,
     },
     /// Forces the result of health checks. Ignored in maintenance.
@@ -56,7 +54,6 @@ pub enum Change {
     },
     /// Name servers gave an address.
     Resolved {
-        /// The address.
         ip: IpAddr,
         /// The port, if the answer has one; `None` keeps the current one.
         port: Option<ServerPort>,

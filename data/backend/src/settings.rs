@@ -14,7 +14,6 @@ use crate::persistence::{CookieRules, DynamicCookies};
 /// The part of a `backend` or `listen` section that choosing and queueing need.
 #[derive(Clone, Debug)]
 pub struct BackendSettings {
-    /// The section's name.
     pub name: String,
     /// Its numeric identifier (`id`, or the position).
     pub id: u32,
@@ -126,11 +125,9 @@ impl Algorithm {
 /// The part of a `server` line that choosing, queueing and keeping idle connections need.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// The server's name.
     pub name: String,
     /// Its numeric identifier (`id`, or the position from 1).
     pub id: u32,
-    /// Where it is.
     pub address: ServerAddress,
     /// `weight`, 0 to [`MAXIMUM_WEIGHT`].
     pub weight: u32,

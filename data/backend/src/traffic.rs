@@ -11,7 +11,6 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// One connection or response, as an observation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The observation.
     pub observation: Observation,
     /// The number of the observing worker; no other worker may use it.
     pub worker: usize,

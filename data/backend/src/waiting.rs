@@ -35,7 +35,6 @@ pub enum Outcome {
 /// A slot granted after a wait.
 #[derive(Debug)]
 pub struct Granted {
-    /// The slot.
     pub lease: Lease,
     /// How many were served before.
     pub positions: Positions,

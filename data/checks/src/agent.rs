@@ -159,7 +159,6 @@ const TEXT_LIMIT: usize = 256;
 /// The first line of received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'b> {
-    /// Without its end.
     Complete(&'b [u8]),
     Incomplete,
     /// It has a zero byte: it will never be one.

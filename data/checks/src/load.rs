@@ -18,7 +18,6 @@ pub struct CheckCounts {
     pub started: AtomicU64,
     /// Checks that woke and did not end yet: they run, or wait for their turn.
     pub active: AtomicU32,
-    /// Checks that run.
     pub running: AtomicU32,
     /// Checks moved here from other workers since the process started.
     pub adopted: AtomicU64,

@@ -17,7 +17,6 @@ pub(crate) struct Conclusion {
     pub(crate) status: CheckStatus,
     /// The code of the answer.
     pub(crate) code: u16,
-    /// More about it.
     pub(crate) detail: String,
 }
 

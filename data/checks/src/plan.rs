@@ -17,13 +17,10 @@ use crate::script::Script;
 /// One check of one server.
 #[derive(Clone, Debug)]
 pub struct CheckPlan {
-    /// The server's backend.
     pub backend: Arc<Backend>,
-    /// The server.
     pub server: ServerKey,
     /// Which of its checks.
     pub kind: CheckKind,
-    /// Its intervals.
     pub intervals: Intervals,
     /// How long it may take.
     pub timings: Timings,
@@ -89,7 +86,6 @@ pub struct Dial {
     pub server_socks4: Option<SocketAddr>,
     /// The source address and interface of connections.
     pub source: OwnedSource,
-    /// Socket options.
     pub options: ConnectOptions,
     /// The PROXY header that connections begin with.
     pub greets: Greets,

@@ -10,7 +10,6 @@ use weir_vocabulary::Objects;
 /// An idle connection of the server's traffic.
 #[derive(Debug)]
 pub struct IdleConnection {
-    /// The connection.
     pub connection: Connection,
     /// How many requests it served.
     pub requests: u32,

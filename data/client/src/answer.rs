@@ -9,9 +9,7 @@ use weir_tls::Why;
 /// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// The head.
     pub head: Message,
-    /// The body, decoded.
     pub body: Vec<u8>,
 }
 
@@ -33,9 +31,7 @@ pub enum Failure {
     NoConnectionInTime,
     /// TLS is unavailable: its authorities could not be loaded.
     NoTls,
-    /// The handshake failed.
     Handshake(Why),
-    /// The connection broke.
     Broken(Fault),
     /// The server closed before its response was complete.
     Cut,

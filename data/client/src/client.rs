@@ -52,15 +52,12 @@ pub struct Naming {
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
-    /// The method.
     pub method: &'r str,
-    /// The URL.
     pub url: &'r Url,
     /// The HTTP proxy to send the request to.
     pub proxy: Option<SocketAddr>,
     /// The value of `Content-Type`, sent only with a body.
     pub content_type: &'r str,
-    /// The body.
     pub body: &'r [u8],
 }
 

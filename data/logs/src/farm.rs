@@ -40,13 +40,10 @@ pub struct LogFarm {
 /// How a server is chosen.
 #[derive(Debug)]
 pub enum Policy {
-    /// In turn.
     Turns,
-    /// At random.
     Random,
     /// By the hash of the converters' result for the text; in turn if they fail.
     Hash(Arc<Chain>, HashType),
-    /// The first.
     Sticky,
 }
 
@@ -55,12 +52,9 @@ pub enum Policy {
 pub enum LogTransport {
     /// A ring that one of the process's forwards empties.
     Ring {
-        /// The ring.
         ring: Arc<Ring>,
-        /// That forward.
         forward: Arc<Forward>,
     },
-    /// As datagrams.
     Datagrams {
         /// Their source, if configured.
         source: Option<OwnedSource>,

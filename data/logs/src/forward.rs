@@ -33,9 +33,7 @@ use conversation::Conversation;
 /// A server that gets a copy of a ring's contents.
 #[derive(Debug)]
 pub struct Forward {
-    /// The ring.
     pub sink: Arc<Sink>,
-    /// The server's name.
     pub server: Arc<str>,
     /// Its address; none while nothing is to be sent to it.
     address: Published<Option<Address>>,
@@ -58,7 +56,6 @@ pub struct ForwardLine {
     pub socks4: Option<SocketAddr>,
     /// The source of connections.
     pub source: OwnedSource,
-    /// Their socket options.
     pub options: ConnectOptions,
     /// A PROXY header; empty for none.
     pub header: Box<[u8]>,

@@ -31,9 +31,7 @@ pub use stream::{StreamAcceptor, wake_sessions};
 /// A live `log-forward` section.
 #[derive(Debug)]
 pub struct Relay {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its targets.
     pub sinks: Vec<Arc<LogSink>>,
     /// Messages are not parsed (`option dont-parse-log`).
     pub unparsed: bool,
@@ -43,7 +41,6 @@ pub struct Relay {
     pub host: HostStrategy,
     /// The idle timeout of connections.
     pub client_timeout: Option<Duration>,
-    /// Its current connections.
     pub connections: Arc<ConnectionLimit>,
     /// The limit of these connections.
     pub connections_limit: u32,
@@ -52,13 +49,11 @@ pub struct Relay {
 /// A `bind` line of a section.
 #[derive(Debug)]
 pub struct ForwardListener {
-    /// The section.
     pub relay: Arc<Relay>,
     /// Whether every connection begins with a PROXY protocol header.
     pub accept_proxy: bool,
     /// TLS settings, if connections use TLS, after that header.
     pub tls: Option<Arc<dyn ChooseServer>>,
-    /// Its current connections.
     pub connections: Arc<ConnectionLimit>,
     /// The limit of these connections.
     pub connections_limit: u32,

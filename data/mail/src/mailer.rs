@@ -18,7 +18,6 @@ pub struct Mailers {
 pub struct Mailer {
     /// Its section and its name: `section/name`.
     pub name: Box<str>,
-    /// Its address.
     pub address: SocketAddr,
     /// How long the delivery of one mail may take, in milliseconds.
     pub timeout_ms: u64,

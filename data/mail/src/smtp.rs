@@ -24,9 +24,7 @@ pub struct Mail {
     pub host_name: String,
     /// The date, in the format of RFC 5322.
     pub date: String,
-    /// The subject.
     pub subject: String,
-    /// Its body.
     pub text: String,
 }
 
@@ -41,7 +39,6 @@ pub enum Failure {
     Ended,
     /// The server's reply to this command had an unexpected code.
     Refused {
-        /// The command.
         command: &'static str,
         /// The first line of the reply.
         reply: String,

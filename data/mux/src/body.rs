@@ -25,7 +25,6 @@ pub struct BodyFlow {
     end: End,
     /// The bytes that may leave.
     pub(crate) ready: ReadyBytes,
-    /// Payload bytes seen.
     payload: u64,
     /// Bytes of framing seen that also leave.
     framing_bytes: u64,
@@ -83,9 +82,7 @@ impl Framing {
 enum End {
     /// Its head: the message is without a body.
     Head,
-    /// Its length.
     Length,
-    /// Its last chunk.
     Chunk,
     /// The end of its message: the engine below or the service announces it.
     Message,
@@ -152,7 +149,6 @@ pub enum Flow {
     Truncated,
     /// The source sent an invalid chunked coding.
     Malformed,
-    /// A filter failed.
     Refused,
     /// One side's connection broke.
     Failed(Side, Fault),
@@ -171,7 +167,6 @@ impl Flow {
 pub enum Side {
     /// Where the body comes from.
     Source,
-    /// Where it goes.
     Sink,
 }
 

@@ -32,7 +32,6 @@ pub use indirect::Indirect;
 pub enum StreamConnector {
     /// A connection that carries only this stream.
     Own(Connection),
-    /// Anything else.
     Indirect(Indirect),
 }
 

@@ -91,11 +91,9 @@ impl<'o> FilterOutput<'o> {
 /// Whether more payload follows the bytes that a filter sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// More may come.
     Comes,
     /// More may come, but only after these bytes have passed: the buffer is full.
     Full,
-    /// No more comes.
     Never,
 }
 

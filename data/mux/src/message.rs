@@ -53,7 +53,6 @@ pub enum ReadHead {
     TooLarge,
     /// The head breaks the protocol.
     Invalid(HeadError),
-    /// The connection broke.
     Failed(Fault),
 }
 

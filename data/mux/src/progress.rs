@@ -20,13 +20,11 @@ pub struct Progress {
 /// The changes of a body between two calls, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Payload received.
     pub received: u64,
     /// Bytes given to the sink, framing included.
     pub sent: u64,
     /// The first of the bytes left together with the head before them.
     pub with_head: bool,
-    /// Trailers received.
     pub trailers_received: u64,
     /// Trailers given to the sink.
     pub trailers_sent: u64,
@@ -36,7 +34,6 @@ pub struct Step {
     pub finished: bool,
     /// The sink is closed right after the last byte, which waits for the FIN.
     pub ends_sink: bool,
-    /// The totals now.
     pub now: Progress,
 }
 

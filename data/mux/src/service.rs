@@ -22,7 +22,6 @@ pub trait Service {
 pub enum Made {
     /// A piece, and more follow.
     More,
-    /// The last piece.
     Last,
     /// The service waits. It wakes the stream's task, or continues at this time.
     Later(Tick),

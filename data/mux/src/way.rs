@@ -21,7 +21,6 @@ use crate::connector::StreamConnector;
 /// How a body crosses from its source to its sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Not chosen yet.
     Open,
     /// In its framing, unchanged.
     Wire,
@@ -34,7 +33,6 @@ pub(crate) enum Way {
 /// The part of a chunked body at its sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// Whole chunks.
     Between,
     /// The size of a chunk, and its payload but for these last bytes.
     Within(u32),

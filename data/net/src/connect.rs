@@ -41,24 +41,20 @@ use socks4::Handshake;
 /// The settings of a connection to be opened.
 #[derive(Clone, Debug)]
 pub struct ConnectPlan<'p> {
-    /// Its destination.
     pub target: Target,
     /// The SOCKS4 proxy to connect through (manual, "socks4"): it is the socket's own peer.
     pub socks4: Option<SocketAddr>,
-    /// Its source.
     pub source: Source<'p>,
     /// The mark of its packets, for netfilter and routing.
     pub mark: Option<u32>,
     /// The type of service or traffic class of its packets.
     pub tos: Option<u8>,
-    /// Socket options.
     pub options: ConnectOptions,
 }
 
 /// The destination of a connection.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// An address.
     Address(Address),
     /// The process at the far end of this inherited pair of sockets: it is passed one end of a new pair (`sockpair@`).
     Pair(i32),
@@ -76,7 +72,6 @@ pub struct Greeting<'g> {
 /// Why a connection could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
-    /// It failed.
     Failed(Fault),
     /// The deadline is over.
     TimedOut,
@@ -189,7 +184,6 @@ enum Awaits {
     Peer(Option<SocketAddrV4>),
     /// The SOCKS4 proxy's answer.
     Proxy(Handshake),
-    /// Nothing.
     Nothing,
 }
 

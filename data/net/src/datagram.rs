@@ -16,7 +16,6 @@ pub struct Datagram(Descriptor);
 pub enum Arrived {
     /// A datagram of this many bytes, cut to the size of the buffer.
     Bytes(usize),
-    /// Nothing yet: wait.
     Nothing,
     /// The network reports that the peer cannot be reached now.
     Unreachable,

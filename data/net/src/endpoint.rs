@@ -64,9 +64,7 @@ pub struct SocketOptions {
 /// A listening socket.
 #[derive(Debug)]
 pub struct Opened {
-    /// The socket.
     pub socket: OwnedFd,
-    /// Its address.
     pub address: Address,
     /// Whether another process created it, and may go on using it.
     pub inherited: bool,
@@ -146,7 +144,6 @@ impl Drop for Placement {
 pub struct OpenError {
     /// The operation, in HAProxy's words.
     pub what: &'static str,
-    /// Why it failed.
     pub errno: Errno,
 }
 
@@ -175,7 +172,6 @@ pub struct Opener {
 /// A socket that a former process handed over: it listens, or receives datagrams.
 #[derive(Debug)]
 pub struct HandedOver {
-    /// The socket.
     pub socket: OwnedFd,
     /// Its address. For a UNIX socket, the final path.
     pub address: Address,

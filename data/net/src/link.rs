@@ -14,13 +14,11 @@ use crate::fault::Fault;
 /// How to connect to one peer.
 #[derive(Debug)]
 pub struct Link {
-    /// Its address.
     pub address: Address,
     /// The SOCKS4 proxy to connect through.
     pub socks4: Option<SocketAddr>,
     /// The source of connections.
     pub source: OwnedSource,
-    /// Their socket options.
     pub options: ConnectOptions,
     /// A PROXY header; empty for none.
     pub header: Box<[u8]>,

@@ -59,7 +59,6 @@ pub trait Acceptor: 'static {
 /// Whether connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptorState {
-    /// Connections are accepted.
     Open,
     /// Not now. The caller that opens it again wakes the accept tasks.
     Paused,
@@ -70,7 +69,6 @@ pub enum AcceptorState {
 /// Whether a descriptor was freed for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorRoom {
-    /// One was freed.
     Made,
     /// Other workers were asked to free one, which takes them about this long.
     Requested(Duration),
@@ -152,7 +150,6 @@ fn take_the_last<D: Acceptor>(listener: &Descriptor, passed: bool, acceptor: &D)
 
 /// Why accepting stopped.
 enum Halt<'a> {
-    /// No connection waits.
     Drained,
     /// Other tasks run first.
     Batch,

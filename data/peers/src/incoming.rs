@@ -43,7 +43,6 @@ struct Known {
     skipped: u64,
     /// If updates carry one share of sums: the fields of sums, and the other fields.
     divided: Option<(Fields, Fields)>,
-    /// The last update.
     last: u32,
     /// Whether that is not acknowledged yet.
     is_news: bool,

@@ -15,7 +15,6 @@ pub enum Mismatch {
         data: DataType,
         /// The peer's period, in milliseconds.
         theirs_ms: u32,
-        /// Ours, in milliseconds.
         ours_ms: u32,
     },
     /// The instances store different types of data: only the common ones are shared.
@@ -31,7 +30,6 @@ pub enum Mismatch {
         data: DataType,
         /// The peer's number of elements.
         theirs: u16,
-        /// Ours.
         ours: u16,
     },
 }

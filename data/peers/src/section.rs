@@ -14,7 +14,6 @@ use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView
 
 /// A `peers` section.
 pub struct Section {
-    /// Its name.
     pub name: Box<str>,
     /// The position of this instance's own line: the index of the peer that follows it.
     pub local_position: usize,
@@ -51,13 +50,11 @@ type ListenerLog = Box<dyn Fn(&ListenerEvent<'_>) + Send + Sync>;
 /// Another instance.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its name.
     pub name: Box<str>,
     /// How to connect to it.
     pub link: Link,
     /// `shard`: the part of all keys that it gets, from 1; `None` for all of them.
     pub shard: Option<u32>,
-    /// Sessions so far.
     pub sessions: AtomicU64,
     current: Mutex<Current>,
 }

@@ -34,7 +34,6 @@ pub struct Session {
     gave_shares: bool,
     /// Heartbeats sent and received.
     heartbeats: (u64, u64),
-    /// Entries received.
     told: u64,
 }
 
@@ -62,7 +61,6 @@ pub enum Heard {
     OtherTable {
         /// The position of ours.
         table: usize,
-        /// How it differs.
         mismatch: Mismatch,
     },
     /// The peer ends the session because of an error of ours.

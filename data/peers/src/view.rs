@@ -19,7 +19,6 @@ pub enum LinkState {
     Refused(u16),
     /// A session is established.
     Established,
-    /// The session ended.
     Lost,
 }
 
@@ -34,7 +33,6 @@ pub struct PeerFigures {
     pub reconnect_at: Option<Tick>,
     /// When the next heartbeat is due.
     pub heartbeat_at: Option<Tick>,
-    /// Attempts to connect.
     pub attempts: u64,
     /// Sessions that ended because the peer was silent.
     pub silences: u64,
@@ -60,9 +58,7 @@ pub enum LearnState {
 /// The progress of a session.
 #[derive(Debug, Clone, Default)]
 pub struct SessionView {
-    /// Heartbeats sent.
     pub beats_sent: u64,
-    /// Heartbeats received.
     pub beats_received: u64,
     /// Lessons, given or received, that are not confirmed yet.
     pub unconfirmed: u64,

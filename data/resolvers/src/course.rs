@@ -20,7 +20,6 @@ pub(crate) enum Failure {
     NoSuchName,
     /// Every server refused to answer.
     Refused,
-    /// No server answered.
     Timeout,
     /// Any other error code.
     Other,
@@ -35,7 +34,6 @@ pub(crate) enum Next {
     Ask(Kind),
     /// Ask for this kind once the time of the round is over.
     AskLater(Kind),
-    /// The resolution failed.
     Fail(Failure),
 }
 

@@ -9,7 +9,6 @@ pub enum Figure {
     Sent,
     /// Queries that could not be sent.
     SendErrors,
-    /// Valid answers.
     Valid,
     /// Answers that changed a server's address.
     Updates,
@@ -17,7 +16,6 @@ pub enum Figure {
     Aliases,
     /// Answers with aliases that cannot be followed, such as loops.
     AliasErrors,
-    /// Answers without records.
     Empty,
     /// The name does not exist.
     NoSuchName,
@@ -31,7 +29,6 @@ pub enum Figure {
     Invalid,
     /// Answers larger than the announced size.
     TooBig,
-    /// Truncated answers.
     Truncated,
     /// Answers that came after another server's was taken.
     Outdated,

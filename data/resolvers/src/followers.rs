@@ -20,9 +20,7 @@ use crate::knowledge::Knowledge;
 /// A server that gets its address from a name.
 #[derive(Clone, Debug)]
 pub struct Follower {
-    /// Its backend.
     pub backend: Arc<Backend>,
-    /// The server.
     pub server: ServerKey,
     /// Its host name; `None` while its service does not have a host for it.
     pub name: Option<Name>,

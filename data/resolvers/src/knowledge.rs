@@ -15,9 +15,7 @@ pub struct HoldTimes {
     pub obsolete_ms: u64,
     /// After an answer that the name does not exist.
     pub no_such_name_ms: u64,
-    /// After refusals.
     pub refused_ms: u64,
-    /// After timeouts.
     pub timeout_ms: u64,
     /// After any other failure.
     pub other_ms: u64,

@@ -20,7 +20,6 @@ use crate::knowledge::{HoldTimes, Knowledge};
 /// The settings of a section's questions.
 #[derive(Clone, Debug)]
 pub struct SectionSettings {
-    /// Its name.
     pub name: Arc<str>,
     /// The largest answer in one datagram, in bytes.
     pub payload_size: u16,
@@ -37,9 +36,7 @@ pub struct SectionSettings {
 /// The address families to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Families {
-    /// IPv4.
     pub ipv4: bool,
-    /// IPv6.
     pub ipv6: bool,
     /// IPv6, but only while the system has a route for it.
     pub ipv6_if_routed: bool,
@@ -48,9 +45,7 @@ pub struct Families {
 /// A name server.
 #[derive(Debug)]
 pub struct NameServer {
-    /// Its name.
     pub name: Box<str>,
-    /// Its address.
     pub address: SocketAddr,
     /// Whether it is queried over TCP.
     pub over_tcp: bool,
@@ -58,7 +53,6 @@ pub struct NameServer {
     pub(crate) link: Link,
     /// `maxconn`: limits the concurrent connections to it, if configured.
     pub(crate) connections: Option<Turns>,
-    /// Its counters.
     pub figures: NameServerFigures,
     /// Until when it gets queries in lower case, because it does not preserve the case.
     small_letters_until_ms: AtomicU64,
@@ -100,7 +94,6 @@ const SMALL_LETTERS_MS: u64 = 600_000;
 
 /// A section.
 pub struct Section {
-    /// Its settings.
     pub settings: SectionSettings,
     /// The name servers, which are all queried at once.
     pub name_servers: Vec<NameServer>,
@@ -119,7 +112,6 @@ pub(crate) struct SectionState {
 /// A name with a task.
 struct Entry {
     known: Knowledge,
-    /// The task.
     keeper: TaskKey,
     /// Whether its task sleeps as for a name that servers follow.
     is_followed: bool,

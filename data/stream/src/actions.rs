@@ -127,11 +127,9 @@ pub(crate) fn run<'s>(action: &'s Action, stream: &'s mut Stream, rule: RuleCont
 /// The rule of an action that runs.
 #[derive(Clone, Copy)]
 pub(crate) struct RuleContext<'s> {
-    /// The ruleset.
     pub kind: RulesetKind,
     /// The proxy with the rule.
     pub proxy: &'s Proxy,
-    /// The rule.
     pub key: RuleKey,
 }
 
@@ -165,7 +163,6 @@ pub(crate) enum Verdict {
     Next,
     /// The rest of the rules is skipped.
     Accept,
-    /// The stream stops.
     Stop(StreamError),
     /// The action failed: with `strict-mode on` the stream ends.
     Failed,

@@ -28,7 +28,6 @@ pub struct Admission {
 /// The owner of a connection's counts.
 #[derive(Clone, Copy)]
 enum Progress {
-    /// The limits.
     Tried,
     /// The limits, and this worker's load.
     Served(u16),

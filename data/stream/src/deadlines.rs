@@ -227,9 +227,7 @@ pub(crate) enum While {
     IndependentTunnel,
     /// A single event of one side, with a fixed deadline. The other side is not waited for.
     Once {
-        /// The client's deadline.
         client: Tick,
-        /// The server's deadline.
         server: Tick,
     },
 }

@@ -93,7 +93,6 @@ impl During {
 pub struct Ending {
     /// The side that ended it.
     pub by: By,
-    /// In which phase.
     pub during: During,
 }
 

@@ -31,7 +31,6 @@ use crate::session::Session;
 pub struct StreamEntry {
     /// The stream's number, 0 while it is not listed.
     pub id: Cell<u64>,
-    /// Its connection.
     session: Cell<Option<Rc<Session>>>,
     /// The task that runs it, or [`TaskKey::NONE`].
     pub task: Cell<TaskKey>,
@@ -182,9 +181,7 @@ impl StreamEntry {
 /// A side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried {
-    /// The client's.
     Client,
-    /// The server's.
     Server,
 }
 
@@ -254,9 +251,7 @@ impl Drop for OwnEntry {
 /// A listed stream, and its connection.
 #[derive(Clone)]
 pub struct Listed {
-    /// The client's connection.
     pub session: Rc<Session>,
-    /// The stream.
     pub entry: Rc<StreamEntry>,
 }
 

@@ -27,9 +27,7 @@ type RingCell = OnceLock<Arc<Ring>>;
 /// Which message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
-    /// A client's.
     Request,
-    /// A server's.
     Response,
 }
 
@@ -40,19 +38,14 @@ pub struct RefusedMessage {
     pub number: u64,
     /// The time, in microseconds since the epoch.
     pub at_us: u64,
-    /// Which message.
     pub direction: Direction,
-    /// The frontend's index.
     pub frontend: usize,
     /// The backend's index, if one was chosen.
     pub backend: Option<usize>,
     /// The server's name, if there was one.
     pub server: Option<Box<str>>,
-    /// The client's address.
     pub source: Box<str>,
-    /// The stream's number.
     pub stream: u64,
-    /// The error.
     pub reason: Box<str>,
     /// The offset of the byte at which the error was detected.
     pub position: usize,

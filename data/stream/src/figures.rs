@@ -8,13 +8,10 @@ use weir_sync::CachePadded;
 
 /// Figures that each worker counts for the whole process, summed by readers.
 pub struct ProcessFigures {
-    /// Connections accepted.
     pub connections: weir_sync::Counter,
     /// Requests and TCP sessions begun.
     pub requests: weir_sync::Counter,
-    /// Streams begun.
     pub streams: weir_sync::Counter,
-    /// Streams in progress.
     pub streams_now: weir_sync::Gauge,
     /// Bytes sent to clients.
     pub bytes_out: weir_sync::Counter,

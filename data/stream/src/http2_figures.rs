@@ -10,7 +10,6 @@ use crate::instance::ProxyRef;
 pub(crate) struct Counted {
     figures: Figures,
     counts: [u32; ROWS.len()],
-    /// Streams in progress.
     live: usize,
 }
 

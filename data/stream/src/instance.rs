@@ -219,11 +219,9 @@ impl Limits {
 /// Facts about the process that logs and samples show.
 #[derive(Debug)]
 pub struct Identity {
-    /// The host's name.
     pub hostname: String,
     /// `node`, or the host's name.
     pub node: String,
-    /// The process identifier.
     pub process_id: u32,
     /// When the process started, in microseconds since the epoch.
     pub started_us: u64,
@@ -237,7 +235,6 @@ pub struct Proxy {
     pub index: usize,
     /// Its name, for those that outlive a look at it.
     pub name: Arc<str>,
-    /// Its configuration.
     pub config: ProxyConfig,
     /// Its servers, if it has a backend side.
     pub backend: Option<Arc<Backend>>,
@@ -249,9 +246,7 @@ pub struct Proxy {
     pub added_servers: AddedServers,
     /// TLS settings of its configured servers, in their order; empty where no server has TLS.
     pub configured_tls: Vec<Option<Arc<weir_tls::LiveUpstream>>>,
-    /// Its listeners.
     pub listeners: Vec<Listener>,
-    /// Its log targets.
     pub log_sinks: Vec<Arc<LogSink>>,
     /// The tag of its log lines.
     pub log_tag: Box<[u8]>,
@@ -283,11 +278,9 @@ pub struct Proxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProxyState {
-    /// It accepts.
     Open,
     /// `disable frontend`: not now.
     Paused,
-    /// Never again.
     Stopped,
 }
 
@@ -298,7 +291,6 @@ pub struct AddedServers(RwLock<HashMap<ServerKey, AddedServer>>);
 /// A server that was added at run time.
 #[derive(Debug)]
 pub struct AddedServer {
-    /// Its settings.
     pub said: Arc<ServerConfig>,
     /// Its TLS settings, where its connections use TLS.
     pub tls: Option<Arc<weir_tls::LiveUpstream>>,
@@ -328,7 +320,6 @@ impl AddedServers {
 /// The settings of a server.
 #[derive(Clone, Debug)]
 pub enum KnownServer<'p> {
-    /// From the configuration.
     Configured(&'p ServerConfig),
     /// From `add server`: the server may be removed while they are in use.
     Added(Arc<ServerConfig>),
@@ -352,11 +343,9 @@ pub struct Listener {
     pub bind: Bind,
     /// Its name in statistics: `name`, or `sock-N`.
     pub name: Box<str>,
-    /// Its identifier.
     pub id: u32,
     /// The address, as bound; none before.
     pub address: Option<weir_sys::Address>,
-    /// Its counters.
     pub figures: ListenerFigures,
     /// The limit of its connections.
     pub connections: ConnectionLimit,

@@ -8,7 +8,6 @@ use weir_mux::LocalService;
 /// The part of a local response after its head.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// The body.
     pub body: Body,
     /// The connection closes after it, whatever the client asked for.
     pub closes: bool,

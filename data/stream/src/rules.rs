@@ -15,11 +15,9 @@ use crate::stream::{Phase, ProxySide, Stream, StreamError};
 /// The result of a ruleset.
 #[derive(Debug)]
 pub(crate) enum RulesetResult {
-    /// No rule decided.
     Continue,
     /// `accept` or `allow`: the rest of the rules is skipped.
     Accept,
-    /// The stream stops.
     Stop(StreamError),
 }
 

@@ -52,7 +52,6 @@ use weir_vocabulary::timers::{Elapsed, Timers};
 
 /// A stream in progress.
 pub struct Stream {
-    /// The client's connection.
     pub session: Rc<Session>,
     /// The stream's entry in the list of streams.
     pub(crate) entry: OwnEntry,
@@ -62,23 +61,17 @@ pub struct Stream {
     pub frontend: ProxyRef,
     /// The proxy with the servers: the frontend itself until another one is chosen.
     pub backend: VisitedBackend,
-    /// The client's side.
     pub client: StreamConnector,
-    /// The server's side.
     pub server: ServerSide,
     /// Which connections may carry another request.
     pub reusable: Reusable,
-    /// The request.
     pub request: RequestPart,
-    /// The response.
     pub response: ResponsePart,
     /// Its use of stick-tables; none without any.
     pub(crate) tables: Option<PoolBox<table_use::TableUse>>,
     /// The filters of its proxies; none without any.
     pub(crate) attached: Option<Box<Attached>>,
-    /// The current phase.
     pub phase: During,
-    /// How it ended.
     pub ending: Ending,
     /// When each phase ended.
     pub timers: Timers,
@@ -90,7 +83,6 @@ pub struct Stream {
     pub attempts: Attempts,
     /// The results of rules.
     pub rules: RuleState,
-    /// Its variables.
     pub variables: StreamVariables,
     /// The state of its log line.
     pub log: LogRecord,

@@ -143,7 +143,6 @@ impl TcpPhase {
 
 /// How far a connection was served in TCP mode.
 enum Served {
-    /// To its end.
     Wholly,
     /// Until a rule, or its backend, switches it to HTTP.
     UntilHttp,

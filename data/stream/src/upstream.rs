@@ -117,11 +117,9 @@ impl Drop for VisitedBackend {
 
 /// A server connection that serves one client only, and waits for that client's next request.
 pub struct OwnConnection {
-    /// The backend's index.
     pub(crate) backend: usize,
     /// None without a server (`option transparent`).
     pub(crate) server: Option<ServerKey>,
-    /// The connection.
     pub(crate) upstream: Upstream,
     /// Counts it as private while it waits.
     _private: Option<Private>,

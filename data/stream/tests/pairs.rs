@@ -342,7 +342,6 @@ struct Upload {
 enum UploadEnd {
     /// With the last datagram.
     With,
-    /// Alone.
     Apart,
     Trailers,
     /// The stream is reset, or the connection closed, in place of this datagram.

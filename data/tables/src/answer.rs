@@ -9,7 +9,6 @@ use crate::table::Table;
 /// The answer to a [`TableQuestion`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The value.
     Value(u64),
     /// The table does not store the data type.
     NotStored,

@@ -20,7 +20,6 @@ pub(crate) struct Rate {
 pub struct RateParts {
     /// Milliseconds since the current period began.
     pub age_ms: u32,
-    /// Events since then.
     pub current: u32,
     /// Events of the previous period.
     pub previous: u32,

@@ -32,9 +32,7 @@ pub enum Share {
 /// A count or a rate of one share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShareValue {
-    /// A count.
     Count(u64),
-    /// A rate.
     Rate(RateParts),
 }
 

@@ -12,7 +12,6 @@ pub(crate) struct Slots {
     blocks: Vec<Block>,
     /// Blocks with memory that have free slots.
     roomy: Numbers,
-    /// Blocks without memory.
     bare: Numbers,
     /// Memory that no entry is in, to be used again or [given back](Self::spare).
     spare: Vec<Pages>,

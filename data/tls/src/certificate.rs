@@ -25,7 +25,6 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate with its chain and its key.
 pub struct Certificate {
-    /// Its file.
     pub path: Box<str>,
     /// Chain, key and OCSP response.
     pub certified: Arc<CertifiedKey>,
@@ -43,9 +42,7 @@ pub struct Certificate {
     files: Option<Arc<CertificatePaths>>,
     /// Its OCSP identifier, if its issuer is known.
     id: Option<CertId>,
-    /// Its OCSP response.
     response: Option<Arc<Response>>,
-    /// Warnings about it.
     pub remarks: Vec<String>,
     /// The URI of its OCSP responder, looked up on first use.
     responder: OnceLock<Option<Box<str>>>,
@@ -353,7 +350,6 @@ impl Loader {
 enum Unfit {
     /// The response is ignored.
     Ignored(&'static str),
-    /// The operation fails.
     Refused(String),
 }
 
@@ -375,7 +371,6 @@ pub struct CertificatePaths {
     pub certificate: String,
     /// The key, which replaces the one in `certificate`.
     pub key: Option<String>,
-    /// An OCSP response.
     pub ocsp: Option<String>,
     /// The issuer of the certificate.
     pub issuer: Option<String>,
@@ -386,7 +381,6 @@ pub struct CertificatePaths {
 pub struct Parts {
     /// The certificate and its chain.
     pub chain: Vec<CertificateDer<'static>>,
-    /// Its key.
     pub key: Option<PrivateKeyDer<'static>>,
     /// Issuers from a file of their own.
     pub issuer: Vec<CertificateDer<'static>>,

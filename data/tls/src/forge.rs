@@ -21,7 +21,6 @@ use weir_tls_session::verify::der::{
 
 /// Generates certificates.
 pub struct Forger {
-    /// The signing authority.
     authority: Arc<Certificate>,
     /// How many are kept.
     most: usize,

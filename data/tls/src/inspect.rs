@@ -18,9 +18,7 @@ pub struct Inspected<'c> {
 /// Which of a certificate's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// The subject.
     Subject,
-    /// The issuer.
     Issuer,
 }
 

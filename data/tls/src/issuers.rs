@@ -18,7 +18,6 @@ pub struct IssuerChains(Vec<IssuerChain>);
 /// A chain for certificates that its first certificate issued.
 #[derive(Clone, Debug)]
 pub struct IssuerChain {
-    /// Its file.
     pub path: Box<str>,
     /// The issuer, then the authorities above it.
     pub certificates: Vec<CertificateDer<'static>>,

@@ -36,7 +36,6 @@ enum Source {
     #[default]
     Nobody,
     Ask(Ask),
-    /// Somebody, at start.
     NoMore,
 }
 

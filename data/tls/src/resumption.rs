@@ -51,7 +51,6 @@ impl Scope {
 #[derive(Debug)]
 struct Tickets {
     keys: Arc<dyn ProducesTickets>,
-    /// In seconds.
     lifetime: u32,
     clock: Arc<dyn TimeProvider>,
     scope: Scope,
@@ -116,7 +115,6 @@ impl ProducesTickets for LateTickets {
 pub struct SessionCache {
     shards: Box<[Mutex<Shard>]>,
     of_shard: usize,
-    /// In seconds.
     lifetime: u64,
     clock: Arc<dyn TimeProvider>,
     lookups: AtomicU64,

@@ -38,7 +38,6 @@ pub struct Settings {
     pub signatures: Option<Arc<[SignatureScheme]>>,
     /// The verifier of the peer's certificate.
     pub verifier: Option<Arc<Verifier>>,
-    /// The clock.
     pub clock: Arc<dyn TimeProvider>,
     /// The log of session keys, if any.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -93,7 +92,6 @@ impl Settings {
 /// Additional settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenerSettings {
-    /// The common settings.
     pub settings: Settings,
     /// Whether the client's order of ciphers counts (`prefer-client-ciphers`).
     pub client_order: bool,

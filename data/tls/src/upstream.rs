@@ -62,7 +62,6 @@ enum Offer<'p> {
     Alone(&'p [u8]),
     /// Those of the settings, without HTTP/2.
     WithoutHttp2,
-    /// These protocols.
     These(&'p [Box<str>]),
 }
 

@@ -5,7 +5,6 @@
 pub enum TlsFileKind {
     /// A certificate with its key.
     Certificate,
-    /// Certificates of authorities.
     Authorities,
     /// Lists of what those revoked.
     Revocations,
@@ -14,7 +13,6 @@ pub enum TlsFileKind {
 /// A file, in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFileName {
-    /// Its name.
     pub name: String,
     /// How many certificates or lists it holds.
     pub count: usize,
@@ -23,7 +21,6 @@ pub struct TlsFileName {
 /// A file and its contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFileView {
-    /// It is used.
     pub used: bool,
     /// The files and settings of a certificate, one a line.
     pub origin: String,
@@ -40,7 +37,6 @@ pub enum TlsRefusal {
     Exists,
     /// The file does not exist.
     Unknown,
-    /// It is used.
     Used,
     /// Another file is being changed.
     Other(String),
@@ -74,9 +70,7 @@ pub enum ListRefusal {
 /// A line of a list of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListLine {
-    /// Its number.
     pub number: usize,
-    /// The certificate.
     pub certificate: String,
     /// The options of the line, without brackets.
     pub options: String,
@@ -95,11 +89,9 @@ pub struct ServedName {
     pub except: Vec<String>,
     /// The kind of its key.
     pub algorithm: &'static str,
-    /// The certificate.
     pub certificate: String,
     /// From when it is good.
     pub not_before: String,
-    /// Until when.
     pub not_after: String,
 }
 
@@ -135,7 +127,6 @@ pub enum OcspRefusal {
 /// A file of keys for session tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketKeyFile {
-    /// Its name.
     pub file: String,
     /// Its keys in base64, the oldest first.
     pub secrets: Vec<String>,

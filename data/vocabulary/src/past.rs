@@ -7,7 +7,6 @@ use weir_sys::Address;
 /// Facts about a server connection that was closed.
 #[derive(Clone, Debug)]
 pub struct PastConnection {
-    /// Its local address.
     pub own_address: Option<Address>,
     /// Its remote address, if the server may have another one by now.
     pub peer: Option<Address>,

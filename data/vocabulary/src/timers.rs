@@ -49,7 +49,6 @@ pub struct Timers {
     pub connect: Option<Elapsed>,
     /// The response's head was complete.
     pub response: Option<Elapsed>,
-    /// The stream ended.
     pub close: Option<Elapsed>,
 }
 

@@ -20,7 +20,6 @@ const USUAL: usize = 3;
 /// A tracked entry.
 #[derive(Clone)]
 pub struct TrackedEntry {
-    /// Its table.
     pub table: LocalArc<Table>,
     /// Its place in the table.
     pub entry: EntryKey,

@@ -223,7 +223,6 @@ pub fn server_by_name<'o>(
 /// A proxy: its configuration and its live state.
 #[derive(Clone, Copy)]
 pub struct ViewedProxy<'p> {
-    /// Its configuration.
     pub config: &'p Proxy,
     /// Its servers, if it has a backend side.
     pub backend: Option<&'p Backend>,
@@ -238,7 +237,6 @@ pub struct ViewedProxy<'p> {
 /// A listener.
 #[derive(Clone, Copy)]
 pub struct ViewedListener<'l> {
-    /// Its identifier.
     pub id: u32,
     /// The name that the bind line gives it.
     pub name: Option<&'l str>,
@@ -296,7 +294,6 @@ pub struct ProxyFields {
 /// The available part of a body.
 #[derive(Debug)]
 pub struct AvailableBody<'c> {
-    /// The payload.
     pub bytes: &'c [u8],
     /// The length that the head announced.
     pub announced: Option<u64>,
@@ -311,7 +308,6 @@ pub enum MessageSide {
     Request,
     /// The parts of the request that are kept after it is answered.
     AskedRequest,
-    /// The response.
     Response,
     /// The message that is processed now.
     Current,

@@ -499,7 +499,6 @@ impl BufferPool {
 /// Figures of one thread's [`BufferPool`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BufferPoolStatistics {
-    /// Buffers lent now.
     pub used: usize,
     /// Free buffers in the pool.
     pub free: usize,

@@ -216,7 +216,6 @@ fn send_line(connected: &OwnedFd, line: &[u8]) -> weir_sys::Result<()> {
 
 /// The result of a request.
 struct ConnectReply {
-    /// The target.
     index: u32,
     /// The reason for a failure.
     error: Option<Errno>,

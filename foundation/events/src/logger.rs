@@ -68,9 +68,7 @@ impl LogAddress {
 /// One `log` line of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTarget {
-    /// Where lines go.
     pub address: LogAddress,
-    /// The header's style.
     pub format: LogFormat,
     /// Relayed messages keep their own style, because the `log` line lacks a `format`.
     pub keeps_format: bool,
@@ -218,7 +216,6 @@ impl LogSink {
 pub struct LogIdentity {
     /// The host name, with `log-send-hostname`.
     pub hostname: Option<String>,
-    /// The process identifier.
     pub process_id: u32,
 }
 

@@ -26,15 +26,12 @@ pub struct Relayed<'a> {
     pub host: Option<&'a [u8]>,
     /// The host to write if the message keeps its format; `None` leaves the host unchanged.
     pub new_host: Option<NewHost<'a>>,
-    /// The program.
     pub tag: Option<&'a [u8]>,
-    /// The process.
     pub process_id: Option<&'a [u8]>,
     /// RFC 5424's MSGID.
     pub message_id: Option<&'a [u8]>,
     /// RFC 5424's structured data.
     pub structured_data: Option<&'a [u8]>,
-    /// The rest.
     pub text: &'a [u8],
 }
 

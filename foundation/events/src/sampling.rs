@@ -24,7 +24,6 @@ pub enum SamplingError {
     BadSize,
     /// A range is not `<low>` or `<low>-<high>` with positive numbers and low ≤ high.
     BadRange,
-    /// Two ranges overlap.
     Overlap,
     /// A range ends beyond the size.
     BeyondSize,

@@ -8,19 +8,13 @@
 pub enum Level {
     /// The system is unusable.
     Emergency,
-    /// Act at once.
     Alert,
-    /// Critical conditions.
     Critical,
-    /// Error conditions.
     Error,
-    /// Warning conditions.
     Warning,
-    /// Normal but significant.
     Notice,
     /// Informational: the level of traffic logs.
     Info,
-    /// Debugging.
     Debug,
 }
 
@@ -97,7 +91,6 @@ pub enum LogFormat {
     Priority,
     /// `<level>` and an ISO date.
     Timed,
-    /// An ISO date.
     Iso,
     /// Nothing: the text alone.
     Raw,

@@ -20,7 +20,6 @@ pub struct Entry {
     pub queued: u32,
     /// Bytes from and to the client.
     pub bytes: [u64; 2],
-    /// The termination code.
     pub code: [u8; 4],
     /// Whether another server than the first was tried.
     pub redispatched: bool,
@@ -43,7 +42,6 @@ pub enum Moment {
     Connected,
     /// The response's head was complete.
     Response,
-    /// The stream ended.
     End,
 }
 
@@ -55,17 +53,14 @@ impl Moment {
 /// A text about a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// The client's address.
     Source,
     /// The proxy that accepted it.
     Frontend,
     /// The proxy that had the servers.
     Backend,
-    /// The server.
     Server,
     /// How the server was chosen.
     Chosen,
-    /// The request line.
     Request,
     /// The location of the rule that decided.
     Rule,

@@ -44,17 +44,14 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// Errors.
     Error,
     /// Information for users of the proxy.
     User,
-    /// Messages of protocols.
     Proto,
     /// Changes of internal states.
     State,
     /// Bytes on their way.
     Data,
-    /// Everything.
     Developer,
 }
 
@@ -99,19 +96,14 @@ const NOTHING: u8 = 4;
 /// The objects that an event concerns, as numbers that a trace can lock on; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The backend.
     pub backend: u64,
-    /// The client's connection.
     pub connection: u64,
-    /// The frontend.
     pub frontend: u64,
     /// The listener that accepted the connection.
     pub listener: u64,
-    /// The server.
     pub server: u64,
     /// The session; the same number as the connection's while a connection has one session.
     pub session: u64,
-    /// The stream.
     pub stream: u64,
     /// The worker, from 1.
     pub thread: u64,
@@ -143,9 +135,7 @@ pub struct Happening {
     pub also: u64,
     /// How important it is.
     pub level: Level,
-    /// The objects concerned.
     pub about: About,
-    /// When it was.
     pub time: WallTime,
 }
 
@@ -180,11 +170,9 @@ const FOLLOWS: u8 = 1 << 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TraceState {
-    /// Not at all.
     Stopped,
     /// Once an event starts it.
     Waiting,
-    /// Now.
     Running,
 }
 

@@ -6,7 +6,6 @@
 /// A moment of the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
-    /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
     /// Microseconds in that second, under 1,000,000.
     pub micros: u32,
@@ -29,17 +28,11 @@ impl WallTime {
 pub struct CivilTime {
     /// The year, 1970 for the epoch. There is a year 0.
     pub year: i64,
-    /// 1 to 12.
     pub month: u8,
-    /// 1 to 31.
     pub day: u8,
-    /// 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
     pub minute: u8,
-    /// 0 to 59.
     pub second: u8,
-    /// 0 is Sunday.
     pub weekday: u8,
     /// The day of the year, 0 is 1 January.
     pub year_day: u16,

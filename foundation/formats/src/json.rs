@@ -18,7 +18,6 @@ pub struct Escaping {
 /// Characters beyond printable ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// All stay.
     Stay,
     /// DEL and the controls to U+009F are escaped.
     StayButControls,

@@ -44,11 +44,9 @@ pub enum CallSite {
 /// The allocations of one caller with one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// The caller.
     pub place: CallSite,
     /// The kind of work it was part of, if known.
     pub work: Option<&'static str>,
-    /// The method.
     pub method: Method,
     /// How often it allocated.
     pub allocations: u64,
@@ -67,7 +65,6 @@ pub struct Report {
     pub since_ns: u64,
     /// When counting ended, or the present time.
     pub until_ns: u64,
-    /// The present time.
     pub now_ns: u64,
     /// Each caller, method and kind of work once, in no order.
     pub lines: Vec<Figures>,
@@ -77,7 +74,6 @@ pub(crate) static TABLE: Table = Table::new();
 
 pub(crate) struct Table {
     entries: [Entry; ENTRIES],
-    /// By method.
     other: [Entry; METHODS],
     /// How many threads are naming call sites.
     naming: AtomicU32,

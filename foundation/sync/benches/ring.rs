@@ -77,7 +77,6 @@ struct Buffer {
     bytes: VecDeque<u8>,
     /// The reader's position, counted from the first byte ever; `None` without a reader.
     reader: Option<u64>,
-    /// Whether it sleeps.
     sleeps: bool,
     /// How many bytes were ever dropped from the front.
     dropped: u64,

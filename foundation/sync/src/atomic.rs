@@ -45,7 +45,6 @@ mod counted {
     pub struct Operations {
         /// Read-modify-writes, and stores with a full fence.
         pub read_modify_writes: u64,
-        /// Fences.
         pub fences: u64,
         /// Exclusive locks of this crate.
         pub locks: u64,

@@ -25,11 +25,9 @@ pub struct LockLabel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Mode {
-    /// Exclusive.
     Write,
     /// One, together with readers.
     Seek,
-    /// Shared.
     Read,
 }
 
@@ -59,9 +57,7 @@ struct ModeFigures {
 /// The figures of one label, for a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockFigures {
-    /// The label.
     pub name: &'static str,
-    /// Write, seek, read.
     pub modes: [ModeReport; MODES],
 }
 

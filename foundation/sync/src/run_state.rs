@@ -34,7 +34,6 @@ pub enum Begin {
 /// The next step of the thread that ran a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// Nothing: it waits.
     Wait,
     /// Queues it: it was woken meanwhile.
     Queue,

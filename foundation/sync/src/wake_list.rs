@@ -41,7 +41,6 @@ pub struct Stamp {
 /// A woken number with the data of its wakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// The number.
     pub number: u32,
     /// The generation of the item that must end, if one must.
     pub doomed: Option<u32>,

@@ -25,9 +25,7 @@ pub enum Address {
 /// The kinds of address that a socket is created for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressFamily {
-    /// IPv4.
     Inet,
-    /// IPv6.
     Inet6,
     /// UNIX, named, abstract or unnamed.
     Unix,

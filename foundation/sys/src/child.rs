@@ -11,7 +11,6 @@ use std::os::fd::OwnedFd;
 pub enum Exit {
     /// By itself, with this status.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 

@@ -98,11 +98,8 @@ pub fn rehearse_identity(
 /// The refused part of a new identity ([`rehearse_identity`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The root directory.
     Root,
-    /// The group.
     Group,
-    /// The user.
     User,
 }
 
@@ -254,7 +251,6 @@ pub fn create_no_processes() -> Result<()> {
 pub enum Fork {
     /// The original process, which now has a child of this number.
     Parent(u32),
-    /// The copy.
     Child,
 }
 

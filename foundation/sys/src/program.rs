@@ -24,9 +24,7 @@ use std::time::{Duration, Instant};
 pub struct Invocation {
     /// The path of the file; no search path is used.
     pub file: Vec<u8>,
-    /// The words.
     pub words: Vec<Vec<u8>>,
-    /// The environment.
     pub environment: Vec<Vec<u8>>,
 }
 

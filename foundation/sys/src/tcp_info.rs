@@ -17,9 +17,7 @@ pub struct TcpInfo {
     pub unacked: u32,
     /// Segments known to have arrived out of order.
     pub sacked: u32,
-    /// Segments thought lost.
     pub lost: u32,
-    /// Segments in retransmission.
     pub retransmits: u32,
     /// Segments that were retransmitted since the beginning.
     pub total_retransmits: u32,

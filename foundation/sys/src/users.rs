@@ -7,7 +7,6 @@ use std::mem::MaybeUninit;
 /// A user of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
-    /// The user's number.
     pub id: u32,
     /// The number of the user's main group.
     pub group: u32,

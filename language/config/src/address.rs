@@ -18,7 +18,6 @@ use weir_model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddre
 enum Raw<'w> {
     /// A host, and the text after the last colon, if any.
     Inet { host: Host, port: Option<&'w str> },
-    /// A path.
     Unix(&'w str),
     /// A name in the abstract namespace.
     Abstract { name: &'w str, padded: bool },
@@ -31,7 +30,6 @@ enum Raw<'w> {
 /// A port as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Port {
-    /// None.
     Missing,
     /// `80`, or `80-89`.
     Range(u16, u16),

@@ -61,7 +61,6 @@ pub struct Outcome {
     pub config: Config,
     /// The environment after `setenv`, `presetenv`, `unsetenv` and `resetenv`.
     pub environment: Environment,
-    /// All diagnostics.
     pub diagnostics: Diagnostics,
 }
 

@@ -25,15 +25,12 @@ use weir_model::{
 /// A section while it is read.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    /// What kind.
     pub(crate) section: Section,
-    /// The section line.
     pub(crate) span: Span,
     /// The resulting proxy. A `defaults` section uses its name, location, settings and rules only.
     pub(crate) proxy: Proxy,
     /// Settings that are not part of the model.
     pub(crate) extras: Extras,
-    /// The section's ACLs.
     pub(crate) acls: AclTable,
     /// References that are resolved later.
     pub(crate) pending: Pending,
@@ -124,7 +121,6 @@ pub(crate) enum ErrorStep {
     Set(u16, ErrorReply),
     /// Messages of an `http-errors` section: for these statuses, or for all that it has.
     Section {
-        /// The section.
         name: Arc<str>,
         /// The statuses; empty for all.
         statuses: Vec<u16>,
@@ -164,7 +160,6 @@ pub(crate) struct Refused {
     pub(crate) servers: HashSet<Box<str>>,
     acls: HashSet<Box<str>>,
     pub(crate) captures: bool,
-    /// Its own stick-table.
     pub(crate) table: bool,
 }
 
@@ -193,14 +188,12 @@ pub(crate) struct WrittenCondition {
     pub(crate) rule: (ConditionList, usize),
     /// Where its tests are evaluated.
     pub(crate) points: EvaluationPoints,
-    /// The condition's words.
     pub(crate) span: Span,
 }
 
 /// The lists of rules with conditions to check at the end of the section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ConditionList {
-    /// A ruleset.
     Rules(RulesetKind),
     /// `redirect`.
     Redirect,
@@ -220,7 +213,6 @@ pub(crate) enum Section {
         /// Whether it has a name: rules require one.
         named: bool,
     },
-    /// A proxy.
     Proxy(ProxySection),
 }
 
@@ -304,13 +296,10 @@ impl Section {
 
 /// A line while it is read: the section that it changes, and the resources that it may use.
 pub(crate) struct LineContext<'c> {
-    /// The section.
     pub(crate) draft: &'c mut Draft,
-    /// Resources from outside.
     pub(crate) resources: Resources<'c>,
     /// The actions that rules may use.
     pub(crate) actions: &'c ActionTable,
-    /// The line's place.
     pub(crate) at: &'c Location,
     /// Where warnings go. Errors are returned.
     pub(crate) diagnostics: &'c mut Diagnostics,

@@ -20,9 +20,7 @@ pub(crate) struct Expressions<'r> {
     pub(crate) resources: Resources<'r>,
     /// The ACLs that conditions and the `acl()` fetch may name.
     pub(crate) acls: &'r AclTable,
-    /// The line.
     pub(crate) at: &'r Location,
-    /// Where notes go.
     pub(crate) notes: &'r RefCell<Notes>,
 }
 
@@ -31,7 +29,6 @@ pub(crate) struct Expressions<'r> {
 pub(crate) struct Notes {
     /// References to other objects, to be looked up when all are known.
     pub references: Vec<WrittenReference>,
-    /// Warnings.
     pub warnings: Vec<Diagnostic>,
     /// Fetches of raw bytes in texts for HTTP, and their location. The proxy's mode is known only later.
     pub bytes_in_text: Vec<(&'static str, Span)>,
@@ -44,7 +41,6 @@ pub(crate) struct WrittenReference {
     pub kind: ArgKind,
     /// Its name; empty for the current proxy.
     pub name: Box<str>,
-    /// The place.
     pub span: Span,
 }
 

@@ -388,7 +388,6 @@ impl<'l> Header<'l> {
 /// The prefix of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Polarity {
-    /// None.
     Set,
     /// `no`.
     No,

@@ -13,13 +13,11 @@ use weir_model::{ErrorMessage, ErrorReplies, ErrorSection, Reply, ReplyContent, 
 /// Differences between the words that take replies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyRules {
-    /// The default status.
     pub default_status: u16,
     /// The statuses that may be given.
     pub lowest_status: u16,
     /// Whether a reply without content means the proxy's own error message.
     pub falls_back: bool,
-    /// Where formats stand.
     pub points: EvaluationPoints,
 }
 

@@ -44,9 +44,7 @@ pub enum DefaultValue {
 /// How a word is read.
 #[derive(Clone, Copy, Debug)]
 pub enum Handler<F> {
-    /// By this function.
     Ready(F),
-    /// Not yet.
     NotYet,
     /// Removed from the language; this says what to use instead.
     Removed(&'static str),

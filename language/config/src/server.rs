@@ -36,7 +36,6 @@ pub(crate) struct ServerLine<'l> {
     pub(crate) guid: Option<Box<str>>,
     /// The words of the line, for checks that depend on the proxy's mode.
     pub(crate) used: Vec<(&'static str, Span)>,
-    /// Parses expressions.
     pub(crate) expressions: Expressions<'l>,
 }
 

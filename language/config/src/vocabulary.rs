@@ -30,7 +30,6 @@ pub use crate::rows::DefaultValue;
 /// One word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigWord {
-    /// Where it stands.
     pub place: WordPlace,
     /// The word, or the words.
     pub name: &'static str,
@@ -94,7 +93,6 @@ pub enum WordPlace {
 /// Whether a word is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WordState {
-    /// It is implemented.
     Ready,
     /// Not implemented yet: an error.
     NotYet,

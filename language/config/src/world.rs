@@ -18,7 +18,6 @@ pub(crate) enum DefaultPath {
     Configuration,
     /// The parent of that folder.
     Parent,
-    /// This folder.
     Origin(PathBuf),
 }
 

@@ -23,11 +23,9 @@ pub(crate) mod keywords;
 /// Whether a test holds: it may need data that has not arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Truth {
-    /// No.
     False,
     /// Not yet known: more data may change the answer.
     Maybe,
-    /// Yes.
     True,
 }
 

@@ -31,11 +31,9 @@ macro_rules! aliases {
 pub struct AliasRow {
     /// The name after the percent sign.
     pub name: &'static str,
-    /// The alias.
     pub alias: Alias,
     /// Where it can be used.
     pub restriction: Restriction,
-    /// Its type.
     pub kind: AliasKind,
     /// Its help text in one line.
     pub help: &'static str,
@@ -44,26 +42,18 @@ pub struct AliasRow {
 /// Where an alias can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restriction {
-    /// Everywhere.
     None,
-    /// In HTTP mode.
     Http,
-    /// With TLS.
     Tls,
-    /// In logs.
     Log,
 }
 
 /// The type of an alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AliasKind {
-    /// Text.
     Text,
-    /// A number.
     Number,
-    /// A date.
     Date,
-    /// An address.
     Address,
 }
 

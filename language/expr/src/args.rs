@@ -19,15 +19,11 @@ pub(crate) use parse::{ArgError, parse_args, split_args};
 /// The type that a row declares for one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub enum ArgKind {
-    /// Any text.
     Str,
-    /// A signed integer.
     Int,
-    /// An IPv4 address.
     Ipv4,
     /// An IPv4 netmask, dotted or as a number of bits.
     Mask4,
-    /// An IPv6 address.
     Ipv6,
     /// An IPv6 netmask, as an address or a number of bits.
     Mask6,
@@ -45,7 +41,6 @@ pub enum ArgKind {
     Server,
     /// The name of a userlist.
     UserList,
-    /// A regular expression.
     Regex,
     /// The name of a variable with its scope.
     Variable,
@@ -184,9 +179,7 @@ impl<T: Any + Canonical + Send + Sync> PreparedArg for T {}
 /// One parsed argument.
 #[derive(Clone, Canonical)]
 pub enum Arg {
-    /// Left out.
     Absent,
-    /// Text.
     Str(Box<[u8]>),
     /// A number; also a delay in milliseconds and a size in bytes.
     Int(i64),
@@ -198,7 +191,6 @@ pub enum Arg {
     Reference(Reference),
     /// A compiled regular expression.
     Regex(Arc<Regex>),
-    /// A variable.
     Variable(VariableId),
     /// A protocol buffers field number.
     FieldNumber(Box<[u32]>),

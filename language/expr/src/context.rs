@@ -103,9 +103,7 @@ pub enum CaptureSide {
 /// Facts about the process that do not change while it runs, and the place where the evaluation happens.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessFacts<'a> {
-    /// The host name.
     pub hostname: &'a str,
-    /// The process identifier.
     pub pid: u32,
     /// The number of the thread that evaluates, from 0.
     pub thread: u32,
@@ -194,7 +192,6 @@ pub struct DetachedContext<'a> {
     pub now: WallTime,
     /// State of a small generator, for `rand` and `uuid`.
     pub seed: u64,
-    /// Variables.
     pub variables: crate::variables::VariableStore,
 }
 

@@ -28,9 +28,7 @@ mod x509;
 /// One converter.
 #[derive(Debug, Clone, Copy)]
 pub struct Converter {
-    /// The keyword.
     pub name: &'static str,
-    /// Its arguments.
     pub args: ArgSpec,
     /// The type its input is cast to.
     pub input: SampleType,
@@ -38,7 +36,6 @@ pub struct Converter {
     pub output: SampleType,
     /// Checks the parsed arguments and may replace them by a prepared form.
     pub check: Option<Check>,
-    /// The conversion itself.
     pub run: Run,
     /// Whether its result is final even for an input that still grows: it withholds the result until it is certain.
     pub decides: bool,

@@ -14,9 +14,7 @@ pub(crate) mod known;
 /// The declaration of one fetch: everything but how it is answered.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchDecl {
-    /// The keyword.
     pub name: &'static str,
-    /// Its arguments.
     pub args: ArgSpec,
     /// The type of its result.
     pub output: SampleType,
@@ -82,9 +80,7 @@ impl FetchDecl {
 /// A declaration with the function that answers it; `R` is the answering crate's function pointer type.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch<R> {
-    /// The declaration.
     pub decl: FetchDecl,
-    /// The answer.
     pub run: R,
 }
 
@@ -127,11 +123,9 @@ pub enum EvaluationPoint {
     FrontendResponseHeader,
     /// Frontend `http-response`, body known.
     FrontendResponseBody,
-    /// Logs.
     Log,
     /// `tcp-check` and `http-check`.
     Check,
-    /// The configuration parser.
     ConfigParser,
     /// The command line interface.
     CliParser,
@@ -372,18 +366,15 @@ pub fn names() -> &'static [&'static str] {
 pub(crate) enum Answer {
     /// A row of [`internal::FETCHES`].
     Internal(u16),
-    /// The context.
     Context(FetchIndex),
 }
 
 /// A keyword that only ACLs know: a fetch with a match method implied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AclKeyword {
-    /// The keyword.
     pub name: &'static str,
     /// The fetch it stands for.
     pub fetch: &'static str,
-    /// The match method.
     pub method: MatchMethod,
     /// Whether its integers may be written as two with a dot between (`3.1`), for versions.
     pub dotted: bool,

@@ -18,7 +18,6 @@ use crate::scratch;
 /// A fetch that this crate answers itself.
 #[derive(Debug, Clone, Copy)]
 pub struct InternalFetch {
-    /// The declaration.
     pub decl: FetchDecl,
     /// Whether the value is always the same for the same arguments.
     pub constant: bool,

@@ -45,25 +45,18 @@ pub enum MatchMethod {
     Bool,
     /// In a range of integers.
     Int,
-    /// In a network.
     Ip,
     /// Equal bytes, the pattern in hexadecimal.
     Bin,
     /// The length in a range.
     Len,
-    /// Equal strings.
     Str,
-    /// Prefix.
     Beg,
-    /// Substring.
     Sub,
-    /// Part between slashes.
     Dir,
     /// Part between dots, colons, slashes and question marks.
     Dom,
-    /// Suffix.
     End,
-    /// Regular expression.
     Reg,
 }
 

@@ -10,13 +10,10 @@ pub(crate) mod cast;
 /// A typed value. Strings and binaries borrow from their source as long as nothing changes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A boolean.
     Bool(bool),
     /// A signed 64-bit integer.
     Int(i64),
-    /// An IPv4 address.
     Ipv4(Ipv4Addr),
-    /// An IPv6 address.
     Ipv6(Ipv6Addr),
     /// A string: bytes meant to be read.
     Str(Cow<'a, [u8]>),
@@ -33,21 +30,14 @@ pub enum SampleType {
     Any,
     /// The same type as the input (output of a converter).
     Same,
-    /// Boolean.
     Bool,
-    /// Signed integer.
     Int,
     /// An address of either family.
     Addr,
-    /// IPv4 address.
     Ipv4,
-    /// IPv6 address.
     Ipv6,
-    /// String.
     Str,
-    /// Binary.
     Bin,
-    /// HTTP method.
     Method,
 }
 
@@ -105,9 +95,7 @@ impl Flags {
 /// A value with its flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// The value.
     pub value: Value<'a>,
-    /// Its flags.
     pub flags: Flags,
 }
 

@@ -28,7 +28,6 @@ pub struct Scope<'s> {
     pub loader: &'s dyn Loader,
     /// Where the expression is written: a fetch must be valid in at least one of these points.
     pub points: EvaluationPoints,
-    /// Where warnings go.
     pub warnings: &'s Warnings,
     /// The line, for reports about regular expressions and for `show acl`.
     pub at: &'s Location,

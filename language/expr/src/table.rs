@@ -16,13 +16,11 @@ use crate::sample::Value;
 pub enum DataType {
     /// The identifier of the server that the key was assigned to.
     ServerId,
-    /// The first tag.
     Gpt0,
     /// The first general purpose counter.
     Gpc0,
     /// How fast it grows.
     Gpc0Rate,
-    /// Connections.
     ConnectionCount,
     /// Connections in a period.
     ConnectionRate,
@@ -58,9 +56,7 @@ pub enum DataType {
     FailureCount,
     /// Responses that were failures of the server, in a period.
     FailureRate,
-    /// Tags.
     Gpt,
-    /// General purpose counters.
     Gpc,
     /// How fast they grow.
     GpcRate,

@@ -14,9 +14,7 @@ use crate::sample::Value;
 /// How long a variable lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Canonical)]
 pub enum VariableScope {
-    /// The process.
     Process,
-    /// The client's session.
     Session,
     /// One request and its response.
     Transaction,
@@ -24,7 +22,6 @@ pub enum VariableScope {
     Request,
     /// The processing of the response.
     Response,
-    /// A health check.
     Check,
     /// The session of the parent stream.
     ParentSession,
@@ -71,9 +68,7 @@ impl VariableScope {
 /// A variable: its scope, and a number that stands for its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VariableId {
-    /// Where it lives.
     pub scope: VariableScope,
-    /// Which one.
     pub name: u32,
 }
 

@@ -108,7 +108,6 @@ enum Treatment {
     With(Path),
     /// Its parts are parts.
     Flat(String),
-    /// Not at all.
     Skipped,
 }
 

@@ -40,7 +40,6 @@ struct EncodedValue {
 /// The canonical form of a value, hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanonicalForm {
-    /// The fingerprint.
     pub fingerprint: Fingerprint,
     /// The live objects that it names.
     pub references: BTreeSet<ObjectName>,
@@ -55,7 +54,6 @@ pub struct FormPart {
     pub prefix: &'static str,
     /// The word of the language, or a description of the part.
     pub label: &'static str,
-    /// The fingerprint.
     pub fingerprint: Fingerprint,
 }
 

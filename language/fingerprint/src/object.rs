@@ -5,7 +5,6 @@ use std::fmt;
 /// The kinds of objects. The order is the one in which they are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// The global sections.
     Global,
     /// A `frontend`.
     Frontend,
@@ -69,7 +68,6 @@ impl ObjectKind {
 /// The identity of an object: its kind and its name, never its position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// The kind.
     pub kind: ObjectKind,
     /// The name, unique among objects of the kind; for a line it begins with the name of the section.
     pub name: Box<str>,

@@ -117,14 +117,12 @@ pub struct Redirect {
 pub struct RedirectCookie {
     /// The name, with or without a value.
     pub format: LogFormat,
-    /// The cookie's attributes.
     pub attributes: &'static str,
 }
 
 /// How a redirection's location is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum RedirectKind {
-    /// The value itself.
     Location,
     /// The value, then the request's path and query.
     Prefix,

@@ -50,7 +50,6 @@ pub enum ListenAddress {
     Inet {
         /// The address; the unspecified one of its family for `*`.
         host: Host,
-        /// The first port.
         first_port: u16,
         /// The last port, at least `first_port`.
         last_port: u16,
@@ -180,7 +179,6 @@ pub enum TransparentSource {
     Address {
         /// The address, or its name until the start.
         host: Host,
-        /// The port.
         port: u16,
     },
     /// The client's address and port.
@@ -189,7 +187,6 @@ pub enum TransparentSource {
     ClientAddress,
     /// The address found in a request header.
     Header {
-        /// The header's name.
         name: Box<str>,
         /// Which of its values, counted from 1, or from the end if negative.
         occurrence: i32,
@@ -208,7 +205,6 @@ pub struct SocksProxy {
 /// A network in prefix form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Canonical)]
 pub struct IpNetwork {
-    /// The network's address.
     pub address: IpAddr,
     /// How many leading bits count.
     pub prefix_length: u8,

@@ -12,16 +12,13 @@ use super::names;
 /// `balance`: how a server is chosen.
 #[derive(Clone, Debug, Canonical)]
 pub struct Balance {
-    /// The algorithm.
     pub word: &'static BalanceWord,
-    /// Its argument.
     pub argument: BalanceArgument,
 }
 
 /// The argument of an algorithm, by the [`super::BalanceSyntax`] of its word.
 #[derive(Clone, Debug, Canonical)]
 pub enum BalanceArgument {
-    /// None.
     Plain,
     /// How many servers are drawn; 2 by default.
     Draws(u32),
@@ -31,21 +28,18 @@ pub enum BalanceArgument {
     Uri(UriKey),
     /// The key is a parameter of the query.
     UrlParameter {
-        /// The parameter's name.
         name: Box<str>,
         /// Look in the body of POST requests too.
         check_post: bool,
     },
     /// The key is a request header.
     Header {
-        /// The header's name.
         name: Box<str>,
         /// Of a host name, only the part before the top level counts.
         use_domain_only: bool,
     },
     /// The key is the RDP cookie.
     RdpCookie {
-        /// The cookie's name.
         name: Box<str>,
     },
     /// The key is the result of an expression.
@@ -155,7 +149,6 @@ pub enum HashFunction {
     /// The hash of the sdbm database.
     #[default]
     Sdbm,
-    /// Bernstein's.
     Djb2,
     /// The hash made for `wt6`.
     Wt6,
@@ -262,7 +255,6 @@ impl Default for RetryOn {
 /// `cookie`: persistence by a cookie.
 #[derive(Clone, Debug, Default, PartialEq, Canonical)]
 pub struct CookiePersistence {
-    /// The cookie's name.
     pub name: Box<str>,
     /// Who writes the cookie.
     pub mode: CookieMode,
@@ -298,7 +290,6 @@ pub enum CookieMode {
     Passive,
     /// The server; its value is replaced by ours.
     Rewrite,
-    /// The proxy.
     Insert,
     /// The server; our value is put before its value.
     Prefix,
@@ -307,7 +298,6 @@ pub enum CookieMode {
 /// `use_backend`: one step of the choice of a backend.
 #[derive(Clone, Debug, Canonical)]
 pub struct UseBackend {
-    /// The backend.
     pub target: BackendTarget,
     /// When the rule applies; none for always.
     pub condition: Option<Condition>,
@@ -346,7 +336,6 @@ impl ProxyIndex {
 /// `use-server`: one step of the choice of a server.
 #[derive(Clone, Debug, Canonical)]
 pub struct UseServer {
-    /// The server.
     pub target: ServerTarget,
     /// When the rule applies; none for always.
     pub condition: Option<Condition>,

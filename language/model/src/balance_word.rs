@@ -25,7 +25,6 @@ pub struct BalanceWord {
 /// The form of the argument of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BalanceSyntax {
-    /// Nothing.
     Plain,
     /// A number of draws in parentheses, or nothing.
     Draws,
@@ -39,7 +38,6 @@ pub enum BalanceSyntax {
     Header,
     /// The name of an RDP cookie in parentheses, or nothing.
     RdpCookie,
-    /// An expression.
     Expression,
     /// Converters for the text of a log message.
     LogMessage,
@@ -48,9 +46,7 @@ pub enum BalanceSyntax {
 /// How log messages are balanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogBalance {
-    /// In turn.
     Turns,
-    /// At random.
     Random,
     /// By the hash of the converters' result.
     Hash,

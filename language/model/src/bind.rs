@@ -85,11 +85,8 @@ pub struct BindOptions {
 /// Owner and permissions of a unix socket: `user`/`uid`, `group`/`gid`, `mode`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct SocketOwnership {
-    /// The owner.
     pub user: Option<Account>,
-    /// The group.
     pub group: Option<Account>,
-    /// The permission bits.
     pub mode: Option<u32>,
 }
 
@@ -105,7 +102,6 @@ pub enum Account {
 /// Into how many sockets a listener splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum Shards {
-    /// This many.
     Count(u32),
     /// One for each worker thread.
     ByThread,
@@ -116,11 +112,9 @@ pub enum Shards {
 /// The permissions of a runtime API client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Canonical)]
 pub enum Level {
-    /// Read non-sensitive data.
     User,
     /// Read everything, make safe changes.
     Operator,
-    /// Everything.
     Admin,
 }
 
@@ -169,7 +163,6 @@ pub struct ThreadRange {
     pub group: Option<u16>,
     /// The first thread, counted from 1.
     pub first: u16,
-    /// The last thread.
     pub last: u16,
 }
 

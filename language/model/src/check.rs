@@ -96,7 +96,6 @@ pub struct AgentSettings {
 pub struct TrackedServer {
     /// The backend; none for the server's own.
     pub backend: Option<Box<str>>,
-    /// The server.
     pub server: Box<str>,
 }
 
@@ -106,7 +105,6 @@ pub enum Observe {
     /// Nothing.
     #[default]
     Nothing,
-    /// Whether connections succeed.
     Layer4,
     /// Whether responses are valid, too.
     Layer7,

@@ -89,12 +89,10 @@ impl CheckScripts {
 /// A `healthcheck` section: how servers that name it are checked.
 #[derive(Clone, Debug, Canonical)]
 pub struct HealthCheck {
-    /// Its name.
     pub name: Arc<str>,
     /// Where it begins.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// Its settings.
     pub scripts: Arc<CheckScripts>,
 }
 
@@ -133,7 +131,6 @@ pub struct CheckRule {
     pub comment: Option<Arc<str>>,
     /// Which line of the dialogue it is, from 1, `comment` lines counted; 0 for an implicit rule.
     pub step: u32,
-    /// The action.
     pub action: CheckAction,
 }
 
@@ -154,20 +151,14 @@ pub enum CheckAction {
     Expect(Arc<Expect>),
     /// `set-var`.
     SetVariable {
-        /// Which.
         name: VariableId,
-        /// Whether.
         condition: SetCondition,
-        /// To what.
         value: Arc<Expr>,
     },
     /// `set-var-fmt`.
     SetVariableFormat {
-        /// Which.
         name: VariableId,
-        /// Whether.
         condition: SetCondition,
-        /// To what.
         value: Arc<LogFormat>,
     },
     /// `unset-var`.
@@ -204,7 +195,6 @@ pub struct CheckConnect {
 /// A port to connect to.
 #[derive(Clone, Debug, Canonical)]
 pub enum CheckPort {
-    /// This one.
     Fixed(u16),
     /// The result of an expression.
     Expression(Arc<Expr>),
@@ -228,9 +218,7 @@ pub struct HttpRequest {
 /// A text, fixed or made from a format.
 #[derive(Clone, Debug, Canonical)]
 pub enum CheckText {
-    /// A fixed text.
     Fixed(Arc<[u8]>),
-    /// A format.
     Format(Arc<LogFormat>),
 }
 
@@ -239,7 +227,6 @@ pub enum CheckText {
 pub struct Expect {
     /// Whether a match is a failure (`!`).
     pub inverted: bool,
-    /// The expected content.
     pub what: Expected,
     /// `min-recv`: the least bytes to receive before the match is tried; none if not set.
     pub min_receive: Option<u32>,
@@ -329,7 +316,6 @@ pub enum Expected {
 /// Matches of the dialogues of options, which no rule can express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum OwnExpected {
-    /// MySQL's first packet.
     MysqlGreeting,
     /// MySQL's answer to a login.
     MysqlAnswer,
@@ -359,14 +345,9 @@ pub struct HeaderMatch {
 /// A text and how it is compared.
 #[derive(Clone, Debug, Canonical)]
 pub enum TextMatch {
-    /// Equal.
     Equal(CheckText),
-    /// At the beginning.
     Begin(CheckText),
-    /// At the end.
     End(CheckText),
-    /// Anywhere.
     Inside(CheckText),
-    /// A regular expression.
     Regex(Arc<Regex>),
 }

@@ -80,9 +80,7 @@ pub struct TraceFilter {
 /// A direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum FilterDirection {
-    /// From the client.
     Request,
-    /// To the client.
     Response,
 }
 

@@ -31,7 +31,6 @@ pub struct Object {
 /// A difference between two configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
-    /// The object.
     pub object: ObjectName,
     /// Where it is written: in the old configuration if it is gone.
     pub at: Location,
@@ -42,9 +41,7 @@ pub struct ObjectChange {
 /// Whether an object is new, gone or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
     /// Its meaning changed: the parts that differ.
     Changed(Vec<String>),

@@ -248,7 +248,6 @@ pub struct MasterWorker {
 pub enum Chroot {
     /// An empty folder that is created for this and removed at once.
     Auto,
-    /// This folder.
     Folder(PathBuf),
 }
 
@@ -294,9 +293,7 @@ impl Default for Limits {
 /// The host name that log messages carry.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum SentHostName {
-    /// The host's own.
     Own,
-    /// This one.
     Named(Box<str>),
 }
 
@@ -312,9 +309,7 @@ pub struct UnixBind {
 /// One variable of the process.
 #[derive(Clone, Debug, Canonical)]
 pub struct ProcessVariable {
-    /// Which.
     pub name: VariableId,
-    /// The value.
     pub value: ProcessValue,
     /// Its location.
     #[canonical(skip = "a place in a file")]

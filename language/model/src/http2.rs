@@ -63,9 +63,7 @@ pub struct Http2Side {
 /// Which errors of clients' connections are logged (`tune.h2.log-errors`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum LoggedErrors {
-    /// None.
     None,
-    /// Connection errors.
     Connection,
     /// Connection errors, and malformed requests.
     #[default]

@@ -78,7 +78,6 @@ pub enum LogLine {
     Format {
         /// Which `option` or keyword chose it.
         kind: LogLineKind,
-        /// The compiled line.
         format: Arc<LogFormat>,
     },
 }
@@ -106,7 +105,6 @@ pub struct LogTarget {
     /// The line that names it, in the global section or a proxy. Targets of two lines may be the same.
     #[canonical(skip = "a place in a file")]
     pub at: Option<Location>,
-    /// The destination.
     pub address: LogAddress,
     /// `len`: longer messages are cut.
     pub length_max: u32,
@@ -114,7 +112,6 @@ pub struct LogTarget {
     pub header: Option<LogHeader>,
     /// `sample`.
     pub sampling: Option<LogSampling>,
-    /// The facility.
     pub facility: Facility,
     /// Messages less severe than this are not sent.
     pub level: Severity,
@@ -136,7 +133,6 @@ impl PartialEq for LogTarget {
 pub enum LogAddress {
     /// Datagrams to a syslog server.
     Udp {
-        /// The server.
         host: Host,
         /// Its port; 514 by default.
         port: u16,
@@ -147,7 +143,6 @@ pub enum LogAddress {
     Abstract(Box<[u8]>),
     /// A connection to a syslog server, through a ring of its own.
     Stream {
-        /// The server.
         server: ServerAddress,
         /// Whether the connection speaks MPTCP: `mptcp@`.
         multipath: bool,
@@ -178,7 +173,6 @@ pub enum LogHeader {
     Timed,
     /// The time as in ISO 8601.
     Iso,
-    /// Nothing.
     Raw,
 }
 

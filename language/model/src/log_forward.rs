@@ -11,7 +11,6 @@ use super::{Bind, Location, LogTargets};
 /// A `log-forward` section.
 #[derive(Clone, Debug, Canonical)]
 pub struct LogForward {
-    /// Its name.
     pub name: Arc<str>,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
@@ -73,7 +72,6 @@ pub enum HostStrategy {
     /// The message's own, else the sender's address.
     #[default]
     Fill,
-    /// The message's own.
     Keep,
     /// The message's own, a comma, and the sender's address.
     Append,

@@ -13,7 +13,6 @@ use super::names;
 /// A `mailers` section.
 #[derive(Clone, Debug, Canonical)]
 pub struct Mailers {
-    /// Its name.
     pub name: Arc<str>,
     /// Where it begins.
     #[canonical(skip = "a place in a file")]
@@ -31,11 +30,8 @@ pub const MAIL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A mail server.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct Mailer {
-    /// Its name.
     pub name: Box<str>,
-    /// Its address.
     pub host: Host,
-    /// Its port.
     pub port: u16,
 }
 

@@ -124,21 +124,18 @@ pub enum ConnectionMode {
     KeepAlive,
     /// The server's closes, the client's stays.
     ServerClose,
-    /// Both close.
     Close,
 }
 
 /// When a request may use a connection that another client opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum Reuse {
-    /// Never.
     Never,
     /// Not for a client's first request.
     #[default]
     Safe,
     /// For a first request too, if the connection was reused once already.
     Aggressive,
-    /// Always.
     Always,
 }
 
@@ -168,18 +165,14 @@ pub struct Splice {
 /// Handling of headers with characters other than letters, digits and hyphens in their name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum RestrictHeaderNames {
-    /// Nothing.
     Preserve,
-    /// Remove the header.
     Delete,
-    /// Refuse the request.
     Reject,
 }
 
 /// `option forwardfor`: add the client's address.
 #[derive(Clone, Debug, PartialEq, Canonical)]
 pub struct ForwardFor {
-    /// The header's name.
     pub header: Box<str>,
     /// Clients for which nothing is added.
     pub except: Option<IpNetwork>,
@@ -198,7 +191,6 @@ pub struct Forwarded {
     pub by: Option<ForwardedValue>,
     /// The port that it connected to; nothing without `by`.
     pub by_port: Option<ForwardedValue>,
-    /// Its address.
     pub source: Option<ForwardedValue>,
     /// Its port; nothing without `for`.
     pub source_port: Option<ForwardedValue>,
@@ -209,7 +201,6 @@ pub struct Forwarded {
 pub enum ForwardedValue {
     /// From the request or its connection.
     Own,
-    /// From an expression.
     Expression(Arc<Expr>),
 }
 
@@ -234,7 +225,6 @@ impl Forwarded {
 /// `option originalto`: add the address that the client connected to.
 #[derive(Clone, Debug, PartialEq, Canonical)]
 pub struct OriginalTo {
-    /// The header's name.
     pub header: Box<str>,
     /// Destinations for which nothing is added.
     pub except: Option<IpNetwork>,

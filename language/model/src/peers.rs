@@ -10,7 +10,6 @@ use super::{Bind, Location, LogTargets, ServerAddress, ServerSettings};
 /// A `peers` section.
 #[derive(Clone, Debug, Canonical)]
 pub struct Peers {
-    /// Its name.
     pub name: Arc<str>,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
@@ -34,7 +33,6 @@ pub struct Peers {
 /// A peer.
 #[derive(Clone, Debug, Canonical)]
 pub struct Peer {
-    /// Its name.
     pub name: Box<str>,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]

@@ -22,12 +22,10 @@ pub struct Profiling {
 /// Whether tasks are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub enum TaskProfiling {
-    /// Never.
     Off,
     /// On a worker while it is slow.
     #[default]
     Auto,
-    /// Always.
     On,
 }
 

@@ -53,7 +53,6 @@ pub struct Proxy {
     pub settings: Settings,
     /// The rules of the named `defaults` section of the proxy, which run before its own.
     pub inherited_rules: Option<Arc<Rulesets>>,
-    /// Its own rules.
     pub rules: Rulesets,
     /// `bind` lines.
     pub binds: Vec<Bind>,
@@ -211,7 +210,6 @@ pub enum Mode {
     /// Bytes.
     #[default]
     Tcp,
-    /// HTTP.
     Http,
     /// Log messages: a backend that `log backend@` names.
     Log,
@@ -432,7 +430,6 @@ pub struct TcpKeepAlive {
     pub count: Option<u32>,
     /// Quiet time before the first probe.
     pub idle: Option<Duration>,
-    /// Time between probes.
     pub interval: Option<Duration>,
 }
 

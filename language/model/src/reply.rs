@@ -21,9 +21,7 @@ pub struct Reply {
 /// One `hdr` of a reply.
 #[derive(Clone, Debug, Canonical)]
 pub struct ReplyHeader {
-    /// The name.
     pub name: Box<str>,
-    /// The value.
     pub value: LogFormat,
 }
 
@@ -47,7 +45,6 @@ pub enum ReplyContent {
 /// A message of an `http-errors` section, which may be written after the rule that uses it.
 #[derive(Debug)]
 pub struct ErrorSection {
-    /// The section's name.
     pub name: Box<str>,
     /// The message, set once the configuration is complete; none if the section lacks the status.
     pub message: OnceLock<Arc<ErrorMessage>>,
@@ -64,12 +61,10 @@ impl Canonical for ErrorSection {
 /// An `http-errors` section. Its messages are part of whatever names it.
 #[derive(Clone, Debug, Canonical)]
 pub struct HttpErrors {
-    /// Its name.
     pub name: Box<str>,
     /// Where it begins.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// The messages.
     pub replies: Arc<ErrorReplies>,
 }
 
@@ -94,7 +89,6 @@ pub struct ErrorResponse {
     pub reason: Box<[u8]>,
     /// The other fields, in their order.
     pub fields: Box<[ErrorField]>,
-    /// The payload.
     pub body: Arc<[u8]>,
 }
 
@@ -126,7 +120,6 @@ pub enum ErrorReply {
     Message(Arc<ErrorMessage>),
     /// `errorloc`, `errorloc302` (302), `errorloc303` (303).
     Redirect {
-        /// 302 or 303.
         status: u16,
         /// The `location`.
         url: Arc<str>,

@@ -12,7 +12,6 @@ use super::server::ServerSettings;
 /// A `resolvers` section.
 #[derive(Clone, Debug, Canonical)]
 pub struct Resolvers {
-    /// Its name.
     pub name: Arc<str>,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
@@ -59,7 +58,6 @@ pub struct NameServer {
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// Where it is.
     pub address: SocketAddr,
     /// `tcp@`: it is queried over TCP.
     pub over_tcp: bool,
@@ -103,9 +101,7 @@ impl Default for HoldTimes {
 /// `dns-accept-family`: address families that names are resolved to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub struct AcceptedFamilies {
-    /// IPv4.
     pub ipv4: bool,
-    /// IPv6.
     pub ipv6: bool,
     /// `auto`: IPv6 only while the system has a route for it.
     pub ipv6_if_routed: bool,

@@ -63,9 +63,7 @@ impl Ring {
 /// A server that a ring is forwarded to.
 #[derive(Clone, Debug, Canonical)]
 pub struct RingServer {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its address.
     pub address: ServerAddress,
     /// The other settings of its line, such as `log-proto`. Stream settings are ignored.
     pub settings: ServerSettings,

@@ -11,7 +11,6 @@ use super::action::{Action, Redirect};
 /// One rule.
 #[derive(Clone, Debug, Canonical)]
 pub struct Rule {
-    /// What to do.
     pub action: Action,
     /// When; none for always.
     pub condition: Option<Condition>,
@@ -23,7 +22,6 @@ pub struct Rule {
 /// One `redirect` line; it runs after the `http-request` rules.
 #[derive(Clone, Debug, Canonical)]
 pub struct RedirectRule {
-    /// The redirection.
     pub redirect: Arc<Redirect>,
     /// When; none for always.
     pub condition: Option<Condition>,

@@ -21,7 +21,6 @@ pub struct Server {
     pub name: Box<str>,
     /// Where it was written.
     pub at: Location,
-    /// Its address.
     pub address: ServerAddress,
     /// Whether it gets datagrams instead of a connection: a log server with `udp@` or `uxdg@`.
     pub datagrams: bool,
@@ -194,7 +193,6 @@ impl Default for ServerSettings {
 /// The PROXY protocol header that opens each connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 pub enum SendProxy {
-    /// The text form.
     V1,
     /// The binary form, with the contents of [`ServerSettings::proxy_v2`].
     V2,
@@ -236,9 +234,7 @@ pub enum WebSocket {
     /// The version of other requests; HTTP/1.1 if ALPN offers it.
     #[default]
     Auto,
-    /// HTTP/1.1.
     H1,
-    /// HTTP/2.
     H2,
 }
 
@@ -269,7 +265,6 @@ pub enum HashKey {
     /// Its identifier.
     #[default]
     Id,
-    /// Its address.
     Address,
     /// Its address and port.
     AddressAndPort,
@@ -296,6 +291,5 @@ pub enum InitialAddress {
     Libc,
     /// Not at all: it waits in maintenance.
     None,
-    /// This one.
     Ip(IpAddr),
 }

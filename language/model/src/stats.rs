@@ -63,14 +63,12 @@ pub enum StatsScope {
 pub enum StatsText {
     /// That of the global section (`node`, or the host's name; `description`).
     Global,
-    /// This.
     Own(Box<str>),
 }
 
 /// One `stats admin` line.
 #[derive(Clone, Debug, Canonical)]
 pub struct StatsAdmin {
-    /// When it applies.
     pub condition: Condition,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
@@ -80,7 +78,6 @@ pub struct StatsAdmin {
 /// One `stats http-request` line.
 #[derive(Clone, Debug, Canonical)]
 pub struct StatsRule {
-    /// What to do.
     pub verdict: StatsVerdict,
     /// When; none for always.
     pub condition: Option<Condition>,
@@ -92,11 +89,8 @@ pub struct StatsRule {
 /// The verdict of a `stats http-request` rule.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub enum StatsVerdict {
-    /// Show the page.
     Allow,
-    /// Answer 403.
     Deny,
-    /// Demand credentials.
     Auth {
         /// The realm; none for that of the page.
         realm: Option<Box<str>>,

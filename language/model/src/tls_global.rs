@@ -99,7 +99,6 @@ impl GlobalTls {
 /// An `issuers-chain-path` line.
 #[derive(Clone, Debug, PartialEq, Eq, Canonical)]
 pub struct ChainFolder {
-    /// The folder.
     pub path: Box<str>,
     /// The line's place.
     #[canonical(skip = "a place in a file")]
@@ -156,7 +155,6 @@ impl Default for ExtraFiles {
 /// The default options of `bind` or of `server` lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct LineDefaults {
-    /// The options.
     pub options: TlsOptions,
     /// The keywords that set them, each with its last place.
     #[canonical(skip = "places in files")]

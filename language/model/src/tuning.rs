@@ -108,7 +108,6 @@ pub enum ConnectionSharing {
     /// Every thread of the group.
     #[default]
     On,
-    /// Every thread.
     Full,
 }
 
@@ -120,14 +119,12 @@ pub enum ListenerQueues {
     /// By load.
     #[default]
     On,
-    /// In turn.
     Fair,
 }
 
 /// Bytes that variables may take; none for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Canonical)]
 pub struct VariableSizes {
-    /// All together.
     pub global: Option<u32>,
     /// Those of the process.
     pub process: Option<u32>,

@@ -11,12 +11,10 @@ use crate::password::Password;
 /// One `userlist`.
 #[derive(Clone, Debug, Default, Canonical)]
 pub struct Userlist {
-    /// Its name.
     pub name: Arc<str>,
     /// Where it begins.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
-    /// By name.
     pub users: BTreeMap<Box<str>, User>,
 }
 

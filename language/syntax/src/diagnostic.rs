@@ -9,9 +9,7 @@ use std::collections::HashMap;
 pub enum Severity {
     /// Unusual but legal; shown in diagnostic mode only.
     Diag,
-    /// Information.
     Notice,
-    /// Probably a mistake.
     Warning,
     /// The configuration cannot be used.
     Alert,
@@ -34,7 +32,6 @@ pub enum Layout {
 /// One message to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Its severity.
     pub severity: Severity,
     /// Its location, if it has one.
     pub span: Option<Span>,

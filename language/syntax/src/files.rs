@@ -62,9 +62,7 @@ pub const MAX_NAMED_FILE: u64 = 1 << 30;
 /// The kind of a file. Symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     Regular,
-    /// A folder.
     Folder,
     /// A pipe, a socket, a device.
     Special,

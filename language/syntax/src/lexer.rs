@@ -36,7 +36,6 @@ pub struct Pseudo<'a> {
 /// Why a line could not be split into words, and at which raw column (from zero).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LexError {
-    /// The fault itself.
     pub fault: LexFault,
     /// The raw byte column, from zero.
     pub column: u32,

@@ -28,7 +28,6 @@ pub struct Source {
 /// An empty range (`start == end`) points between two bytes, for example where a missing argument should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// The file.
     pub file: FileId,
     /// Line number, from one.
     pub line: u32,

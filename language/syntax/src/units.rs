@@ -23,7 +23,6 @@ pub enum TimeUnit {
 /// Why a text is not a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeError {
-    /// Nothing was written.
     Empty,
     /// More than [`MAX_TIME`] of the wanted unit.
     Overflow,
@@ -34,7 +33,6 @@ pub enum TimeError {
 /// Why a text is not a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeError {
-    /// Nothing was written.
     Empty,
     /// More than the largest allowed value.
     Overflow,

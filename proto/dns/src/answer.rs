@@ -10,7 +10,6 @@ use crate::reader::Reader;
 /// An answer to our question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The response code.
     pub code: ResponseCode,
     /// The answer was truncated (TC): retry over TCP. Nothing else of the message is read.
     pub is_truncated: bool,
@@ -27,9 +26,7 @@ pub struct Answer {
 /// The location of a service: an SRV record (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// The host.
     pub target: Name,
-    /// Its port.
     pub port: u16,
     /// Lower values are to be used first.
     pub priority: u16,
@@ -42,13 +39,11 @@ pub struct Service {
 /// The RCODE of a response (RFC 1035, 4.1.1; RFC 6895, 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseCode {
-    /// No error.
     NoError,
     /// No such name (NXDOMAIN).
     NoSuchName,
     /// The server refuses to answer.
     Refused,
-    /// Any other code.
     Other(u16),
 }
 

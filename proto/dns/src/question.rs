@@ -5,7 +5,6 @@ use crate::name::Name;
 /// The kinds of records to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// IPv4 addresses.
     A,
     /// IPv6 addresses (RFC 3596).
     Aaaa,

@@ -86,7 +86,6 @@ impl Advance {
 /// The first piece of some bytes. It takes everything up to the end of its range, framing before the range included.
 #[derive(PartialEq, Eq, Debug)]
 enum Piece {
-    /// Payload.
     Payload(Range<usize>),
     /// A part of the trailer section, line ends included, without the empty line that ends it. The lines are valid.
     Trailers(Range<usize>),

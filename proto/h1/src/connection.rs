@@ -18,7 +18,6 @@ pub enum Mode {
     KeepAlive,
     /// The client side stays open, the server side closes.
     ServerClose,
-    /// Both sides close.
     Close,
 }
 

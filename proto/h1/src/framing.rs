@@ -5,11 +5,9 @@ use weir_http::{BodySize, Flags, Head, Kind, KnownName, Method, NoRoom, body, st
 /// How the body after a head is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyFraming {
-    /// Without a body.
     None,
     /// That many bytes (never zero).
     Length(u64),
-    /// Chunked coding.
     Chunked,
     /// Everything until the connection closes. Responses only.
     UntilClose,

@@ -81,7 +81,6 @@ enum Awaiting {
 enum Stop {
     /// At the end of the received bytes.
     NeedMore,
-    /// At an error.
     Wrong(HeadError),
 }
 

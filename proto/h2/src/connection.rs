@@ -39,7 +39,6 @@ pub enum Event {
     More,
     /// The head of a request is complete: [`Connection::take_head`]. With `end` no body follows.
     Request {
-        /// The new stream.
         stream: u32,
         /// Whether this is all.
         end: bool,
@@ -47,14 +46,12 @@ pub enum Event {
     /// The head of a response is complete: [`Connection::take_head`]. After an interim one, another follows. With `end` no body
     /// follows.
     Response {
-        /// Its stream.
         stream: u32,
         /// Whether this is all.
         end: bool,
     },
     /// Payload came: the range `bytes` of the input of [`Connection::advance`].
     Data {
-        /// Its stream.
         stream: u32,
         /// Where the bytes are.
         bytes: Range<usize>,
@@ -63,28 +60,23 @@ pub enum Event {
     },
     /// Trailers came and ended the stream's input: [`Connection::trailers`].
     Trailers {
-        /// Their stream.
         stream: u32,
     },
     /// A stream was closed: the peer reset it, or this end did because of an error.
     Reset {
-        /// The stream.
         stream: u32,
-        /// Why.
         code: ErrorCode,
         /// The error code on the wire, if the peer reset it.
         received: Option<u32>,
     },
     /// A window grew: that of this stream, or the connection's for 0.
     Window {
-        /// The stream.
         stream: u32,
     },
     /// The server accepts no more streams. Those above `last` are closed; it did not process them (RFC 9113, 6.8).
     GoAway {
         /// The last stream that it processed.
         last: u32,
-        /// Why.
         code: ErrorCode,
     },
     /// The connection failed: GOAWAY is in the output, further input is ignored.
@@ -95,7 +87,6 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Connection {
     limits: Limits,
-    /// The peer's settings.
     peer: Settings,
     decoder: Decoder,
     encoder: Encoder,
@@ -154,7 +145,6 @@ pub struct Connection {
 enum Reading {
     /// The rest of the preface, after this many bytes.
     Preface(u8),
-    /// A frame's header.
     Header,
     /// This many bytes of fields of fixed size.
     Prefix(u8),
@@ -178,9 +168,7 @@ struct Block {
 /// The purpose of a header block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
-    /// A request begins.
     Request,
-    /// A response begins.
     Response,
     /// Trailers of a request or a response.
     Trailers,
@@ -196,7 +184,6 @@ enum Leaving {
     Announced,
     /// The final GOAWAY was sent: streams above this one are refused.
     Behind(u32),
-    /// The connection failed.
     Failed(ErrorCode),
 }
 

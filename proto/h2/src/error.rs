@@ -6,11 +6,9 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum ErrorCode {
-    /// Nothing is wrong.
     NoError = 0,
     /// The peer broke the protocol.
     Protocol = 1,
-    /// This end failed.
     Internal = 2,
     /// The peer sent more than a window admits.
     FlowControl = 3,
@@ -84,8 +82,6 @@ impl fmt::Display for ErrorCode {
 /// The scope of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wrong {
-    /// The whole connection.
     Connection(ErrorCode),
-    /// This stream.
     Stream(u32, ErrorCode),
 }

@@ -29,7 +29,6 @@ pub const PRIORITY: u8 = 0x20;
 /// The type of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Payload.
     Data,
     /// A header block, or its beginning.
     Headers,
@@ -37,15 +36,12 @@ pub enum Kind {
     Priority,
     /// The end of a stream.
     Reset,
-    /// The sender's settings.
     Settings,
     /// A server push; a client must not send it.
     PushPromise,
-    /// A liveness check.
     Ping,
     /// The sender accepts no more streams.
     GoAway,
-    /// A window grows.
     WindowUpdate,
     /// More of a header block.
     Continuation,
@@ -61,9 +57,7 @@ impl Kind {
 /// The nine bytes before a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
-    /// Bytes of payload.
     pub length: u32,
-    /// The frame's type.
     pub kind: Kind,
     /// Its flags; their meaning depends on the kind.
     pub flags: u8,

@@ -52,7 +52,6 @@ pub(crate) const CONTINUATIONS: u32 = 32;
 /// How many events that cost this end more than the peer may come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// At once.
     burst: u32,
     /// And in each second.
     per_second: u32,

@@ -6,7 +6,6 @@ use weir_http::{Field, Flags, Head, KnownName, Span, body};
 /// A message's head, and the bytes that its index refers to.
 #[derive(Debug, Default)]
 pub struct ReceivedHead {
-    /// The index.
     pub head: Head,
     /// The head as HTTP/1 would write it, except for the version.
     pub bytes: Vec<u8>,

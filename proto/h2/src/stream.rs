@@ -19,11 +19,8 @@ use crate::window::{Owed, Window};
 /// Which ends may still send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StreamState {
-    /// Both.
     Open,
-    /// This end only.
     HalfClosedRemote,
-    /// The peer only.
     HalfClosedLocal,
 }
 
@@ -32,9 +29,7 @@ pub(crate) enum StreamState {
 pub(crate) struct Stream {
     pub id: u32,
     pub state: StreamState,
-    /// The receive window.
     pub receive: Window,
-    /// The send window.
     pub send: Window,
     /// How much wider than its initial size the whole receive window is, as the peer knows it or will know it.
     pub lent: u32,

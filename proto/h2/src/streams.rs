@@ -19,7 +19,6 @@ pub(crate) struct Streams {
 /// The state of a stream number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// No stream yet.
     Idle,
     /// A stream with a record.
     Live,

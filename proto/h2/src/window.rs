@@ -66,7 +66,6 @@ pub(crate) struct InitialWindow {
 /// The settings of this end that were not acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unacknowledged {
-    /// The first ones.
     First,
     /// Later ones, with a wider window.
     Wider,

@@ -25,9 +25,7 @@ pub struct Decoder {
 pub struct Field<'f> {
     /// The meaning of its name.
     pub token: Token,
-    /// Its name.
     pub name: &'f [u8],
-    /// Its value.
     pub value: &'f [u8],
     /// Why the field is not valid in any message, if it is not.
     pub defect: Option<Defect>,

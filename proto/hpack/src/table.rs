@@ -46,7 +46,6 @@ pub(crate) struct Known<'t> {
 /// The name of a field that enters the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Name<'n> {
-    /// Its text.
     Text(&'n [u8]),
     /// The name of the entry at this position.
     Of(usize),

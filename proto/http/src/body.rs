@@ -8,7 +8,6 @@ use crate::status;
 /// The size of the body according to the head. Each version's engine finds the end on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodySize {
-    /// Without a body.
     None,
     /// That many bytes (never zero).
     Known(u64),

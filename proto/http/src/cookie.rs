@@ -9,7 +9,6 @@ use crate::values::{Values, trim};
 /// A cookie and the place of its value in its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cookie<'a> {
-    /// Its name.
     pub name: &'a [u8],
     /// Its value, quotes included.
     pub value: &'a [u8],

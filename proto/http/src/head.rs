@@ -49,7 +49,6 @@ pub enum Kind {
     /// From the client.
     #[default]
     Request,
-    /// From the server.
     Response,
 }
 

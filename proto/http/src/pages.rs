@@ -6,9 +6,7 @@ use crate::version::Version;
 /// A built-in response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// Its status code.
     pub status: u16,
-    /// Its reason.
     pub reason: &'static str,
     /// The sentence in its body.
     pub text: &'static str,

@@ -3,9 +3,7 @@
 /// A parameter as written, without decoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameter<'a> {
-    /// Its name.
     pub name: &'a [u8],
-    /// Its value.
     pub value: &'a [u8],
 }
 

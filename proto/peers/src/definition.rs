@@ -42,30 +42,21 @@ pub struct Field {
 pub enum KeyKind {
     /// An integer of 32 bits.
     Integer,
-    /// An IPv4 address.
     Ipv4,
-    /// An IPv6 address.
     Ipv6,
-    /// A string.
     Text,
-    /// Bytes.
     Binary,
-    /// An unknown type.
     Other(u64),
 }
 
 /// The encoding of a type of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
-    /// One integer.
     Count,
-    /// Three integers.
     Rate,
     /// A text, or the number of one that was sent before.
     Name,
-    /// Several integers.
     Counts,
-    /// Several rates.
     Rates,
 }
 

@@ -8,7 +8,6 @@ use crate::names::Mention;
 /// The key of an entry, and its data. Bytes after the known data, from a later version, are skipped.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'b> {
-    /// Its key.
     pub key: KeyBytes<'b>,
     data: Reader<'b>,
 }
@@ -16,7 +15,6 @@ pub struct Entry<'b> {
 /// A key as sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyBytes<'b> {
-    /// An integer.
     Integer(u32),
     /// The bytes of an address, of a string, or of a key of fixed length.
     Bytes(&'b [u8]),
@@ -29,7 +27,6 @@ pub enum Value<'b> {
     Count(u64),
     /// Events in the current and in the previous period.
     Rate(Rate),
-    /// A text.
     Name(Mention<'b>),
 }
 
@@ -38,7 +35,6 @@ pub enum Value<'b> {
 pub struct Rate {
     /// Milliseconds since the current period began.
     pub age_ms: u64,
-    /// Events since then.
     pub current: u64,
     /// Events of the period before.
     pub previous: u64,

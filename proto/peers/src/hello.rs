@@ -7,7 +7,6 @@ pub struct Hello {
     pub minor: u32,
     /// The name of the peer to reach.
     pub remote: String,
-    /// Its own name.
     pub local: String,
     /// The number of its process.
     pub process: u32,

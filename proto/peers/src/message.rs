@@ -36,7 +36,6 @@ pub(crate) mod table {
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'b> {
-    /// A control message.
     Control(Control),
     /// The other side ends the session because of an error.
     Error(Fault),
@@ -50,7 +49,6 @@ pub enum Message<'b> {
     Acknowledgement {
         /// Our own number of the table.
         table: u64,
-        /// The last update.
         update: u32,
     },
     /// An unknown type of a later version.
@@ -61,7 +59,6 @@ pub enum Message<'b> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Control {
-    /// Requests all entries.
     ResyncRequest = 0,
     /// All entries were sent.
     ResyncFinished = 1,
@@ -84,7 +81,6 @@ pub struct Update<'b> {
     pub number: Option<u32>,
     /// Milliseconds until the entry expires; `None` for the table's full lifetime.
     pub expires_in_ms: Option<u32>,
-    /// Key and data.
     pub body: &'b [u8],
 }
 

@@ -13,7 +13,6 @@ pub const CAPACITY: usize = 128;
 /// A reference to a name in an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mention<'b> {
-    /// No name.
     Nothing,
     /// The name with this number, which was sent before.
     Known(u64),

@@ -38,7 +38,6 @@ pub enum Command {
 /// The transport between client and proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Not specified.
     Unspecified,
     /// A byte stream: TCP, or a Unix stream socket.
     Stream,
@@ -53,14 +52,12 @@ pub enum Addresses<'a> {
     Unknown,
     /// Two addresses of the same family.
     Inet {
-        /// The client's.
         source: SocketAddr,
         /// The one that the client connected to.
         destination: SocketAddr,
     },
     /// Two paths, up to 108 bytes each, without the zeros after them. An abstract name begins with a zero.
     Unix {
-        /// The client's.
         source: &'a [u8],
         /// The one that the client connected to.
         destination: &'a [u8],

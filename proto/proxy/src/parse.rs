@@ -8,13 +8,11 @@ use crate::{Addresses, Command, SIGNATURE, Transport, UNIX_PATH, V2_FIXED, Versi
 /// A parsed header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header<'a> {
-    /// Its form.
     pub version: Version,
     /// Whether the connection serves a client or the proxy itself.
     pub command: Command,
     /// The transport between client and proxy.
     pub transport: Transport,
-    /// The client's addresses.
     pub addresses: Addresses<'a>,
     /// Its TLVs; empty in version 1 or after [`Command::Local`].
     pub tlvs: Tlvs<'a>,

@@ -5,7 +5,6 @@
 pub struct Tlv<'a> {
     /// Its type: one of the constants here, or an unknown one.
     pub kind: u8,
-    /// Its bytes.
     pub value: &'a [u8],
 }
 
@@ -105,7 +104,6 @@ pub struct Ssl<'a> {
     pub client: u8,
     /// Zero when the client's certificate was verified.
     pub verify: u32,
-    /// The values inside.
     pub tlvs: Tlvs<'a>,
 }
 

@@ -13,7 +13,6 @@ pub struct V2<'a> {
     pub command: Command,
     /// The transport between the client and us.
     pub transport: Transport,
-    /// The client's addresses.
     pub addresses: Addresses<'a>,
     /// TLVs, in this order.
     pub tlvs: &'a [Tlv<'a>],

@@ -29,7 +29,6 @@ pub struct Framer {
 pub enum Framed {
     /// A whole message: where it is, and how many bytes it and its frame take.
     Message {
-        /// The message.
         body: Range<usize>,
         /// Bytes to drop once it is handled.
         used: usize,

@@ -34,21 +34,17 @@ pub struct Message<'a> {
     pub after_priority: usize,
     /// How much of a header follows.
     pub shape: Shape,
-    /// Its date.
     pub stamp: Stamp<'a>,
     /// The host that sent it.
     pub host: Option<&'a [u8]>,
     /// Offset in `whole` of the host, or of the dash in its place.
     pub host_at: usize,
-    /// The program.
     pub tag: Option<&'a [u8]>,
-    /// The process.
     pub process_id: Option<&'a [u8]>,
     /// RFC 5424's MSGID.
     pub message_id: Option<&'a [u8]>,
     /// RFC 5424's structured data, brackets included.
     pub structured_data: Option<&'a [u8]>,
-    /// The rest.
     pub text: &'a [u8],
 }
 

@@ -20,17 +20,13 @@ pub struct Capture {
 /// A list of a hello, in the order of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// Cipher suites.
     Ciphers,
-    /// Extension types.
     Extensions,
     /// Groups, formerly elliptic curves.
     Groups,
     /// EC point formats, a byte each.
     PointFormats,
-    /// Versions.
     Versions,
-    /// Signature schemes.
     Signatures,
 }
 

@@ -59,7 +59,6 @@ pub enum Why {
     TimedOut,
     /// The limit of sessions is reached (`maxsslconn`).
     TooMany,
-    /// An internal error.
     Internal,
 }
 

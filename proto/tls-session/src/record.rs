@@ -44,7 +44,6 @@ impl Content {
 /// The record format of a version and a cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// TLS 1.3.
     Tls13,
     /// TLS 1.2 with a part of the nonce in the record (RFC 5288).
     Tls12Explicit,

@@ -13,15 +13,12 @@ pub enum Secret {
     Master,
     /// The client's early data.
     ClientEarly,
-    /// The client's handshake.
     ClientHandshake,
-    /// The server's handshake.
     ServerHandshake,
     /// The client's application data.
     ClientTraffic,
     /// The server's application data.
     ServerTraffic,
-    /// The exporter secret.
     Exporter,
     /// The exporter secret of early data.
     EarlyExporter,
@@ -94,9 +91,7 @@ pub(crate) fn take_told(known: &mut Option<Box<Secrets>>) {
 /// The randoms of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Randoms {
-    /// The client's.
     pub client: Option<[u8; 32]>,
-    /// The server's.
     pub server: Option<[u8; 32]>,
 }
 

@@ -148,13 +148,10 @@ impl ServerHandshake {
 /// Parameters of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The version.
     pub version: Option<ProtocolVersion>,
-    /// The cipher suite.
     pub cipher: Option<CipherSuite>,
     /// The group of the key exchange.
     pub group: Option<NamedGroup>,
-    /// The application protocol.
     pub protocol: Option<Box<[u8]>>,
     /// The SNI in the client's hello, verbatim; with a server, the one that this side sent.
     pub server_name: Option<Box<str>>,

@@ -36,7 +36,6 @@ pub enum VerifyMode {
     None,
     /// It is requested, and optional.
     Optional,
-    /// It is required.
     Required,
 }
 
@@ -68,9 +67,7 @@ impl Verified {
 /// Faults that are ignored (`ca-ignore-err`, `crt-ignore-err`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ignored {
-    /// All of them.
     pub all: bool,
-    /// These.
     pub codes: BTreeSet<u16>,
 }
 

@@ -11,7 +11,6 @@ use weir_sync::atomic::Ordering::Relaxed;
 pub struct Origin {
     /// The place in the source.
     pub place: &'static Location<'static>,
-    /// How.
     pub cause: Cause,
 }
 

@@ -334,7 +334,6 @@ pub struct QueueView {
     pub running: Option<&'static Kind>,
     /// Deadlines in the timer queue.
     pub timers: u64,
-    /// Tasks that live.
     pub tasks: u64,
     /// Whether tasks are measured.
     pub profiled: bool,
@@ -347,7 +346,6 @@ pub struct QueueView {
 /// One kind of work in the run queues.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingKind {
-    /// Which.
     pub kind: &'static Kind,
     /// How many tasks of it wait.
     pub places: u64,

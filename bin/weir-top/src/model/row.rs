@@ -44,7 +44,6 @@ pub(crate) struct Row {
     pub codes: Option<[u64; 6]>,
     pub errors: Errors,
     pub check: Check,
-    /// Seconds.
     pub since_change: Option<u64>,
     pub downtime: Option<u64>,
     pub last_session: Option<u64>,

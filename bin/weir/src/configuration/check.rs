@@ -12,7 +12,6 @@ use crate::findings::{self, Finding};
 
 /// A configuration that was looked at and is not going to be served.
 pub(crate) struct Checked {
-    /// Its files.
     pub sources: SourceMap,
     /// The configuration, as far as it could be read.
     pub config: Config,

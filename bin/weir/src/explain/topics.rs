@@ -6,7 +6,6 @@ use std::fmt::Write;
 pub(super) struct Topic {
     /// Its everyday names, in lower case.
     names: &'static [&'static str],
-    /// The sentence.
     text: &'static str,
     /// Lines that do it; a section's first word where the lines are not of a frontend.
     lines: &'static [&'static str],

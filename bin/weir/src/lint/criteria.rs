@@ -21,7 +21,6 @@ pub(super) fn unmatched(subject: &Subject<'_>) -> Vec<Finding> {
 struct AclTest<'l> {
     /// The fetch with its arguments, without converters.
     fetch: &'l str,
-    /// The converters' names.
     converters: Vec<&'l str>,
     /// The method of `-m`.
     method: Option<&'l str>,

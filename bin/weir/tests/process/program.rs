@@ -136,7 +136,6 @@ impl Drop for Weir {
 pub(crate) enum Address {
     /// A port of this machine.
     Tcp(u16),
-    /// A path.
     Unix(PathBuf),
 }
 

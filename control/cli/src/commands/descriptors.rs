@@ -39,7 +39,6 @@ fn show(_: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 struct ShowDescriptors {
     /// Only these, if anything was selected.
     selected: Option<Vec<DescriptorRole>>,
-    /// None of these.
     excluded: Vec<DescriptorRole>,
     number: Option<i32>,
     place: ListPosition,

@@ -32,7 +32,6 @@ enum Order {
     /// In their internal order.
     #[default]
     None,
-    /// By name.
     Name,
     /// The largest objects first.
     Size,

@@ -70,9 +70,7 @@ enum Order {
     Usage,
     /// By address, which gives the same order in two answers.
     Address,
-    /// By time.
     Time,
-    /// By caller.
     Caller,
 }
 

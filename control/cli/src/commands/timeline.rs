@@ -54,7 +54,6 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 struct Filter {
     /// The lowest and the highest status.
     status: Option<(u32, u32)>,
-    /// The shortest duration.
     slower_ms: u32,
     /// The beginning of the termination code; a dot matches any letter.
     code: Option<String>,

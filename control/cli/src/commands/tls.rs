@@ -181,7 +181,6 @@ pub(super) static COMMANDS: &[Command] = &[
 /// The words for a kind of file in commands and answers.
 struct Words {
     keyword: &'static str,
-    /// Within a sentence.
     noun: &'static str,
     /// At the beginning of a message.
     title: &'static str,

@@ -12,9 +12,7 @@ pub trait DescriptorTarget {
 /// An answer of [`DescriptorTarget::next_descriptor`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextDescriptor {
-    /// This one.
     Descriptor(Box<DescriptorView>),
-    /// Not available yet.
     Pending,
     /// The end of the listing.
     None,
@@ -41,7 +39,6 @@ pub struct DescriptorView {
     pub number: i32,
     /// Its worker, from 1.
     pub worker: u32,
-    /// Its purpose.
     pub role: DescriptorRole,
     /// The identifier of the task that its events wake; 0 without one.
     pub owner: u64,

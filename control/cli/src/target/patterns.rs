@@ -9,9 +9,7 @@ pub struct SetKey(pub u64);
 /// Whether a command means maps or ACLs. A file may be both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternKind {
-    /// Keys with values.
     Map,
-    /// Patterns alone.
     Acl,
 }
 
@@ -101,7 +99,6 @@ pub enum VersionError {
 /// A set, as listings show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternSet {
-    /// Its number.
     pub id: u32,
     /// Its file; `None` for patterns in the configuration.
     pub file: Option<String>,
@@ -122,7 +119,6 @@ pub struct PatternSet {
 pub struct Pattern<'a> {
     /// The entry's identifier: unique in its set. Printed in hexadecimal.
     pub number: u64,
-    /// The pattern.
     pub key: &'a str,
     /// The value of a map entry.
     pub value: Option<&'a str>,
@@ -144,7 +140,6 @@ pub struct Lookup {
 pub struct Found {
     /// How it was found: `tree` or `list`.
     pub index: &'static str,
-    /// Its pattern.
     pub pattern: String,
     /// Its value and the value's type, in a map.
     pub value: Option<(String, &'static str)>,

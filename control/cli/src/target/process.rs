@@ -70,7 +70,6 @@ pub trait ProcessTarget {
 /// The counters of a name server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameServerView {
-    /// Its name.
     pub name: String,
     /// Their values, in the order of [`FIGURES`].
     pub figures: [u64; FIGURES.len()],

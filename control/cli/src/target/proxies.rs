@@ -17,7 +17,6 @@ pub struct BackendKey(pub u64);
 /// A server that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerKey {
-    /// The backend.
     pub backend: BackendKey,
     /// The server in it.
     pub server: u64,
@@ -147,11 +146,9 @@ pub mod check_state {
 pub struct ServerView {
     /// The backend's `id`.
     pub backend_id: u32,
-    /// The backend's name.
     pub backend_name: String,
     /// The server's `id`.
     pub id: u32,
-    /// The server's name.
     pub name: String,
     /// Its address; `None` for a unix socket or a name that did not resolve.
     pub address: Option<IpAddr>,
@@ -173,7 +170,6 @@ pub struct ServerView {
     pub last_change_s: u64,
     /// The check's status, result, health and state, as numbers of the management manual.
     pub check: (u32, u32, u32, u32),
-    /// The agent's state.
     pub agent_state: u32,
     /// Whether the backend's `id` is configured.
     pub backend_id_forced: bool,
@@ -187,9 +183,7 @@ pub struct ServerView {
     pub uses_ssl: Option<bool>,
     /// The check's port; 0 without one.
     pub check_port: u16,
-    /// The check's address.
     pub check_address: Option<IpAddr>,
-    /// The agent's address.
     pub agent_address: Option<IpAddr>,
     /// The agent's port; 0 without one.
     pub agent_port: u16,
@@ -232,11 +226,9 @@ impl ServerView {
 pub struct ServerConnections {
     /// The backend's `id`.
     pub backend_id: u32,
-    /// The backend's name.
     pub backend_name: String,
     /// The server's `id`.
     pub id: u32,
-    /// The server's name.
     pub name: String,
     /// Its address; `None` for a unix socket or a name that did not resolve.
     pub address: Option<IpAddr>,
@@ -246,7 +238,6 @@ pub struct ServerConnections {
     pub purge_delay_ms: u64,
     /// Requests that it serves.
     pub served: u32,
-    /// Connections that serve.
     pub used_now: u32,
     /// The most of them since the last purge.
     pub used_max: u32,
@@ -269,11 +260,9 @@ pub struct ServerConnections {
 /// An administrative state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerState {
-    /// Traffic and checks.
     Ready,
     /// No new traffic but that of persistence.
     Drain,
-    /// Nothing at all.
     Maintenance,
 }
 
@@ -289,9 +278,7 @@ pub enum CheckKind {
 /// A new destination of checks: fields that are `None` stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckRedirection {
-    /// The address.
     pub address: Option<IpAddr>,
-    /// The port.
     pub port: Option<u16>,
     /// The string sent to an agent first.
     pub send: Option<Vec<u8>>,
@@ -300,7 +287,6 @@ pub struct CheckRedirection {
 /// The result of health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
-    /// It answers.
     Up,
     /// It answers, but does not want new visitors.
     Stopping,
@@ -320,7 +306,6 @@ pub struct AddressChange {
 /// A server's port: its own, or relative to the client's destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortSetting {
-    /// This port.
     Fixed(u16),
     /// The port that the client connected to, plus this (may be negative).
     Offset(i32),
@@ -379,18 +364,14 @@ pub struct ErrorFilter {
 /// One of the two halves of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the client.
     Request,
-    /// From the server.
     Response,
 }
 
 /// A message that was refused, kept for `show errors`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedError {
-    /// When.
     pub time: WallTime,
-    /// Which half.
     pub direction: Direction,
     /// Name and `id` of the proxy that refused it: the frontend for a request, the backend for a response.
     pub proxy: (String, u32),
@@ -398,7 +379,6 @@ pub struct CapturedError {
     pub other_side: Option<(String, u32)>,
     /// Name and `id` of the server, once it is known.
     pub server: Option<(String, u32)>,
-    /// Its running number.
     pub number: u32,
     /// Where the client is: `127.0.0.1:52856`.
     pub source: String,

@@ -17,20 +17,16 @@ pub trait SessionTarget {
 /// An answer of [`SessionTarget::shutdown_session`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// It ends.
     Done,
     /// No session has this identifier.
     NotFound,
-    /// Not available yet.
     Pending,
 }
 
 /// An answer of [`SessionTarget::next_session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextSession {
-    /// This one.
     Session(Box<SessionView>),
-    /// Not available yet.
     Pending,
     /// The end of the listing.
     None,
@@ -39,7 +35,6 @@ pub enum NextSession {
 /// A filter for sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFilter {
-    /// Only this one.
     pub id: Option<u64>,
     /// Only those at least so old, in milliseconds.
     pub older_ms: Option<u64>,
@@ -60,13 +55,11 @@ pub struct SessionFilter {
 pub struct SessionView {
     /// The session's identifier: unique among the living. Printed in hexadecimal.
     pub id: u64,
-    /// Its running number.
     pub number: u64,
     /// `tcpv4`, `tcpv6`, `unix_stream`; `?` without a client.
     pub protocol: &'static str,
     /// The address of the client; `None` for streams of the process itself, such as forwarding a ring.
     pub source: Option<String>,
-    /// Its frontend.
     pub frontend: String,
     /// Its backend, once chosen.
     pub backend: Option<String>,

@@ -39,14 +39,12 @@ pub struct Activity {
     pub threads: u32,
     /// Microseconds since the start of the process.
     pub uptime_us: u64,
-    /// One counter each.
     pub rows: Vec<ActivityRow>,
 }
 
 /// One counter of all workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityRow {
-    /// Its name.
     pub name: &'static str,
     /// Its sum, or its average if a sum makes no sense.
     pub total: u64,
@@ -68,7 +66,6 @@ pub struct Tasks {
 /// One kind of work in the run queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRow {
-    /// Its name.
     pub kind: String,
     /// How many units of it wait.
     pub places: u64,
@@ -112,7 +109,6 @@ pub struct ThreadView {
 /// A memory pool, for `show pools`. Each worker has one of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolView {
-    /// Its name.
     pub name: &'static str,
     /// The bytes of an object.
     pub size: u64,
@@ -141,14 +137,12 @@ pub enum Measuring {
     Off,
     /// Where and while it is slow.
     Auto,
-    /// Always.
     On,
 }
 
 /// The current measurements, for `show profiling status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfilingState {
-    /// The configured setting.
     pub tasks: Measuring,
     /// Whether the worker that answers measures.
     pub running: bool,
@@ -165,7 +159,6 @@ pub enum ProfilingChange {
     Locks(bool),
     /// The time that work spends on memory, too.
     MemoryTime(bool),
-    /// Memory, by caller.
     Memory(bool),
 }
 
@@ -183,14 +176,12 @@ pub struct Span {
 pub struct TaskProfile {
     /// The period of the measurement.
     pub span: Span,
-    /// In no order.
     pub lines: Vec<TaskLine>,
 }
 
 /// One kind of work, woken from one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskLine {
-    /// Its name.
     pub function: String,
     /// Its address, to sort by.
     pub address: usize,
@@ -217,7 +208,6 @@ pub struct TaskLine {
 pub struct MemoryProfile {
     /// The period of the measurement.
     pub span: Span,
-    /// In no order.
     pub lines: Vec<MemoryLine>,
 }
 

@@ -28,13 +28,11 @@ pub struct MetricsDump {
     request: MetricsRequest,
     info: Option<Box<InfoRow>>,
     row: Row,
-    /// The next metric.
     position: MetricPosition,
     /// The most metrics of a batch: fewer once their samples did not fit.
     most_metrics: usize,
     share: MemoryShare,
     current: Option<Work>,
-    /// The next object.
     cursor: Cursor,
     title: Title,
 }

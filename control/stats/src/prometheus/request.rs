@@ -5,19 +5,13 @@ use weir_http::percent;
 /// The object of a metric: a part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The process.
     Global,
-    /// Frontends.
     Frontend,
     /// Listeners, with `option socket-stats`.
     Listener,
-    /// Backends.
     Backend,
-    /// Servers.
     Server,
-    /// Stick-tables.
     StickTable,
-    /// Name servers.
     Resolver,
 }
 

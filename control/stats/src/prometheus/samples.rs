@@ -18,7 +18,6 @@ pub(super) struct Samples {
     pub metric: &'static Metric,
     /// Its index among the metrics of its scope.
     pub index: usize,
-    /// Its complete name.
     name: Vec<u8>,
     form: Form,
     /// Whether descriptions are labels.

@@ -9,7 +9,6 @@ pub(super) struct Layers<'l> {
     pub subject: &'l str,
     /// The position of the `bind` or `server` line.
     pub at: &'l Location,
-    /// Its own options.
     pub line: &'l TlsOptions,
     /// A line of a certificate list with options: its position, and its options over those of the `bind` line.
     pub listed: Option<(&'l Location, &'l TlsOptions)>,

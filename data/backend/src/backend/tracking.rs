@@ -10,9 +10,7 @@ use crate::server_key::ServerKey;
 /// A server that follows another one's state (`track`), or is followed.
 #[derive(Clone, Debug)]
 pub struct Follower {
-    /// Its backend.
     pub backend: Weak<Backend>,
-    /// Its key.
     pub server: ServerKey,
 }
 

@@ -13,7 +13,6 @@ pub enum Observation {
     Responded,
     /// A response with a bad status.
     WrongStatus,
-    /// An invalid response.
     WrongResponse,
     /// No response in time.
     NoResponse,

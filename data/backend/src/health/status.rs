@@ -22,7 +22,6 @@ pub enum CheckStatus {
     L4Connection = 8,
     /// Layer 6: handshake done.
     L6Ok = 9,
-    /// Layer 6: timeout.
     L6Timeout = 10,
     /// Layer 6: invalid response.
     L6Response = 11,
@@ -48,11 +47,8 @@ pub enum CheckStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CheckResult {
-    /// Nothing yet.
     Unknown = 0,
-    /// No conclusion.
     Neutral = 1,
-    /// The server failed.
     Failed = 2,
     /// The server is up.
     Passed = 3,

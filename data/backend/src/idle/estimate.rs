@@ -40,7 +40,6 @@ impl Usage {
 pub struct PurgePlan {
     /// How many idle connections are closed.
     pub close: u32,
-    /// The new estimate.
     pub estimate: u32,
 }
 

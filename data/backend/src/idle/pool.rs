@@ -59,7 +59,6 @@ impl Reusable for NeverShared {
 /// An idle connection.
 #[derive(Debug)]
 pub struct Idle<C> {
-    /// The connection.
     pub connection: C,
     /// How many requests it served.
     pub requests: u32,
@@ -91,7 +90,6 @@ pub enum Removed<C, S = NeverShared> {
 /// The decision about one more idle connection.
 #[derive(Debug)]
 pub enum Admission<C, S = NeverShared> {
-    /// There is room.
     Free,
     /// It replaces this one.
     InPlaceOf(Removed<C, S>),

@@ -9,7 +9,6 @@ use memchr::{memchr, memchr2, memchr3, memmem, memrchr2};
 /// The edit of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderEdit {
-    /// The header stays.
     Keep,
     /// The header is removed.
     Remove,

@@ -82,11 +82,9 @@ impl AdminState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OperationalState {
-    /// Down.
     Stopped = 0,
     /// Up, its share still growing.
     Starting = 1,
-    /// Up.
     Running = 2,
     /// Up, but wants no new visitors.
     Stopping = 3,
@@ -109,7 +107,6 @@ impl OperationalState {
 /// The argument of `set server <b>/<s> state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedState {
-    /// Normal service.
     Ready,
     /// Only requests of persistence.
     Drain,

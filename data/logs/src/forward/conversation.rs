@@ -12,7 +12,6 @@ use weir_sched::{Descriptor, TaskKey};
 pub struct Conversation {
     /// When it began, in milliseconds of the workers' clock; 0 before the first one.
     since_ms: AtomicU64,
-    /// Its task.
     task: AtomicU64,
     worker: AtomicU32,
     /// The connection's descriptor plus one while it is established.

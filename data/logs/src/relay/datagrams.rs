@@ -33,7 +33,6 @@ pub async fn receive_datagrams(relays: Arc<Relays>, relay: Arc<Relay>, descripto
 /// Why receiving stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
-    /// No datagram waits.
     Drained,
     /// Other tasks run first.
     Batch,

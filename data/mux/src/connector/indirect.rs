@@ -14,7 +14,6 @@ pub enum Indirect {
     Shared(SharedStream),
     /// A service that answers in place of a server.
     Local(LocalService),
-    /// Closed.
     Closed,
 }
 

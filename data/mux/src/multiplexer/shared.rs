@@ -80,7 +80,6 @@ enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outgoing {
     AwaitingHead,
-    /// Its payload.
     Open,
     Ended,
 }

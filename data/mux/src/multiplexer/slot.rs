@@ -52,7 +52,6 @@ pub(super) enum Awaits {
     Nothing,
     /// Its window, or the connection's, to open.
     Window,
-    /// Output to leave.
     Room,
 }
 

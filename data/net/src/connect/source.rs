@@ -10,7 +10,6 @@ use weir_sys::{Address, AddressFamily, Errno, option, socket};
 pub struct Source<'p> {
     /// The network interface of its packets, whatever the routes say.
     pub interface: Option<&'p str>,
-    /// Its address.
     pub address: SourceAddress,
 }
 
@@ -19,7 +18,6 @@ pub struct Source<'p> {
 pub struct OwnedSource {
     /// The network interface of its packets, whatever the routes say.
     pub interface: Option<Box<str>>,
-    /// Its address.
     pub address: SourceAddress,
 }
 

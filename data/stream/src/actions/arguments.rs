@@ -15,7 +15,6 @@ use crate::stream::Stream;
 /// An argument that is known now, or that an expression gives when the rule runs.
 #[derive(Debug, Canonical)]
 pub(super) enum Argument<T> {
-    /// Known now.
     Fixed(T),
     /// An expression that gives an integer.
     Expression(Arc<Expr>),

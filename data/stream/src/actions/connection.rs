@@ -188,9 +188,7 @@ impl StreamAction for SetEndpoint {
 /// The connection that an action is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Canonical)]
 enum ConnectionSide {
-    /// The client's.
     Frontend,
-    /// The server's.
     Backend,
 }
 

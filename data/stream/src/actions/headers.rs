@@ -164,7 +164,6 @@ struct HeaderEdit {
 
 #[derive(Debug, Canonical)]
 enum Edit {
-    /// Add a field.
     Add(LogFormat),
     /// Replace all fields with the name by one.
     Set(LogFormat),
@@ -393,7 +392,6 @@ impl StreamAction for SetStatus {
 /// `capture <sample> { len <length> | id <id> }`: keep a sample for the logs.
 #[derive(Debug, Canonical)]
 pub(super) struct Capture {
-    /// The sample.
     pub value: Arc<Expr>,
     /// The position in the capture list of the request or the response, as declared by the frontend.
     pub slot: u32,

@@ -37,7 +37,6 @@ struct DoResolve {
     section: Arc<str>,
     /// Whether IPv4 addresses are queried first.
     prefers_ipv4: bool,
-    /// The name.
     name: Arc<Expr>,
 }
 

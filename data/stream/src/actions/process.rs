@@ -313,9 +313,7 @@ impl StreamAction for SetPriorityOffset {
 /// `set-bandwidth-limit <name> [limit <size>] [period <time>]`: missing values are those of the filter's line.
 #[derive(Debug, Canonical)]
 pub(super) struct SetBandwidthLimit {
-    /// The filter's name.
     pub filter: Box<str>,
-    /// Bytes per period.
     pub limit: Option<Size>,
     pub period: Option<Delay>,
 }

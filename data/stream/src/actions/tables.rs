@@ -191,9 +191,7 @@ struct CounterChange {
 /// How data of a tracked entry change.
 #[derive(Debug, Canonical)]
 enum Change {
-    /// Add this value.
     Add(Number),
-    /// Set this value.
     Set(Number),
 }
 

@@ -125,7 +125,6 @@ enum UriPart {
     Path,
     PathAndQuery,
     Query,
-    /// All of it.
     Uri,
 }
 

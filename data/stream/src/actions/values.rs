@@ -203,7 +203,6 @@ enum Edit {
     DeleteAcl,
     DeleteMap,
     SetMap {
-        /// The new value.
         value: LogFormat,
     },
 }

@@ -12,7 +12,6 @@ use weir_sched::Tick;
 /// A number of bytes per period; neither is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// The bytes.
     pub bytes: u64,
     /// The period, in milliseconds.
     pub period_ms: u64,

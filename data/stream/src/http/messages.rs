@@ -672,7 +672,6 @@ impl ExchangePhase {
 
 /// Why an exchange with a server did not give a response.
 pub(super) enum UpstreamError {
-    /// The stream ends.
     Stop(StreamError),
     /// The attempt failed: another may follow.
     Failed(Failure),

@@ -22,7 +22,6 @@ enum Routed {
     To(ProxyRef),
     /// No backend is used.
     Nowhere,
-    /// Nothing.
     Undecided,
 }
 

@@ -23,7 +23,6 @@ pub struct PageRequest<'a> {
     pub proxy: usize,
     /// The part of the request's target after the page's URI.
     pub suffix: &'a [u8],
-    /// The whole target.
     pub target: &'a [u8],
     /// The body of a POST; none for GET and HEAD.
     pub form: Option<&'a [u8]>,
@@ -36,7 +35,6 @@ pub struct PageRequest<'a> {
 /// The origin of a form, by the request fields that browsers add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormSender {
-    /// No browser.
     Script,
     /// A page of this site.
     Page,
@@ -46,7 +44,6 @@ pub enum FormSender {
 
 /// The statistics page, or another answer of its kind.
 pub struct Page {
-    /// The status.
     pub status: u16,
     /// The content's type; empty for none.
     pub content_type: &'static str,

@@ -30,7 +30,6 @@ use weir_vocabulary::past::PastConnection;
 pub enum ConnectError {
     /// The attempt failed: another may follow.
     Failed(Failure),
-    /// The stream ends.
     Stop(StreamError),
 }
 
@@ -424,6 +423,5 @@ struct Identity {
     private: bool,
     /// The PROXY header of a new connection; empty for none.
     header: Lent<Vec<u8>>,
-    /// The SNI.
     server_name: Option<Scratch>,
 }

@@ -21,7 +21,6 @@ pub enum LogState {
     Beginning,
     /// It was written (`option logasap`).
     Written,
-    /// Never.
     Unwanted,
 }
 

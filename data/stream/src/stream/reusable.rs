@@ -3,9 +3,7 @@
 /// Which of a stream's connections may carry another request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reusable {
-    /// The client's.
     pub client: bool,
-    /// The server's.
     pub server: bool,
 }
 

@@ -5,7 +5,6 @@ use crate::ending::{By, During, Ending};
 /// A stream that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
-    /// Its ending.
     pub ending: Ending,
     /// The status that the client got; 0 for none.
     pub status: u16,

@@ -20,7 +20,6 @@ pub(crate) struct Layer {
     pub(crate) source: &'static Source,
     received: usize,
     sent: usize,
-    /// For messages only.
     trailers_received: Option<usize>,
     trailers_sent: Option<usize>,
     completed: Option<usize>,

@@ -34,7 +34,6 @@ pub(crate) enum Upload {
 pub(crate) enum How {
     /// Answers with a length.
     Length,
-    /// Answers in chunks.
     Chunked,
     /// Answers and closes; the end of the connection is the end of the response.
     Close,
@@ -46,7 +45,6 @@ pub(crate) enum How {
     Rash,
     /// Changes the protocol: from then on bytes go both ways.
     Upgrade,
-    /// Never answers.
     Silent,
     /// Closes in the middle of its answer.
     Truncated,

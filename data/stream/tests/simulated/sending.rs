@@ -13,7 +13,6 @@ use crate::wire::Wire;
 pub(crate) struct Sending {
     /// Bytes that can be sent now.
     here: Vec<u8>,
-    /// The rest.
     arrivals: Option<Arrivals>,
     /// The end follows the last byte alone, after a while, perhaps with trailers.
     end: End,

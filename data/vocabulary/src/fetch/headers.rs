@@ -144,7 +144,6 @@ pub(super) const ROWS: &[FetchRow] = &[
 enum Part {
     /// The text between commas.
     Value,
-    /// A whole line.
     Line,
 }
 

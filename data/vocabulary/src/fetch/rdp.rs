@@ -13,7 +13,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
-    /// The cookie's value.
     Value(&'a [u8]),
     /// Another protocol, no cookie, or one of another name.
     Nothing,

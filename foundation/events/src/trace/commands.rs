@@ -11,7 +11,6 @@ use crate::sink::Sinks;
 pub struct Traces<'t> {
     /// The sources, in the order of listings.
     pub sources: &'t [&'static Source],
-    /// The sinks.
     pub sinks: &'t Sinks,
 }
 

@@ -122,7 +122,6 @@ impl From<Fault> for io::Error {
 pub struct Header {
     /// How the file is laid out.
     pub layout: Layout,
-    /// The area.
     pub area: Area,
     /// Where the oldest message's tag is.
     pub head: u64,
@@ -304,7 +303,6 @@ impl Header {
 pub struct Area {
     /// Its offset in the file.
     pub begin: u64,
-    /// Its size.
     pub size: u64,
     /// How many of its bytes are in the file.
     pub present: u64,

@@ -40,7 +40,6 @@ impl std::error::Error for TooManyReaders {}
 /// A message, in two pieces when it goes over the end of the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'r> {
-    /// Its beginning.
     pub first: &'r [u8],
     /// Its end, often empty.
     pub second: &'r [u8],

@@ -188,9 +188,7 @@ fn error_code(name: &str, word: &Word, keyword: &str) -> Parsed<u16> {
 /// One line of a `crt-list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrtListLine {
-    /// The line's number.
     pub number: usize,
-    /// The certificate.
     pub path: Box<str>,
     /// The options of its `bind` line, overridden by those of this one.
     pub options: TlsOptions,

@@ -49,9 +49,7 @@ impl RulesetSet {
 
 /// An action while it is read.
 pub struct ActionContext<'a, 'c> {
-    /// The line.
     pub(crate) line: &'a mut LineContext<'c>,
-    /// The ruleset.
     pub kind: RulesetKind,
     /// Where its expressions stand.
     pub(crate) points: EvaluationPoints,

@@ -25,13 +25,11 @@ pub(crate) struct GlobalContext<'c> {
     pub world: &'c World<'c>,
     /// The resources for expressions.
     pub resources: Resources<'c>,
-    /// The line's place.
     pub at: Location,
     /// Whether a section other than `global` came before.
     pub late: bool,
     /// Whether the line begins with `no`.
     pub negated: bool,
-    /// The row's name.
     pub keyword: &'static str,
     /// Where warnings go. Errors are returned.
     pub diagnostics: &'c mut Diagnostics,

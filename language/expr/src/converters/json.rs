@@ -29,7 +29,6 @@ pub(super) const ROWS: &[Converter] = &[
 enum InputCode {
     /// Every byte is a character (ISO 8859-1).
     Bytes,
-    /// UTF-8.
     Utf8 {
         /// Characters that are not well formed are left out instead of making the conversion fail.
         skip_errors: bool,

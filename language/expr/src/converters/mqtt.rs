@@ -162,7 +162,6 @@ fn read(bytes: &[u8], only: Option<Packet>, search: &mut Search) -> Option<bool>
 enum Short {
     /// The bytes end before it does.
     More,
-    /// It is invalid.
     Bad,
 }
 

@@ -5,7 +5,6 @@
 pub struct FileEntry<'f> {
     /// The line, from 1.
     pub line: usize,
-    /// The pattern.
     pub pattern: &'f [u8],
     /// The value, in map files.
     pub value: Option<&'f [u8]>,

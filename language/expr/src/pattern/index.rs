@@ -23,7 +23,6 @@ use crate::sample::Value;
 /// The index of a set for one match method.
 #[derive(Debug)]
 pub struct PatternIndex {
-    /// The set's.
     set: SetName,
     method: MatchMethod,
     ignore_case: bool,
@@ -55,7 +54,6 @@ impl Canonical for PatternIndex {
 /// A matching entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'f> {
-    /// The entry.
     pub entry: &'f Entry,
     /// Its regular expression, for methods that have one.
     pub regex: Option<&'f Regex>,

@@ -14,17 +14,14 @@ use crate::location::Location;
 /// A pattern in its comparable form.
 #[derive(Debug, Clone)]
 pub(crate) enum Parsed {
-    /// The text itself.
     Text,
     /// Bytes that differ from the text.
     Bytes(Box<[u8]>),
     /// Integers, both ends included.
     Range(i64, i64),
-    /// An IPv4 network.
     Net4(Ipv4Addr, Ipv4Addr),
     /// An IPv6 network, by its prefix length.
     Net6(Ipv6Addr, u8),
-    /// A regular expression.
     Regex(Arc<Regex>),
 }
 

@@ -13,9 +13,7 @@ use super::duplicates::Duplicates;
 /// The end from which keys are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// Prefixes are found.
     Front,
-    /// Suffixes are found.
     Back,
 }
 

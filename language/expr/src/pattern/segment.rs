@@ -46,7 +46,6 @@ enum Index {
     Scan,
     /// The first entry for each key.
     Exact(Box<(DefaultHashBuilder, HashTable<u32>, Duplicates)>),
-    /// Prefixes or suffixes.
     Prefixes(PrefixIndex),
     Substrings(AhoCorasick),
     Regexes(ListId, Option<Box<RequiredTexts>>),

@@ -134,7 +134,6 @@ impl std::error::Error for SetError {}
 /// The result of a lookup by the runtime API, for one way of matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The match method.
     pub method: MatchMethod,
     /// Whether case was ignored.
     pub ignore_case: bool,
@@ -222,7 +221,6 @@ enum User {
     Words(Box<str>),
     /// An ACL test with entries from a file.
     AclOfFile,
-    /// A converter.
     Map,
 }
 

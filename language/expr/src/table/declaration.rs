@@ -30,11 +30,8 @@ pub struct Declaration {
 /// The type of a table's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub enum KeyType {
-    /// IPv4 addresses.
     Ipv4,
-    /// IPv6 addresses.
     Ipv6,
-    /// 32-bit integers.
     Integer,
     /// Strings of at most this many bytes, and at most [`KeyType::MAX_STORED`]; longer ones are cut.
     Text(u32),
@@ -55,7 +52,6 @@ pub enum ServerKeyKind {
 /// One type of data that each entry stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Canonical)]
 pub struct Stored {
-    /// The type.
     pub data: DataType,
     /// The number of elements; 1 except for arrays.
     pub elements: u16,

@@ -33,7 +33,6 @@ pub(super) enum TransferEncoding {
     Chunked,
     /// Other codings, then `chunked`.
     OthersThenChunked,
-    /// Other codings only.
     Others,
 }
 

@@ -20,7 +20,6 @@ enum Step {
     More,
     /// Go on with the next step.
     Next,
-    /// This event.
     Happened(Event),
 }
 

@@ -10,7 +10,6 @@ pub struct NoRoom;
 /// The edit of a field's value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueEdit {
-    /// It stays.
     Keep,
     /// The field is removed.
     Remove,

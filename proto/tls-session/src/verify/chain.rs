@@ -37,7 +37,6 @@ pub struct Fault {
 #[derive(Debug, Default)]
 pub struct Authorities {
     trusted: Vec<Arc<CertificateDer<'static>>>,
-    /// Certificates by subject.
     by_subject: HashMap<Box<[u8]>, Vec<usize>>,
     /// Their names, which a listener sends to clients.
     pub(super) names: Vec<DistinguishedName>,

@@ -89,7 +89,6 @@ const WEAK: &[Weak] = &[
 pub(super) struct Key<'d> {
     /// The content of its AlgorithmIdentifier.
     pub algorithm: &'d [u8],
-    /// The key itself.
     pub bits: &'d [u8],
 }
 
@@ -117,7 +116,6 @@ impl<'d> Key<'d> {
 
 /// An element of DER.
 pub struct Element<'d> {
-    /// Its content.
     pub content: &'d [u8],
 }
 

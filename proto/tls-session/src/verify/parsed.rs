@@ -10,9 +10,7 @@ use super::names;
 /// The use of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// By a client.
     Client,
-    /// By a server.
     Server,
 }
 

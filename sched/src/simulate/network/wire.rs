@@ -51,7 +51,6 @@ pub struct Conditions {
     pub descriptors: usize,
     /// A run that takes longer, in virtual time, does not end.
     pub limit_ms: u64,
-    /// Prints every event.
     pub trace: bool,
 }
 

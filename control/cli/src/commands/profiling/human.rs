@@ -25,7 +25,6 @@ pub(in super::super) fn time_cell(nanoseconds: u64) -> String {
 
 struct Unit {
     name: &'static str,
-    /// In nanoseconds.
     size: f64,
     /// How many make the next unit.
     most: f64,

@@ -25,7 +25,6 @@ pub struct SharedId(u64);
 pub struct SharedConnection<'p, S> {
     /// The identifier for [`super::IdlePool::end_stream`].
     pub id: SharedId,
-    /// The connection.
     pub connection: &'p mut S,
     /// How many streams it has had, this one included.
     pub requests: u32,
@@ -33,7 +32,6 @@ pub struct SharedConnection<'p, S> {
 
 #[derive(Debug)]
 pub(super) struct SharedConnections<S> {
-    /// The youngest last.
     all: Vec<Shared<S>>,
     next: u64,
 }

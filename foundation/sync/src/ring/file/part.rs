@@ -8,7 +8,6 @@ use super::super::varint;
 /// Bytes of an area.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// The bytes.
     pub bytes: &'a [u8],
     /// Ranges of them that are not in the file.
     pub missing: &'a [Range<usize>],
@@ -196,7 +195,6 @@ impl Walked {
 struct Frame {
     tag: u8,
     bytes: Range<usize>,
-    /// The next tag.
     behind: usize,
 }
 

@@ -20,7 +20,6 @@ pub enum OnLimit {
     /// It does not match, as in HAProxy.
     #[default]
     NoMatch,
-    /// It matches.
     Match,
 }
 
@@ -29,7 +28,6 @@ pub enum OnLimit {
 pub struct LimitReport {
     /// Where the rule is.
     pub at: Location,
-    /// The regular expression.
     pub pattern: String,
     /// How many matches were given up.
     pub times: u64,

@@ -33,7 +33,6 @@ pub(super) enum Socket {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) owner: Owner,
-    /// The placeholder.
     pub(super) descriptor: Option<i32>,
     pub(super) peer: Id,
     pub(super) address: Address,
