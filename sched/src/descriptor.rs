@@ -11,7 +11,7 @@ mod kept;
 use crate::driver::{Network, Poller};
 use crate::key::TaskKey;
 use crate::worker::Worker;
-use kept::Kept;
+use kept::DescriptorCache;
 use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -562,12 +562,16 @@ impl Drop for Entry {
 pub(crate) struct DescriptorTable {
     states: RefCell<Vec<Rc<DescriptorState>>>,
     free: RefCell<Vec<u32>>,
-    kept: Kept,
+    kept: DescriptorCache,
 }
 
 impl DescriptorTable {
     pub(crate) const fn new() -> Self {
-        Self { states: RefCell::new(Vec::new()), free: RefCell::new(Vec::new()), kept: Kept::new() }
+        Self {
+            states: RefCell::new(Vec::new()),
+            free: RefCell::new(Vec::new()),
+            kept: DescriptorCache::new(),
+        }
     }
 
     fn take(&self) -> Entry {

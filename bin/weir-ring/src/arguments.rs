@@ -18,7 +18,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 
 /// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Command {
     Dump(Settings),
     Help,
     /// Invalid, for this reason.
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
 }
 
 /// Reads the words after the program's name. Letters of options may be combined in one word.
-pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Asked {
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Command {
     let mut settings = Settings::default();
     let mut path = None;
     let mut only_paths = false;
@@ -55,18 +55,18 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Asked {
                         '0' => settings.zero = true,
                         'r' => settings.repair = true,
                         'i' => settings.information = true,
-                        'h' => return Asked::Help,
-                        _ => return Asked::Nonsense(format!("unknown option '-{letter}'")),
+                        'h' => return Command::Help,
+                        _ => return Command::Nonsense(format!("unknown option '-{letter}'")),
                     }
                 }
             }
             _ if path.is_none() => path = Some(PathBuf::from(word)),
-            _ => return Asked::Nonsense("one file at a time".to_owned()),
+            _ => return Command::Nonsense("one file at a time".to_owned()),
         }
     }
     match path {
-        Some(path) => Asked::Dump(Settings { path, ..settings }),
-        None => Asked::Nonsense("a file is expected".to_owned()),
+        Some(path) => Command::Dump(Settings { path, ..settings }),
+        None => Command::Nonsense("a file is expected".to_owned()),
     }
 }
 
@@ -74,20 +74,20 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Asked {
 mod tests {
     use super::*;
 
-    fn check(words: &str, expected: Asked) {
+    fn check(words: &str, expected: Command) {
         assert_eq!(parse(words.split_whitespace().map(OsString::from)), expected, "{words}");
     }
 
     #[test]
     fn parses_the_command_line() {
         let plain = || Settings { path: "ring".into(), ..Settings::default() };
-        check("ring", Asked::Dump(plain()));
-        check("-f0 ring", Asked::Dump(Settings { follow: true, zero: true, ..plain() }));
-        check("ring -r -i", Asked::Dump(Settings { repair: true, information: true, ..plain() }));
-        check("-- -f", Asked::Dump(Settings { path: "-f".into(), ..Settings::default() }));
-        check("-h", Asked::Help);
-        check("", Asked::Nonsense("a file is expected".to_owned()));
-        check("-x ring", Asked::Nonsense("unknown option '-x'".to_owned()));
-        check("a b", Asked::Nonsense("one file at a time".to_owned()));
+        check("ring", Command::Dump(plain()));
+        check("-f0 ring", Command::Dump(Settings { follow: true, zero: true, ..plain() }));
+        check("ring -r -i", Command::Dump(Settings { repair: true, information: true, ..plain() }));
+        check("-- -f", Command::Dump(Settings { path: "-f".into(), ..Settings::default() }));
+        check("-h", Command::Help);
+        check("", Command::Nonsense("a file is expected".to_owned()));
+        check("-x ring", Command::Nonsense("unknown option '-x'".to_owned()));
+        check("a b", Command::Nonsense("one file at a time".to_owned()));
     }
 }

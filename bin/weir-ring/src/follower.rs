@@ -8,7 +8,7 @@
 use std::io;
 
 use weir_sync::ring::HEADER;
-use weir_sync::ring::file::{Area, Counters, Found, Header, Part, Source, Walked};
+use weir_sync::ring::file::{Area, Counters, Header, Part, RingElement, Source, WalkEnd};
 
 /// How far a file was read.
 #[derive(Debug, Default)]
@@ -19,23 +19,32 @@ pub(crate) struct Follower {
 
 /// A report about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told<'a> {
+pub(crate) enum FileReport<'a> {
     Message(&'a [u8]),
     /// Messages were overwritten before they were read. The count may be a few off when a writer was active at that moment;
     /// for files without counters it is unknown, and the loss itself may go unnoticed.
-    Lost { count: Option<u64>, about: bool },
+    Lost {
+        count: Option<u64>,
+        about: bool,
+    },
     /// A message that was never finished, or is not yet.
     Unfinished,
     /// `bytes` bytes from offset `place` of the area on are not messages.
-    Damaged { place: u64, bytes: u64 },
+    Damaged {
+        place: u64,
+        bytes: u64,
+    },
     /// The number of messages found differs from the counters.
-    Miscounted { counted: u64, found: u64 },
+    Miscounted {
+        counted: u64,
+        found: u64,
+    },
     /// The file is that of another ring now; unread messages of the former one are lost.
     Replaced,
 }
 
 /// The receiver of reports.
-pub(crate) type Tell<'t> = &'t mut dyn FnMut(Told<'_>) -> io::Result<()>;
+pub(crate) type Tell<'t> = &'t mut dyn FnMut(FileReport<'_>) -> io::Result<()>;
 
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +65,7 @@ impl Follower {
         let place = match self.place.take() {
             Some(place) if place.is_of(&header) => place,
             Some(_) => {
-                tell(Told::Replaced)?;
+                tell(FileReport::Replaced)?;
                 RingPosition::oldest(&header)
             }
             None => RingPosition::oldest(&header),
@@ -140,7 +149,7 @@ impl<S: Source> Reading<'_, S> {
     }
 
     /// Whether the number of messages differs from the counters; without counters, whether a text contains tags.
-    fn is_doubtful(&self, walked: &Walked, part: Part<'_>, end: u64) -> bool {
+    fn is_doubtful(&self, walked: &WalkEnd, part: Part<'_>, end: u64) -> bool {
         let Some(counters) = counters(&self.header) else { return !part.is_text(walked) };
         let number =
             self.place.number.filter(|_| !self.place.about && counters.steady && counters.tail == end);
@@ -148,27 +157,27 @@ impl<S: Source> Reading<'_, S> {
     }
 
     /// Reports the messages and faults found in the bytes; returns whether all of them were reported.
-    fn take(&mut self, found: &[Found], next: usize, tell: Tell<'_>) -> io::Result<bool> {
+    fn take(&mut self, found: &[RingElement], next: usize, tell: Tell<'_>) -> io::Result<bool> {
         let start = self.place.position;
         let mut last = 0..0;
         for found in found {
             match found {
-                Found::Message(range) => {
-                    tell(Told::Message(&self.bytes[range.clone()]))?;
+                RingElement::Message(range) => {
+                    tell(FileReport::Message(&self.bytes[range.clone()]))?;
                     self.place.pass(start + range.end as u64, 1);
                     last = range.clone();
                 }
-                Found::Busy(tag) => {
+                RingElement::Busy(tag) => {
                     self.place.pass(start + *tag as u64, 0);
                     if self.look == Look::Again && self.stuck.waits(self.place.position) {
                         self.place.remember(&self.bytes[last]);
                         return Ok(false);
                     }
-                    tell(Told::Unfinished)?;
+                    tell(FileReport::Unfinished)?;
                     self.place.pass(self.place.position, 1);
                     last = 0..0;
                 }
-                Found::Damage(range) => {
+                RingElement::Damage(range) => {
                     self.place.damage(start + range.start as u64, range.len() as u64, tell)?;
                     last = 0..0;
                 }
@@ -233,7 +242,7 @@ impl RingPosition {
             if self.position < counters.head {
                 let count = self.number.map(|number| counters.recycled.saturating_sub(number));
                 let about = self.about || !counters.steady;
-                tell(Told::Lost { count, about })?;
+                tell(FileReport::Lost { count, about })?;
                 *self = RingPosition::oldest(header);
             }
             return Ok(());
@@ -246,7 +255,7 @@ impl RingPosition {
         if between && !about && self.is_as_before(kept, source)? {
             return Ok(());
         }
-        tell(Told::Lost { count: None, about })?;
+        tell(FileReport::Lost { count: None, about })?;
         let ahead = self.area.distance(place, header.head);
         self.position += if ahead == 0 { self.area.size } else { ahead };
         self.sure = true;
@@ -271,7 +280,7 @@ impl RingPosition {
 
     /// Skips bytes that are not messages.
     fn damage(&mut self, position: u64, bytes: u64, tell: Tell<'_>) -> io::Result<()> {
-        tell(Told::Damaged { place: self.area.place(position), bytes })?;
+        tell(FileReport::Damaged { place: self.area.place(position), bytes })?;
         self.position = position + bytes;
         self.number = None;
         self.before.clear();
@@ -290,7 +299,7 @@ impl RingPosition {
         match self.number.replace(counted) {
             Some(number) if number != counted && !self.about => {
                 let found = number.saturating_sub(counters.recycled);
-                tell(Told::Miscounted { counted: counted - counters.recycled, found })?;
+                tell(FileReport::Miscounted { counted: counted - counters.recycled, found })?;
             }
             _ => {}
         }
@@ -355,8 +364,8 @@ impl Gaps {
         let mut widest = 0;
         search(header, source, start, &mut |told| {
             match told {
-                Told::Message(message) => gaps.read += message.len() as u64,
-                Told::Damaged { place, bytes } => {
+                FileReport::Message(message) => gaps.read += message.len() as u64,
+                FileReport::Damaged { place, bytes } => {
                     let behind = header.area.place(place + bytes);
                     if place == start && gaps.read == 0 {
                         gaps.first = behind;
@@ -382,7 +391,7 @@ fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> 
     while at + 1 < size {
         if let Some(cut) = area.cut_at(start + at) {
             let cut = cut.min(size - at);
-            tell(Told::Damaged { place: area.place(start + at), bytes: cut })?;
+            tell(FileReport::Damaged { place: area.place(start + at), bytes: cut })?;
             at += cut;
             sure = false;
             continue;
@@ -395,11 +404,11 @@ fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> 
         sure = true;
         for found in &walked.found {
             match found {
-                Found::Message(range) => tell(Told::Message(&bytes[range.clone()]))?,
-                Found::Busy(_) => tell(Told::Unfinished)?,
-                Found::Damage(range) => {
+                RingElement::Message(range) => tell(FileReport::Message(&bytes[range.clone()]))?,
+                RingElement::Busy(_) => tell(FileReport::Unfinished)?,
+                RingElement::Damage(range) => {
                     let place = area.place(start + at + range.start as u64);
-                    tell(Told::Damaged { place, bytes: range.len() as u64 })?;
+                    tell(FileReport::Damaged { place, bytes: range.len() as u64 })?;
                 }
             }
         }

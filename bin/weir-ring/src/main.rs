@@ -16,13 +16,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arguments::{Asked, Settings};
-use follower::{Follower, Look, Told};
+use arguments::{Command, Settings};
+use follower::{FileReport, Follower, Look};
 use weir_sync::ring::file::{Header, Source};
 
 fn main() -> ExitCode {
     match arguments::parse(std::env::args_os().skip(1)) {
-        Asked::Dump(settings) => match dump(&settings) {
+        Command::Dump(settings) => match dump(&settings) {
             Ok(false) => ExitCode::SUCCESS,
             Ok(true) => ExitCode::FAILURE,
             // The reader of the output has closed it.
@@ -32,11 +32,11 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Asked::Help => {
+        Command::Help => {
             print!("{}", arguments::USAGE);
             ExitCode::SUCCESS
         }
-        Asked::Nonsense(why) => {
+        Command::Nonsense(why) => {
             eprint!("weir-ring: {why}\n{}", arguments::USAGE);
             ExitCode::from(2)
         }
@@ -50,14 +50,14 @@ fn dump(settings: &Settings) -> io::Result<bool> {
         end: if settings.zero { b'\0' } else { b'\n' },
         damaged: false,
     };
-    let mut files = vec![Followed::open(&settings.path)?];
+    let mut files = vec![FollowedFile::open(&settings.path)?];
     if settings.information {
         return describe(&files[0].file, &mut printer.out);
     }
     if settings.follow {
         return follow(settings, &mut files, &mut printer);
     }
-    let Followed { file, follower, .. } = &mut files[0];
+    let FollowedFile { file, follower, .. } = &mut files[0];
     let header = Header::read(file);
     if let Ok(header) = &header {
         printer.compare_length(header);
@@ -80,7 +80,7 @@ fn dump(settings: &Settings) -> io::Result<bool> {
 
 /// Prints new messages for ever: of the file of this name, and of those that had the name before, while their processes may
 /// still write to them.
-fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<'_>) -> io::Result<bool> {
+fn follow(settings: &Settings, files: &mut Vec<FollowedFile>, printer: &mut Printer<'_>) -> io::Result<bool> {
     let mut patience = PATIENCE;
     loop {
         let newest = files.len() - 1;
@@ -106,7 +106,7 @@ fn follow(settings: &Settings, files: &mut Vec<Followed>, printer: &mut Printer<
         // A file may be missing for a moment while it is renamed.
         if let Ok(metadata) = fs::metadata(&settings.path)
             && metadata.ino() != files[newest].inode
-            && let Ok(next) = Followed::open(&settings.path)
+            && let Ok(next) = FollowedFile::open(&settings.path)
         {
             files.push(next);
             if files.len() > MOST_FILES {
@@ -121,10 +121,10 @@ fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
     let (mut complete, mut busy, mut damaged) = (0, 0, header.excess() != 0);
     Follower::default().look(file, Look::Once, &mut |told| {
         match told {
-            Told::Message(_) => complete += 1,
-            Told::Unfinished => busy += 1,
-            Told::Damaged { .. } | Told::Miscounted { .. } => damaged = true,
-            Told::Lost { .. } | Told::Replaced => {}
+            FileReport::Message(_) => complete += 1,
+            FileReport::Unfinished => busy += 1,
+            FileReport::Damaged { .. } | FileReport::Miscounted { .. } => damaged = true,
+            FileReport::Lost { .. } | FileReport::Replaced => {}
         }
         Ok(())
     })?;
@@ -152,33 +152,33 @@ struct Printer<'o> {
 }
 
 impl Printer<'_> {
-    fn tell(&mut self, told: Told<'_>) -> io::Result<()> {
-        if let Told::Message(message) = told {
+    fn tell(&mut self, told: FileReport<'_>) -> io::Result<()> {
+        if let FileReport::Message(message) = told {
             self.out.write_all(message)?;
             return self.out.write_all(&[self.end]);
         }
         // On a terminal, remarks are printed between the messages that they are about.
         self.out.flush()?;
-        self.damaged |= matches!(told, Told::Damaged { .. } | Told::Miscounted { .. });
+        self.damaged |= matches!(told, FileReport::Damaged { .. } | FileReport::Miscounted { .. });
         let messages = |count: u64| if count == 1 { "message was" } else { "messages were" };
         match told {
-            Told::Lost { count: Some(count), about } => {
+            FileReport::Lost { count: Some(count), about } => {
                 let about = if about { "about " } else { "" };
                 eprintln!("weir-ring: {about}{count} {} overwritten before being read", messages(count));
             }
-            Told::Lost { count: None, about } => {
+            FileReport::Lost { count: None, about } => {
                 let were = if about { "may have been" } else { "were" };
                 eprintln!("weir-ring: messages {were} overwritten before being read");
             }
-            Told::Unfinished => eprintln!("weir-ring: a message is not finished"),
-            Told::Damaged { place, bytes } => {
+            FileReport::Unfinished => eprintln!("weir-ring: a message is not finished"),
+            FileReport::Damaged { place, bytes } => {
                 eprintln!("weir-ring: damaged: no message in {bytes} bytes at offset {place} of the area");
             }
-            Told::Miscounted { counted, found } => {
+            FileReport::Miscounted { counted, found } => {
                 eprintln!("weir-ring: damaged: {found} {} found where {counted} should be", messages(found));
             }
-            Told::Replaced => eprintln!("weir-ring: another process writes to the file now"),
-            Told::Message(_) => {}
+            FileReport::Replaced => eprintln!("weir-ring: another process writes to the file now"),
+            FileReport::Message(_) => {}
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Printer<'_> {
 }
 
 /// A file, open: when another takes its name, this one can still be read.
-struct Followed {
+struct FollowedFile {
     file: File,
     inode: u64,
     follower: Follower,
@@ -203,11 +203,11 @@ struct Followed {
     length: Option<u64>,
 }
 
-impl Followed {
+impl FollowedFile {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let inode = file.metadata()?.ino();
-        Ok(Followed { file, inode, follower: Follower::default(), length: None })
+        Ok(FollowedFile { file, inode, follower: Follower::default(), length: None })
     }
 
     fn look(&mut self, printer: &mut Printer<'_>) -> io::Result<()> {

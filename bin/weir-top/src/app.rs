@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::columns::{self, Column, Shown, Tone};
+use crate::columns::{self, Column, DisplayedRow, Tone};
 use crate::model::row::{Kind, Row, RowKey};
 use crate::model::sessions::Stream;
 use crate::model::{Listing, Model};
@@ -172,10 +172,10 @@ impl App {
     }
 
     /// The rows of a page, filtered and sorted.
-    pub(crate) fn rows(&self, page: Page) -> Vec<Shown<'_>> {
+    pub(crate) fn rows(&self, page: Page) -> Vec<DisplayedRow<'_>> {
         let wanted = |row: &&Row| page.kinds().contains(&row.key.kind) && self.passes(&[&row.path()]);
         let all = self.model.picture.iter().flat_map(|picture| &picture.rows);
-        let rows = all.filter(wanted).map(|row| Shown::new(&self.model, row)).collect();
+        let rows = all.filter(wanted).map(|row| DisplayedRow::new(&self.model, row)).collect();
         self.sorted(page, rows, &columns::of_page(page, self.model.has_latencies()))
     }
 

@@ -125,15 +125,15 @@ impl Key {
 }
 
 /// A row, and its data besides the counters.
-pub(crate) struct Shown<'m> {
+pub(crate) struct DisplayedRow<'m> {
     pub row: &'m Row,
     pub track: Option<&'m Track>,
     pub latencies: Option<&'m Latencies>,
 }
 
-impl<'m> Shown<'m> {
-    pub(crate) fn new(model: &'m Model, row: &'m Row) -> Shown<'m> {
-        Shown { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
+impl<'m> DisplayedRow<'m> {
+    pub(crate) fn new(model: &'m Model, row: &'m Row) -> DisplayedRow<'m> {
+        DisplayedRow { row, track: model.track(&row.key), latencies: model.latencies(&row.key) }
     }
 
     /// Its work per second. Before the second picture, the rate that the process itself counted.
@@ -161,7 +161,7 @@ impl<'m> Shown<'m> {
 }
 
 /// The columns of a view of rows, from left to right. `latencies`: the process reports percentiles.
-pub(crate) fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<Shown<'m>>> {
+pub(crate) fn of_page<'m>(page: Page, latencies: bool) -> Vec<Column<DisplayedRow<'m>>> {
     let mut columns = match page {
         Page::Frontends => frontends(),
         Page::Backends => backends(),
@@ -176,7 +176,7 @@ fn is_percentile(title: &str) -> bool {
     title.contains("p50") || title.contains("p99")
 }
 
-type OfRow<'m> = Column<Shown<'m>>;
+type OfRow<'m> = Column<DisplayedRow<'m>>;
 
 fn frontends<'m>() -> Vec<OfRow<'m>> {
     let mut columns = vec![name("FRONTEND"), state(), mode(), sessions(), limit()];
@@ -189,7 +189,7 @@ fn frontends<'m>() -> Vec<OfRow<'m>> {
 
 fn backends<'m>() -> Vec<OfRow<'m>> {
     let servers = Value::Other {
-        cell: |s: &Shown<'m>| {
+        cell: |s: &DisplayedRow<'m>| {
             let tone = if s.row.active + s.row.backup == 0 { Tone::Bad } else { Tone::Plain };
             let backup = if s.row.backup > 0 { format!("+{}", s.row.backup) } else { String::new() };
             Cell::new(format!("{}{backup}", s.row.active), tone)
@@ -303,14 +303,14 @@ pub(crate) fn state_tone(state: State) -> Tone {
 /// The columns of every proxy and server: rate, bytes.
 fn traffic<'m>() -> [OfRow<'m>; 4] {
     let history = Value::Other {
-        cell: |s: &Shown<'m>| {
+        cell: |s: &DisplayedRow<'m>| {
             let values = s.track.map_or_else(Vec::new, |track| track.history.values());
             Cell::new(sparkline(&values, 12), Tone::Accent)
         },
         key: |s| s.track.map_or(Key::Nothing, |track| Key::Number(track.history.most())),
         left: true,
     };
-    let by_bytes = |choose: fn(&Shown<'m>) -> Option<f64>| Value::Figure {
+    let by_bytes = |choose: fn(&DisplayedRow<'m>) -> Option<f64>| Value::Figure {
         choose,
         show: |n| bytes(n as u64),
         tone: Tone::Plain,
@@ -346,13 +346,20 @@ fn name<'m>(title: &'static str) -> OfRow<'m> {
     words(title, 18, 0, |s| s.row.path())
 }
 
-fn words<'m>(title: &'static str, width: u16, rank: u8, choose: fn(&Shown<'m>) -> String) -> OfRow<'m> {
+fn words<'m>(
+    title: &'static str,
+    width: u16,
+    rank: u8,
+    choose: fn(&DisplayedRow<'m>) -> String,
+) -> OfRow<'m> {
     Column { title, width, rank, value: Value::Words { choose, tone: |_| Tone::Plain } }
 }
 
 fn state<'m>() -> OfRow<'m> {
-    let value =
-        Value::Words { choose: |s: &Shown<'m>| s.row.status.clone(), tone: |s| state_tone(s.row.state()) };
+    let value = Value::Words {
+        choose: |s: &DisplayedRow<'m>| s.row.status.clone(),
+        tone: |s| state_tone(s.row.state()),
+    };
     Column { title: "STATE", width: 9, rank: 0, value }
 }
 
@@ -362,7 +369,7 @@ fn mode<'m>() -> OfRow<'m> {
 
 fn sessions<'m>() -> OfRow<'m> {
     let value = Value::Other {
-        cell: |s: &Shown<'m>| Cell::new(count(s.row.sessions.now), s.fullness()),
+        cell: |s: &DisplayedRow<'m>| Cell::new(count(s.row.sessions.now), s.fullness()),
         key: |s| Key::Number(s.row.sessions.now as f64),
         left: false,
     };
@@ -373,14 +380,14 @@ fn count_of<'m>(
     title: &'static str,
     rank: u8,
     tone: Tone,
-    choose: fn(&Shown<'m>) -> Option<u64>,
+    choose: fn(&DisplayedRow<'m>) -> Option<u64>,
 ) -> OfRow<'m> {
     let value = Value::Count { choose, show: count, tone };
     Column { title, width: (title.len() as u16).max(6), rank, value }
 }
 
 /// Microseconds.
-fn time<'m>(title: &'static str, width: u16, choose: fn(&Shown<'m>) -> Option<u64>) -> OfRow<'m> {
+fn time<'m>(title: &'static str, width: u16, choose: fn(&DisplayedRow<'m>) -> Option<u64>) -> OfRow<'m> {
     Column { title, width, rank: 6, value: Value::Count { choose, show: micros, tone: Tone::Plain } }
 }
 
@@ -397,8 +404,11 @@ fn retries<'m>() -> OfRow<'m> {
 }
 
 fn error_rate<'m>() -> OfRow<'m> {
-    let value =
-        Value::Figure { choose: |s: &Shown<'m>| s.rates(|t| t.rates.errors), show: rate, tone: Tone::Bad };
+    let value = Value::Figure {
+        choose: |s: &DisplayedRow<'m>| s.rates(|t| t.rates.errors),
+        show: rate,
+        tone: Tone::Bad,
+    };
     Column { title: "ERR/s", width: 6, rank: 3, value }
 }
 
@@ -466,7 +476,7 @@ mod tests {
         model.add_latencies("# pxname,svname,phase,count,mean_us,p50_us,p90_us,p99_us,p99.9_us,max_us\napp,s1,total,9,1,2000,3,40000,5,6\n");
         let shown = |name: &str| {
             let row = model.rows(Kind::Server).find(|row| row.key.name == name).expect("a server");
-            let shown = Shown::new(&model, row);
+            let shown = DisplayedRow::new(&model, row);
             of_page(Page::Servers, true)
                 .iter()
                 .map(|column| (column.title, column.cell(&shown)))

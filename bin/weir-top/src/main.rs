@@ -30,7 +30,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use weir_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SignalReader};
 
 use app::{App, Link, Sort};
-use arguments::{Asked, Settings};
+use arguments::{Command, Settings};
 use columns::Tone;
 use page::Page;
 use poller::{News, Order, Watch};
@@ -39,16 +39,16 @@ use view::theme::Theme;
 
 fn main() -> ExitCode {
     match arguments::parse(env::args_os().skip(1)) {
-        Asked::Run(settings) => match run(settings) {
+        Command::Run(settings) => match run(settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err((status, why)) => {
                 eprintln!("weir-top: {why}");
                 ExitCode::from(status)
             }
         },
-        Asked::Help => printed(arguments::USAGE),
-        Asked::Version => printed(concat!("weir-top ", env!("CARGO_PKG_VERSION"), "\n")),
-        Asked::Nonsense(why) => {
+        Command::Help => printed(arguments::USAGE),
+        Command::Version => printed(concat!("weir-top ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Nonsense(why) => {
             eprint!("weir-top: {why}\n{}", arguments::USAGE);
             ExitCode::from(2)
         }

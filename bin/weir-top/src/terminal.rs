@@ -22,7 +22,7 @@ use weir_sys::signal::SignalReader;
 pub(crate) type Screen = Terminal<CrosstermBackend<Stdout>>;
 
 /// Gives the terminal back when it is dropped.
-pub(crate) struct Taken(());
+pub(crate) struct TerminalGuard(());
 
 /// The reason why the program cannot draw here, if there is one.
 pub(crate) fn refusal() -> Option<String> {
@@ -53,7 +53,7 @@ fn names_utf8(locale: &str) -> bool {
 }
 
 /// Takes the terminal. A panic gives it back before it prints its message.
-pub(crate) fn take() -> io::Result<(Screen, Taken)> {
+pub(crate) fn take() -> io::Result<(Screen, TerminalGuard)> {
     let former = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         restore();
@@ -61,7 +61,7 @@ pub(crate) fn take() -> io::Result<(Screen, Taken)> {
     }));
     enable_raw_mode()?;
     // From here on it is given back, also if the next step fails.
-    let taken = Taken(());
+    let taken = TerminalGuard(());
     execute!(io::stdout(), EnterAlternateScreen)?;
     let mut screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
     screen.clear()?;
@@ -98,7 +98,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long the loop of the screen may take to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
-impl Drop for Taken {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         restore();
     }

@@ -132,7 +132,9 @@ enum Act {
     Attached(fn(&mut Arguments, &str) -> Result<(), Fault>),
     /// A word may follow, separated by a blank.
     Perhaps(fn(&mut Arguments, &str)),
-    Processes { at_once: bool },
+    Processes {
+        at_once: bool,
+    },
 }
 
 /// Reads the words that follow the program's name.

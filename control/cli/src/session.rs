@@ -241,15 +241,15 @@ impl Session {
             return Some(Status::Close);
         }
         match self.take_line() {
-            Taken::Line(line) => {
+            InputLine::Line(line) => {
                 self.hear(&line, target, out);
                 None
             }
-            Taken::TooLong => {
+            InputLine::TooLong => {
                 self.refuse(LINE_TOO_LONG, out);
                 None
             }
-            Taken::Nothing => {
+            InputLine::Nothing => {
                 if self.end_of_input {
                     self.doing = Doing::Closed;
                     return Some(Status::Close);
@@ -269,18 +269,18 @@ impl Session {
         &self.input[self.taken..]
     }
 
-    fn take_line(&mut self) -> Taken {
+    fn take_line(&mut self) -> InputLine {
         let heard = self.heard();
         let Some(end) = heard.iter().position(|&byte| byte == b'\n') else {
             let too_long = heard.len() > self.settings.longest_line;
-            return if too_long { Taken::TooLong } else { Taken::Nothing };
+            return if too_long { InputLine::TooLong } else { InputLine::Nothing };
         };
         let mut line = heard[..end].to_vec();
         self.taken += end + 1;
         if line.last() == Some(&b'\r') {
             line.pop();
         }
-        Taken::Line(line)
+        InputLine::Line(line)
     }
 
     /// Handles a line of commands, or of a payload.
@@ -419,7 +419,7 @@ fn uptime(seconds: u64) -> String {
     format!("{}:{:02}:{:02}:{:02}", hours / 24, hours % 24, minutes % 60, seconds % 60)
 }
 
-enum Taken {
+enum InputLine {
     Line(Vec<u8>),
     TooLong,
     Nothing,

@@ -80,7 +80,7 @@ enum Flow {
 }
 
 /// The next input of a client.
-enum Heard {
+enum ClientInput {
     Line(Vec<u8>),
     TooLong,
     /// It closed, or was silent for too long.
@@ -111,12 +111,12 @@ pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Con
     let mut talk = Talk { master, client, connection, modes, whom: Whom::Master, debug: false };
     loop {
         let line = match talk.hear_line().await {
-            Heard::Line(line) => line,
-            Heard::TooLong => {
+            ClientInput::Line(line) => line,
+            ClientInput::TooLong => {
                 talk.refuse(LINE_TOO_LONG).await;
                 return;
             }
-            Heard::Nothing => break,
+            ClientInput::Nothing => break,
         };
         let commands = words::commands(&line);
         let last = commands.len().saturating_sub(1);
@@ -408,7 +408,7 @@ impl Talk {
     }
 
     /// Receives the next line, without its end.
-    async fn hear_line(&mut self) -> Heard {
+    async fn hear_line(&mut self) -> ClientInput {
         let deadline = weir_sched::now().after_some(self.modes.timeout_ms);
         hear_line(&mut self.connection, deadline).await
     }
@@ -419,9 +419,9 @@ impl Talk {
         let mut lines = Vec::new();
         loop {
             let line = match self.hear_line().await {
-                Heard::Line(line) => line,
-                Heard::TooLong => return Err(Some(LINE_TOO_LONG)),
-                Heard::Nothing => return Err(None),
+                ClientInput::Line(line) => line,
+                ClientInput::TooLong => return Err(Some(LINE_TOO_LONG)),
+                ClientInput::Nothing => return Err(None),
             };
             if line == end.as_bytes() {
                 return Ok(Payload { lines, end });
@@ -459,7 +459,7 @@ pub(crate) fn answer(master: Rc<Master>, client: OwnedFd, text: String) {
     });
 }
 
-async fn hear_line(connection: &mut Connection, deadline: Tick) -> Heard {
+async fn hear_line(connection: &mut Connection, deadline: Tick) -> ClientInput {
     loop {
         if let Some(end) = connection.input().iter().position(|&byte| byte == b'\n') {
             let mut line = connection.input()[..end].to_vec();
@@ -467,15 +467,15 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> Heard {
             if line.last() == Some(&b'\r') {
                 line.pop();
             }
-            return Heard::Line(line);
+            return ClientInput::Line(line);
         }
         match connection.receive(LONGEST_LINE) {
             Received::Bytes(_) => {}
             Received::Nothing if weir_sched::now() < deadline => {
                 wait(deadline).await;
             }
-            Received::Full => return Heard::TooLong,
-            _ => return Heard::Nothing,
+            Received::Full => return ClientInput::TooLong,
+            _ => return ClientInput::Nothing,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The form of the statistics page, applied to the live servers.
 
 use weir_backend::{Change, CheckKind, OperationalState, RequestedState};
-use weir_stats::admin::{Acted, Action, AdminTarget, Forced};
+use weir_stats::admin::{Action, AdminOutcome, AdminTarget, Forced};
 
 use super::{Live, names, notices, session_target};
 use weir_stream::ending::By;
@@ -11,16 +11,16 @@ impl AdminTarget for Live {
         names::proxy(&self.instance, backend, names::backend_side).is_some()
     }
 
-    fn act(&mut self, backend: &str, server: &str, action: Action) -> Acted {
+    fn act(&mut self, backend: &str, server: &str, action: Action) -> AdminOutcome {
         let Some(proxy) = names::proxy(&self.instance, backend, names::backend_side) else {
-            return Acted::Refused;
+            return AdminOutcome::Refused;
         };
-        let Some(server) = names::server(proxy, server) else { return Acted::Refused };
+        let Some(server) = names::server(proxy, server) else { return AdminOutcome::Refused };
         let enable = |kind, enabled| match server.check(kind) {
-            None => Acted::Nothing,
+            None => AdminOutcome::Nothing,
             Some(check) => {
                 check.record().enabled = enabled;
-                Acted::Done
+                AdminOutcome::Done
             }
         };
         let change = match action {
@@ -32,16 +32,16 @@ impl AdminTarget for Live {
             Action::Health(Forced::Up) => Change::Health(OperationalState::Running),
             Action::Health(Forced::Stopping) => Change::Health(OperationalState::Stopping),
             Action::Health(Forced::Down) => Change::Health(OperationalState::Stopped),
-            Action::Agent(_) if server.agent().is_none() => return Acted::Nothing,
+            Action::Agent(_) if server.agent().is_none() => return AdminOutcome::Nothing,
             Action::Agent(up) => Change::Agent { up },
             Action::Shutdown => {
                 session_target::shutdown_on_server(proxy.index, server.key(), By::Killed);
-                return Acted::Done;
+                return AdminOutcome::Done;
             }
         };
         match notices::change_server(self, proxy, &server, change) {
-            Ok(()) => Acted::Done,
-            Err(_) => Acted::Refused,
+            Ok(()) => AdminOutcome::Done,
+            Err(_) => AdminOutcome::Refused,
         }
     }
 }

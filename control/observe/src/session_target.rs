@@ -18,7 +18,7 @@ use weir_logs::forward::Forward;
 use weir_sched::TaskKey;
 use weir_stream::ending::By;
 use weir_stream::ending::During;
-use weir_stream::entry::{Carried, Listed};
+use weir_stream::entry::{Listed, StreamSide};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 
@@ -238,7 +238,7 @@ fn view(instance: &Instance, stream: &Listed, filter: &SessionFilter) -> Session
             .filter(|line| !line.is_empty())
             .map(|line| String::from_utf8_lossy(&line).into_owned()),
         streams: match filter.with_streams {
-            true => [Carried::Client, Carried::Server].map(|side| view.describe(side)),
+            true => [StreamSide::Client, StreamSide::Server].map(|side| view.describe(side)),
             false => [None, None],
         },
         phase: match view.phase.get() {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use weir_assemble::unknown_account;
 use weir_model::{Account, Chroot, CoreDump, Global};
-use weir_sys::capability::{self, Capabilities, Held};
-use weir_sys::process::{self, Fork, Limit, NullDevice, Refused};
+use weir_sys::capability::{self, Capabilities, CapabilitySets};
+use weir_sys::process::{self, Fork, IdentityRefusal, Limit, NullDevice};
 use weir_sys::{Errno, Result, signal, socket, users};
 
 use crate::limits::Capacity;
@@ -298,11 +298,11 @@ impl Identity {
         let root = self.root.as_ref().map(|root| &root.directory);
         process::rehearse_identity(self.user, self.group, root).map_err(|(refused, errno)| {
             let what = match refused {
-                Refused::Root => {
+                IdentityRefusal::Root => {
                     format!("chroot({})", self.root.as_ref().map_or("", |root| root.name.as_str()))
                 }
-                Refused::Group => format!("set gid {}", self.group.unwrap_or(0)),
-                Refused::User => format!("set uid {}", self.user.unwrap_or(0)),
+                IdentityRefusal::Group => format!("set gid {}", self.group.unwrap_or(0)),
+                IdentityRefusal::User => format!("set uid {}", self.user.unwrap_or(0)),
             };
             format!("[weir.main()] Cannot {what}: {errno}")
         })?;
@@ -312,7 +312,7 @@ impl Identity {
     }
 
     /// The effective capabilities after `assume`.
-    fn will_hold(&self, held: Held) -> Capabilities {
+    fn will_hold(&self, held: CapabilitySets) -> Capabilities {
         let stays = process::effective_user() == 0 && self.user.is_none_or(|user| user == 0);
         let kept = held.permitted.and(self.capabilities);
         match (stays, self.capabilities.is_empty()) {
@@ -379,8 +379,12 @@ impl Identity {
             ));
         }
         let kept = missing.missing(self.capabilities);
-        capability::change(Held { effective: kept, permitted: kept, inheritable: Capabilities::NONE })
-            .map_err(because("Cannot change capabilities"))
+        capability::change(CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: Capabilities::NONE,
+        })
+        .map_err(because("Cannot change capabilities"))
     }
 
     /// Prints advice for a process that runs as root.

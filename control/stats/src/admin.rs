@@ -67,7 +67,7 @@ impl Action {
 
 /// The outcome of an action on one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acted {
+pub enum AdminOutcome {
     Done,
     /// The action does not apply to the server: it lacks checks, or an agent.
     Nothing,
@@ -81,7 +81,7 @@ pub trait AdminTarget {
     fn has_backend(&self, backend: &str) -> bool;
 
     /// Applies an action.
-    fn act(&mut self, backend: &str, server: &str, action: Action) -> Acted;
+    fn act(&mut self, backend: &str, server: &str, action: Action) -> AdminOutcome;
 }
 
 /// The permission of a form's sender.
@@ -145,9 +145,9 @@ impl AdminForm {
         let (mut done, mut refused) = (0, 0);
         for server in &self.servers {
             match target.act(&self.backend, server, action) {
-                Acted::Done => done += 1,
-                Acted::Refused => refused += 1,
-                Acted::Nothing => {}
+                AdminOutcome::Done => done += 1,
+                AdminOutcome::Refused => refused += 1,
+                AdminOutcome::Nothing => {}
             }
         }
         match (done, refused) {
@@ -211,12 +211,12 @@ mod tests {
             matches!(backend, "b1" | "#3")
         }
 
-        fn act(&mut self, backend: &str, server: &str, action: Action) -> Acted {
+        fn act(&mut self, backend: &str, server: &str, action: Action) -> AdminOutcome {
             self.done.push(format!("{backend}/{server} {action:?}"));
             match (server.starts_with("srv"), action) {
-                (true, Action::Agent(_)) => Acted::Nothing,
-                (true, _) => Acted::Done,
-                (false, _) => Acted::Refused,
+                (true, Action::Agent(_)) => AdminOutcome::Nothing,
+                (true, _) => AdminOutcome::Done,
+                (false, _) => AdminOutcome::Refused,
             }
         }
     }

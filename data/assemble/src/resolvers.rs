@@ -9,7 +9,7 @@ use weir_model::{AcceptedFamilies, Config, Host};
 use weir_resolvers::{
     Families, Follower, HoldTimes, NameServer, Question, Reply, Resolvers, Section, SectionSettings,
 };
-use weir_stream::instance::names::{Asked, Asking, Names};
+use weir_stream::instance::names::{NameLookup, Names, PendingLookup};
 use weir_stream::instance::{Instance, Proxy};
 use weir_sys::Address;
 
@@ -163,19 +163,19 @@ struct LiveQuestion {
 }
 
 impl Names for LiveNames {
-    fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> Asked {
+    fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
         // An invalid name cannot resolve.
-        let Ok(name) = Name::parse(name) else { return Asked::Known(None) };
+        let Ok(name) = Name::parse(name) else { return NameLookup::Known(None) };
         match self.0.ask(section, name, prefers_ipv4) {
-            Reply::Known(address) => Asked::Known(address),
+            Reply::Known(address) => NameLookup::Known(address),
             Reply::Later { question, limit_ms } => {
-                Asked::Later(Box::new(LiveQuestion { question, limit_ms }))
+                NameLookup::Later(Box::new(LiveQuestion { question, limit_ms }))
             }
         }
     }
 }
 
-impl Asking for LiveQuestion {
+impl PendingLookup for LiveQuestion {
     fn poll(&self) -> Option<Option<IpAddr>> {
         self.question.answer()
     }

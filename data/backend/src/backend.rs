@@ -33,7 +33,7 @@ use crate::settings::{BackendSettings, ServerSettings};
 use crate::shared::{Home, Owner, Shared, Version};
 use crate::snapshot::{ServerList, ServerSnapshot};
 use crate::sync::{Ordering, handshake_point, raise};
-use crate::view::{Chosen, WorkerView};
+use crate::view::{ViewChoice, WorkerView};
 use crate::waiting::{Outcome, Queues, Waiting};
 use tracking::Tracking;
 use weir_sync::{Lock, LockGuard, LockLabel, PerWorker};
@@ -256,9 +256,9 @@ impl Backend {
                 return Some(Choice::None);
             }
             let lease = match view.choose(&self.shared, input) {
-                Chosen::Slot(lease) => lease,
-                Chosen::Wait => return None,
-                Chosen::TurnsOver => {
+                ViewChoice::Slot(lease) => lease,
+                ViewChoice::Wait => return None,
+                ViewChoice::TurnsOver => {
                     turns_over = true;
                     continue;
                 }

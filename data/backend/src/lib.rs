@@ -75,5 +75,5 @@ pub use server::{Change, Server};
 pub use server_key::ServerKey;
 pub use settings::{Algorithm, BackendSettings, PoolSettings, ServerSettings};
 pub use snapshot::ServerList;
-pub use traffic::Seen;
+pub use traffic::TrafficSample;
 pub use waiting::{Granted, Outcome, Positions, Waiting};

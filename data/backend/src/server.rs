@@ -34,10 +34,7 @@ pub enum Change {
     /// `set server state`, `enable server`, `disable server`.
     State(RequestedState),
     /// Maintenance or drain decided by tracking or resolution: bits to set, then bits to clear.
-    Admin {
-        set: AdminState,
-        clear: AdminState,
-    },
+    Admin { set: AdminState, clear: AdminState },
     /// Forces the result of health checks. Ignored in maintenance.
     Health(OperationalState),
     /// Forces the result of the agent check.

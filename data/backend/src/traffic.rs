@@ -10,7 +10,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// One connection or response, as an observation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct TrafficSample {
     pub observation: Observation,
     /// The number of the observing worker; no other worker may use it.
     pub worker: usize,
@@ -68,7 +68,7 @@ impl Traffic {
     }
 
     /// Counts an observation and returns the number of errors in a row, this one included.
-    pub(crate) fn note(&self, seen: Seen, now_ms: u64) -> u32 {
+    pub(crate) fn note(&self, seen: TrafficSample, now_ms: u64) -> u32 {
         let tally = self.tallies.0.of(seen.worker);
         tally.note(seen, now_ms);
         if seen.observation.is_well() {
@@ -142,7 +142,7 @@ impl Traffic {
 
 impl Tally {
     /// For its worker only.
-    fn note(&self, seen: Seen, now_ms: u64) {
+    fn note(&self, seen: TrafficSample, now_ms: u64) {
         let add = |counter: &AtomicU64, amount| {
             counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
         };
@@ -202,8 +202,8 @@ const MOST: u64 = 600_000 * UNIT;
 mod tests {
     use super::*;
 
-    fn seen(observation: Observation, took_ms: u32) -> Seen {
-        Seen { observation, worker: 0, took_ms }
+    fn seen(observation: Observation, took_ms: u32) -> TrafficSample {
+        TrafficSample { observation, worker: 0, took_ms }
     }
 
     fn pace_ms(traffic: &Traffic, now_ms: u64) -> Option<u64> {
@@ -234,17 +234,17 @@ mod tests {
     fn a_window_counts_the_traffic_since_the_previous_one() {
         let traffic = Traffic::new(2);
         traffic.note(seen(Observation::Responded, 7), 0);
-        traffic.note(Seen { worker: 1, ..seen(Observation::NoResponse, 9) }, 0);
+        traffic.note(TrafficSample { worker: 1, ..seen(Observation::NoResponse, 9) }, 0);
         assert_eq!(traffic.end_window(), Window { well: 1, errors: 1, took_ms: 7 });
         assert_eq!(traffic.end_window(), Window::default());
-        traffic.note(Seen { worker: 1, ..seen(Observation::Connected, 5) }, 0);
+        traffic.note(TrafficSample { worker: 1, ..seen(Observation::Connected, 5) }, 0);
         assert_eq!(traffic.end_window(), Window { well: 1, errors: 0, took_ms: 5 });
     }
 
     #[test]
     fn errors_in_a_row_are_those_of_all_workers() {
         let traffic = Traffic::new(2);
-        let note = |observation, worker| traffic.note(Seen { worker, ..seen(observation, 0) }, 0);
+        let note = |observation, worker| traffic.note(TrafficSample { worker, ..seen(observation, 0) }, 0);
         assert_eq!([0, 1, 0].map(|worker| note(Observation::NotConnected, worker)), [1, 2, 3]);
         assert_eq!((note(Observation::Responded, 1), note(Observation::WrongStatus, 0)), (0, 1));
     }

@@ -45,7 +45,7 @@ pub(crate) struct WorkerView {
 }
 
 /// The result of choosing without the lock.
-pub(crate) enum Chosen {
+pub(crate) enum ViewChoice {
     /// A slot, valid if the version has not changed since.
     Slot(Lease),
     /// The known turns are used up: the worker must look at the farm for the next ones.
@@ -102,7 +102,7 @@ impl WorkerView {
     }
 
     /// Chooses a member and takes a slot.
-    pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> Chosen {
+    pub(crate) fn choose(&mut self, shared: &Shared, input: &ChooseInput) -> ViewChoice {
         let position = |key: ServerKey| self.members.position(key);
         let preferred = input.prefer.filter(|_| !shared.algorithm.by_key).and_then(position);
         let avoid = input.avoid.and_then(position);
@@ -111,7 +111,7 @@ impl WorkerView {
         } else if self.members.list.len() == 1 {
             0
         } else if self.balancer.takes_turns(input.hash) {
-            let Some(member) = self.draw(shared, avoid) else { return Chosen::TurnsOver };
+            let Some(member) = self.draw(shared, avoid) else { return ViewChoice::TurnsOver };
             member
         } else {
             // No member has a limit, so none depends on the backend's load.
@@ -121,11 +121,11 @@ impl WorkerView {
                 .pick(&farm, &Request { hash: input.hash, avoid, random: input.random, worker: self.worker })
             {
                 Pick::Free(member) => member,
-                Pick::Queue(_) | Pick::Saturated => return Chosen::Wait,
+                Pick::Queue(_) | Pick::Saturated => return ViewChoice::Wait,
             }
         };
         let together = self.counts_together(shared);
-        Chosen::Slot(self.handles.take(&self.members.list[member].server, self.worker, together))
+        ViewChoice::Slot(self.handles.take(&self.members.list[member].server, self.worker, together))
     }
 
     /// Draws the member of the next turn.

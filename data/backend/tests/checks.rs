@@ -5,8 +5,8 @@ use weir_model::{InitialState, OnError};
 
 use weir_backend::{
     AdminState, Backend, BackendSettings, Change, CheckKind, CheckRules, CheckStatus, Finding, Follower,
-    MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, Seen,
-    ServerKey, ServerSettings, Urgency, WeightChange,
+    MailLevel, Observation, ObserveRules, OperationalState, Reason, RemoveError, RequestedState, ServerKey,
+    ServerSettings, TrafficSample, Urgency, WeightChange,
 };
 
 const FIRST: ServerKey = ServerKey::configured(0);
@@ -222,7 +222,7 @@ fn errors_in_a_row_have_consequences() {
         observations
             .iter()
             .map(|observation| {
-                let seen = Seen { observation: *observation, worker: 0, took_ms: 0 };
+                let seen = TrafficSample { observation: *observation, worker: 0, took_ms: 0 };
                 drop(backend.observe(&server, seen, 1));
                 level()
             })

@@ -31,7 +31,7 @@ fn farm(rules: OutlierRules, servers: &[&str]) -> Arc<Backend> {
 
 fn show(backend: &Backend, name: &str, observation: Observation, now_ms: u64) -> News {
     let server = backend.server_by_name(name).expect("a server of that name");
-    backend.observe(&server, Seen { observation, worker: 0, took_ms: 1 }, now_ms).unwrap_or_default()
+    backend.observe(&server, TrafficSample { observation, worker: 0, took_ms: 1 }, now_ms).unwrap_or_default()
 }
 
 /// Reports this many errors in a row; returns the last one's news.
@@ -192,7 +192,7 @@ fn run(algorithm: Algorithm, outliers: Option<OutlierRules>, illness: Illness, s
             let slot: &mut Option<Lease> = &mut leases[number];
             let ended = slot.take().expect("it ends once");
             let observation = if is_error { Observation::WrongStatus } else { Observation::Responded };
-            let seen = Seen { observation, worker: number % 2, took_ms };
+            let seen = TrafficSample { observation, worker: number % 2, took_ms };
             if let Some(news) = backend.observe(ended.server(), seen, now_ms) {
                 returns.extend(ends_ms(&news));
             }

@@ -171,7 +171,7 @@ impl World {
                 self.change(key(server), Change::Admin { set, clear });
             }
             Step::Fail { server } => {
-                let seen = Seen { observation: Observation::WrongStatus, worker: 0, took_ms: 1 };
+                let seen = TrafficSample { observation: Observation::WrongStatus, worker: 0, took_ms: 1 };
                 let server = backend.server(key(server)).expect("it stays");
                 drop(backend.observe(&server, seen, self.now_ms));
             }

@@ -27,7 +27,7 @@ use crate::http2::{Http2Connection, Http2Request};
 use crate::load::{Step, take_apart};
 use crate::own;
 use crate::request;
-use crate::reuse::{self, Lent};
+use crate::reuse::{self, BorrowedConnection};
 use crate::schedule::patience;
 use crate::script::{Script, Style};
 
@@ -48,7 +48,7 @@ pub(crate) struct Conversation<'c> {
     /// Whether the last request lets the server keep the connection.
     persists: bool,
     /// Set if the connection is shared with the server's traffic.
-    lent: Option<Lent>,
+    lent: Option<BorrowedConnection>,
     /// Whether anything was received over it.
     has_answer: bool,
     /// Whether nothing more will be received.
@@ -93,7 +93,7 @@ impl<'c> Conversation<'c> {
 
     /// Whether the connection was taken from the traffic, and broke or closed before anything was received over it.
     fn was_stale(&self) -> bool {
-        let is_reused = self.lent.as_ref().is_some_and(Lent::is_reused);
+        let is_reused = self.lent.as_ref().is_some_and(BorrowedConnection::is_reused);
         is_reused && !self.has_answer && (self.complete || self.context.connector.fault().is_some())
     }
 
@@ -207,7 +207,7 @@ impl<'c> Conversation<'c> {
 
     /// Connects by the server's settings, or takes an idle connection of its traffic.
     async fn begin(&mut self, takes_idle: bool) -> Result<(), Finding> {
-        if takes_idle && let Some((lent, connector)) = Lent::take(self.attempt) {
+        if takes_idle && let Some((lent, connector)) = BorrowedConnection::take(self.attempt) {
             self.forget();
             self.http2 = None;
             self.has_answer = false;
@@ -220,7 +220,7 @@ impl<'c> Conversation<'c> {
         let script = self.script;
         let connected = self.connect(&server_way, &script.rules).await;
         connected.map_err(|finding| attempt::at_first(finding, script.style == Style::Tcp))?;
-        self.lent = Lent::opened(self.attempt);
+        self.lent = BorrowedConnection::opened(self.attempt);
         Ok(())
     }
 

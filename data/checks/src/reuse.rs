@@ -14,31 +14,31 @@ use crate::process_view::IdleConnection;
 
 /// A connection of the server's traffic, while a check uses it.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct BorrowedConnection {
     in_use: InUse,
     key: u64,
     /// How many requests it carried before.
     requests: u32,
 }
 
-impl Lent {
+impl BorrowedConnection {
     fn new(server: &Server, key: u64, requests: u32) -> Self {
         let pools = LocalArc::new(Arc::clone(server.pools()));
-        Lent { in_use: InUse::of(&pools, weir_sched::worker_index()), key, requests }
+        BorrowedConnection { in_use: InUse::of(&pools, weir_sched::worker_index()), key, requests }
     }
 
     /// An idle connection that the check may use, if there is one.
-    pub(crate) fn take(attempt: &Attempt<'_>) -> Option<(Lent, StreamConnector)> {
+    pub(crate) fn take(attempt: &Attempt<'_>) -> Option<(BorrowedConnection, StreamConnector)> {
         let (plan, server) = (attempt.plan, attempt.server);
         let key = plan.reuse.filter(|_| !attempt.is_elsewhere())?.key;
         let idle = attempt.view.take_idle(&plan.backend, server, key)?;
-        Some((Lent::new(server, key, idle.requests), StreamConnector::own(idle.connection)))
+        Some((BorrowedConnection::new(server, key, idle.requests), StreamConnector::own(idle.connection)))
     }
 
     /// Marks a connection that the check opened as one that the traffic may have afterwards, if it may.
-    pub(crate) fn opened(attempt: &Attempt<'_>) -> Option<Lent> {
+    pub(crate) fn opened(attempt: &Attempt<'_>) -> Option<BorrowedConnection> {
         let reuse = attempt.plan.reuse.filter(|reuse| reuse.leaves_own && !attempt.is_elsewhere())?;
-        Some(Lent::new(attempt.server, reuse.key, 0))
+        Some(BorrowedConnection::new(attempt.server, reuse.key, 0))
     }
 
     /// How many requests it carried before.
@@ -54,7 +54,7 @@ impl Lent {
     /// Returns the connection to the traffic.
     pub(crate) fn leave(self, attempt: &Attempt<'_>, mut connector: StreamConnector) {
         let Some(connection) = connector.take_connection() else { return };
-        let Lent { in_use, key, requests } = self;
+        let BorrowedConnection { in_use, key, requests } = self;
         // A connection counts as used or as idle, never as both.
         drop(in_use);
         let idle = IdleConnection { connection, requests: requests.saturating_add(1) };

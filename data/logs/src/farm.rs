@@ -51,10 +51,7 @@ pub enum Policy {
 #[derive(Debug)]
 pub enum LogTransport {
     /// A ring that one of the process's forwards empties.
-    Ring {
-        ring: Arc<Ring>,
-        forward: Arc<Forward>,
-    },
+    Ring { ring: Arc<Ring>, forward: Arc<Forward> },
     Datagrams {
         /// Their source, if configured.
         source: Option<OwnedSource>,

@@ -41,7 +41,7 @@ pub(crate) use shared::NoHead;
 pub use shared::SharedStream;
 pub(crate) use slot::Arrived;
 use slot::{Awaits, Slot};
-use trace::{Identity, Passing, Told};
+use trace::{Identity, Passing, TraceEvent};
 
 /// A connection and its streams.
 #[derive(Debug)]
@@ -250,7 +250,7 @@ impl Multiplexer {
             owner: Cell::new(owner),
             woken: Cell::new(false),
         });
-        multiplexer.inner.borrow().trace_connection(Told::ConnectionNew);
+        multiplexer.inner.borrow().trace_connection(TraceEvent::ConnectionNew);
         multiplexer
     }
 
@@ -264,7 +264,7 @@ impl Multiplexer {
     pub fn turn(&self) -> Turn {
         self.woken.set(false);
         let mut inner = self.inner.borrow_mut();
-        inner.trace_connection(Told::ConnectionWoken);
+        inner.trace_connection(TraceEvent::ConnectionWoken);
         if inner.has_window_for_others() {
             inner.wake_admitted();
         }
@@ -439,7 +439,7 @@ impl Multiplexer {
     pub fn close(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.flush();
-        inner.trace_connection(Told::ConnectionEnd);
+        inner.trace_connection(TraceEvent::ConnectionEnd);
         inner.connection.shut_write();
         inner.fail(Fault::Io(Errno::CONNRESET));
     }

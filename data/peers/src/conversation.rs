@@ -14,7 +14,7 @@ use weir_peer_messages::{Hello, Status};
 use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
 
 use crate::section::{Peer, Section};
-use crate::session::{Heard, Session};
+use crate::session::{ControlMessage, Session};
 use crate::view::{LinkState, PeerFigures};
 
 /// The limit of a greeting, in milliseconds.
@@ -297,7 +297,7 @@ impl Conversation<'_> {
         session.set_learning(is_learning);
         let told = session.told();
         let result = session.receive(now().as_ms(), &mut self.out, |heard| {
-            is_over |= heard == Heard::Confirmed;
+            is_over |= heard == ControlMessage::Confirmed;
             self.section.hear(position, heard);
         });
         let is_taught = session.told() != told;

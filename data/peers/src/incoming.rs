@@ -22,19 +22,19 @@ pub(crate) struct Incoming {
     /// Our counts of a former life are not complete yet.
     is_learning: bool,
     /// The peer's definition of each of our tables, once received.
-    known: Vec<Option<Known>>,
+    known: Vec<Option<RemoteTable>>,
     /// The table of the following updates; `None` if we do not share it.
     current: Option<usize>,
     names: LearnedNames,
     /// Data of one entry, while it is parsed.
-    data: Vec<Learned>,
+    data: Vec<DataItem>,
     /// How each of our tables differs from the peer's, once that was reported.
     reported: Vec<Option<Mismatch>>,
 }
 
 /// A table as the peer defined it.
 #[derive(Debug)]
-struct Known {
+struct RemoteTable {
     id: u64,
     key: KeyKind,
     key_length: u32,
@@ -50,7 +50,7 @@ struct Known {
 
 /// A data item of an entry.
 #[derive(Debug)]
-struct Learned {
+struct DataItem {
     data: DataType,
     element: u16,
     value: LearnedValue,
@@ -117,7 +117,7 @@ impl Incoming {
         let skipped = skipped.iter().fold(0, |bits, (data, ..)| bits | 1 << *data as u32);
         let known = &mut self.known[position];
         let (last, is_news) = known.as_ref().map_or((0, false), |known| (known.last, known.is_news));
-        *known = Some(Known {
+        *known = Some(RemoteTable {
             id: told.id,
             key: told.key,
             key_length: told.key_length,
@@ -247,7 +247,7 @@ fn read(
     fields: &Fields,
     skipped: u64,
     names: &mut LearnedNames,
-    data: &mut Vec<Learned>,
+    data: &mut Vec<DataItem>,
 ) -> Result<(), Fault> {
     entry.read_fields(fields, |field, element, value| {
         // A name has its number from now on, even if the entry is not learned.
@@ -257,7 +257,7 @@ fn read(
             Value::Name(mention) => LearnedValue::Name(names.resolve(mention)),
         };
         if let Some(of) = data_of(field).filter(|_| skipped >> field.number & 1 == 0) {
-            data.push(Learned { data: of, element, value });
+            data.push(DataItem { data: of, element, value });
         }
     })
 }
@@ -273,7 +273,7 @@ fn is_no_sum(data: DataType) -> bool {
     matches!(data, DataType::ServerId | DataType::ServerKey | DataType::Gpt | DataType::Gpt0)
 }
 
-impl Learned {
+impl DataItem {
     fn store(&self, row: &mut Row<'_>) {
         match &self.value {
             LearnedValue::Number(number) => _ = row.set(self.data, self.element, *number),

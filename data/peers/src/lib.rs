@@ -26,7 +26,7 @@ mod view;
 
 pub use accept::PeerAcceptor;
 pub use section::{Peer, Section, UPDATES_AT_ONCE};
-pub use session::{Heard, Session};
+pub use session::{ControlMessage, Session};
 pub use shared_table::SharedTable;
 pub use trace::PEERS;
 pub use view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView, TableProgress};

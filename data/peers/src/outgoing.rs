@@ -18,7 +18,7 @@ pub(crate) struct Outgoing {
     part: Option<(u32, u32)>,
     /// Whether the peer has shares of sums, as we have; `None` before its first message.
     counts_together: Option<bool>,
-    told: Vec<Told>,
+    told: Vec<SentTable>,
     /// The table of the last definition.
     defined: Option<usize>,
     /// The table to examine next.
@@ -30,7 +30,7 @@ pub(crate) struct Outgoing {
 
 /// The updates sent of a table.
 #[derive(Debug, Default)]
-struct Told {
+struct SentTable {
     /// The number of the last update.
     number: u32,
     /// The last update that the peer acknowledged.
@@ -57,7 +57,7 @@ impl Outgoing {
             audience,
             part: None,
             counts_together: None,
-            told: tables.iter().map(|_| Told::default()).collect(),
+            told: tables.iter().map(|_| SentTable::default()).collect(),
             defined: None,
             next: 0,
             lesson: None,

@@ -8,7 +8,7 @@ use weir_net::Link;
 use weir_sched::{TaskKey, Tick, now};
 
 use crate::learning::Learning;
-use crate::session::{Heard, Session};
+use crate::session::{ControlMessage, Session};
 use crate::shared_table::SharedTable;
 use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView};
 
@@ -243,23 +243,23 @@ impl Section {
     }
 
     /// Handles a peer's control message; `None` is the former process.
-    pub(crate) fn hear(&self, who: Option<usize>, heard: Heard) {
+    pub(crate) fn hear(&self, who: Option<usize>, heard: ControlMessage) {
         match heard {
-            Heard::Finished => {
+            ControlMessage::Finished => {
                 self.learning(|learning, now| learning.taught(who, true, now));
                 // Sums that were held back until the resync was complete may be sent now.
                 self.wake();
             }
-            Heard::Partial => {
+            ControlMessage::Partial => {
                 self.learning(|learning, now| learning.taught(who, false, now));
                 self.wake();
             }
-            Heard::OtherTable { table, mismatch } => {
+            ControlMessage::OtherTable { table, mismatch } => {
                 let table = self.tables.get(table).map_or("", |shared| &*shared.name);
                 self.say(who, &mismatch.in_words(table));
             }
-            Heard::Refused(_) => self.say(who, "refused a message of ours"),
-            Heard::Confirmed => {}
+            ControlMessage::Refused(_) => self.say(who, "refused a message of ours"),
+            ControlMessage::Confirmed => {}
         }
     }
 

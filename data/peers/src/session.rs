@@ -50,7 +50,7 @@ enum LessonState {
 
 /// Control messages of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum ControlMessage {
     /// The lesson that we requested is complete.
     Finished,
     /// The lesson is all that the peer has; others may have more.
@@ -129,7 +129,7 @@ impl Session {
         &mut self,
         now_ms: u64,
         out: &mut Vec<u8>,
-        mut hear: impl FnMut(Heard),
+        mut hear: impl FnMut(ControlMessage),
     ) -> Result<bool, Fault> {
         let mut used = 0;
         let mut result = Ok(true);
@@ -167,15 +167,15 @@ impl Session {
         result
     }
 
-    fn obey(&mut self, step: Step, out: &mut Vec<u8>) -> Option<Heard> {
+    fn obey(&mut self, step: Step, out: &mut Vec<u8>) -> Option<ControlMessage> {
         match step {
             Step::Done => None,
             Step::Learned => {
                 self.told += 1;
                 None
             }
-            Step::OtherTable(table, mismatch) => Some(Heard::OtherTable { table, mismatch }),
-            Step::Refused(fault) => Some(Heard::Refused(fault)),
+            Step::OtherTable(table, mismatch) => Some(ControlMessage::OtherTable { table, mismatch }),
+            Step::Refused(fault) => Some(ControlMessage::Refused(fault)),
             Step::Control(Control::ResyncRequest) => {
                 self.teach();
                 None
@@ -183,11 +183,15 @@ impl Session {
             Step::Control(Control::ResyncConfirm) => {
                 let was_taught = self.lesson == LessonState::AwaitsConfirm;
                 self.lesson = LessonState::None;
-                was_taught.then_some(Heard::Confirmed)
+                was_taught.then_some(ControlMessage::Confirmed)
             }
             Step::Control(end @ (Control::ResyncFinished | Control::ResyncPartial)) => {
                 self.control(Control::ResyncConfirm, out);
-                Some(if end == Control::ResyncFinished { Heard::Finished } else { Heard::Partial })
+                Some(if end == Control::ResyncFinished {
+                    ControlMessage::Finished
+                } else {
+                    ControlMessage::Partial
+                })
             }
             Step::Control(Control::WantsShares) => {
                 if !std::mem::replace(&mut self.gave_shares, true) {

@@ -36,8 +36,8 @@ impl HoldTimes {
 /// The knowledge of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
-    addresses: Vec<Seen<IpAddr>>,
-    services: Vec<Seen<Service>>,
+    addresses: Vec<CachedRecord<IpAddr>>,
+    services: Vec<CachedRecord<Service>>,
     belief: Belief,
     failure: Option<Failure>,
 }
@@ -61,7 +61,7 @@ impl Default for Belief {
 
 /// A record of an answer, and the time of the last answer that had it.
 #[derive(Clone, Debug)]
-struct Seen<T> {
+struct CachedRecord<T> {
     part: T,
     at_ms: u64,
 }
@@ -137,12 +137,12 @@ impl Knowledge {
 }
 
 /// Merges the records of an answer: known ones are refreshed, new ones are appended.
-fn refresh<T>(known: &mut Vec<Seen<T>>, parts: Vec<T>, same: impl Fn(&T, &T) -> bool, now_ms: u64) {
+fn refresh<T>(known: &mut Vec<CachedRecord<T>>, parts: Vec<T>, same: impl Fn(&T, &T) -> bool, now_ms: u64) {
     for part in parts {
         let is_full = known.len() >= MOST_PARTS;
         match known.iter_mut().find(|seen| same(&seen.part, &part)) {
-            Some(seen) => *seen = Seen { part, at_ms: now_ms },
-            None if !is_full => known.push(Seen { part, at_ms: now_ms }),
+            Some(seen) => *seen = CachedRecord { part, at_ms: now_ms },
+            None if !is_full => known.push(CachedRecord { part, at_ms: now_ms }),
             None => {}
         }
     }

@@ -10,7 +10,7 @@ use weir_sched::{Class, Kind as TaskKind, Tick, caught, now, sleep_until, wait};
 use crate::course::{Course, Failure, Next};
 use crate::exchange;
 use crate::followers::{Follower, Lookup};
-use crate::section::{Asked, Families, Question, RenameError, Section};
+use crate::section::{Families, QueryResult, Question, RenameError, Section};
 
 /// All sections of a process.
 pub struct Resolvers {
@@ -83,9 +83,9 @@ impl Resolvers {
         // The time of two questions a round, and some time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
         match section.ask(&lookup, weir_sched::current(), now().as_ms()) {
-            Asked::Known(address) => Reply::Known(address),
-            Asked::Later(question) => Reply::Later { question, limit_ms },
-            Asked::Begin(question) => {
+            QueryResult::Known(address) => Reply::Known(address),
+            QueryResult::Later(question) => Reply::Later { question, limit_ms },
+            QueryResult::Begin(question) => {
                 let home = index % weir_sched::worker_count().max(1);
                 let (resolvers, section) = (Arc::clone(self), Arc::clone(section));
                 let begin = move || {

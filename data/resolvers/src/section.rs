@@ -141,7 +141,7 @@ impl Question {
 }
 
 /// The result of a question.
-pub(crate) enum Asked {
+pub(crate) enum QueryResult {
     /// The answer is known.
     Known(Option<IpAddr>),
     /// It is being resolved.
@@ -258,23 +258,23 @@ impl Section {
     }
 
     /// Asks for a name on behalf of a task, which is woken once there is an answer.
-    pub(crate) fn ask(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> Asked {
+    pub(crate) fn ask(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
         let mut state = self.state.lock();
         let question = Arc::new(Question { waiter, found: OnceLock::new() });
         if let Some(entry) = state.names.get_mut(lookup) {
             if entry.known.is_fresh(&self.settings.hold, now_ms) {
-                return Asked::Known(preferred(&entry.known, lookup));
+                return QueryResult::Known(preferred(&entry.known, lookup));
             }
             entry.questions.push(Arc::clone(&question));
             weir_sched::wake(entry.keeper);
-            return Asked::Later(question);
+            return QueryResult::Later(question);
         }
         if state.names.len() >= MOST_NAMES {
-            return Asked::Known(None);
+            return QueryResult::Known(None);
         }
         let entry = Entry { questions: vec![Arc::clone(&question)], ..Entry::default() };
         state.names.insert(lookup.clone(), entry);
-        Asked::Begin(question)
+        QueryResult::Begin(question)
     }
 
     /// Records that this task resolves a name.

@@ -27,7 +27,7 @@ use weir_sys::{Address, socket};
 use crate::admission::Admission;
 use crate::clock::{self, Moment};
 use crate::deadlines;
-use crate::http::Waited;
+use crate::http::FirstByteWait;
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -128,10 +128,10 @@ impl ConnectionTask {
     }
 
     /// The state of a request that begins, or of its absence. The end of a connection between requests is not logged.
-    fn stream(&self, mut client: Connection, waited: Waited) -> ConnectionState {
+    fn stream(&self, mut client: Connection, waited: FirstByteWait) -> ConnectionState {
         let Some(session) = &self.session else { return ConnectionState::Ended };
         let left = client.ended() || client.fault().is_some();
-        let nothing = waited != Waited::Bytes || (left && client.input().is_empty());
+        let nothing = waited != FirstByteWait::Bytes || (left && client.input().is_empty());
         if session.requests.get() > 0 && nothing {
             client.say_goodbye();
             return ConnectionState::Ended;
@@ -193,20 +193,20 @@ fn poll_idle(
     waiting: &mut Wait,
     session: Option<&Session>,
     context: &mut Context<'_>,
-) -> Poll<Waited> {
-    let Some(session) = session else { return Poll::Ready(Waited::Stopped) };
+) -> Poll<FirstByteWait> {
+    let Some(session) = session else { return Poll::Ready(FirstByteWait::Stopped) };
     let instance = session.frontend().instance();
     loop {
         if !client.input().is_empty() || client.receive(instance.limits.head_limit()) != Received::Nothing {
-            return Poll::Ready(Waited::Bytes);
+            return Poll::Ready(FirstByteWait::Bytes);
         }
         if session.requests.get() > 0 && session.closes_idle() {
             // The poller may not have reported it yet: a request that began before the stop is served.
             let begun = matches!(client.descriptor().peek(&mut [0]), Ok(weir_sched::Received::Bytes(_)));
-            return Poll::Ready(if begun { Waited::Bytes } else { Waited::Stopped });
+            return Poll::Ready(if begun { FirstByteWait::Bytes } else { FirstByteWait::Stopped });
         }
         if clock::passed(waiting.deadline()) {
-            return Poll::Ready(Waited::TimedOut);
+            return Poll::Ready(FirstByteWait::TimedOut);
         }
         ready!(Pin::new(&mut *waiting).poll(context));
         *waiting = wait(waiting.deadline());

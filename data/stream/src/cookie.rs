@@ -270,7 +270,9 @@ fn designated_by_token(stream: &mut Stream) -> (Option<ServerKey>, bool) {
 /// The server address of a token in the client's data.
 fn address_of_token(stream: &Stream) -> Option<std::net::SocketAddr> {
     let name = stream.backend.config.settings.persist_rdp_cookie.as_ref()?;
-    let rdp::Found::Value(token) = rdp::cookie(stream.client.input(), name.as_bytes()) else { return None };
+    let rdp::RdpCookie::Value(token) = rdp::cookie(stream.client.input(), name.as_bytes()) else {
+        return None;
+    };
     rdp::server_of(token).map(std::net::SocketAddr::V4)
 }
 

@@ -226,10 +226,7 @@ pub(crate) enum While {
     /// The same with `option independent-streams`.
     IndependentTunnel,
     /// A single event of one side, with a fixed deadline. The other side is not waited for.
-    Once {
-        client: Tick,
-        server: Tick,
-    },
+    Once { client: Tick, server: Tick },
 }
 
 impl While {

@@ -51,7 +51,7 @@ pub struct StreamEntry {
     /// How often another attempt was made.
     pub retries: Cell<u16>,
     /// State that other tasks may borrow for a moment.
-    shown: RefCell<Shown>,
+    shown: RefCell<EntryDetails>,
     /// The connections of HTTP/2 that carry it: the client's, the server's.
     carriers: [Cell<Weak<Multiplexer>>; 2],
     /// Whether one of those was ever set.
@@ -60,7 +60,7 @@ pub struct StreamEntry {
 
 /// State of a stream for its log line and for lists of streams.
 #[derive(Default)]
-struct Shown {
+struct EntryDetails {
     /// The request line, kept after its message if a log format uses it. Empty for none.
     request_line: Vec<u8>,
     /// The client's addresses, once rules of this stream replaced them.
@@ -117,7 +117,7 @@ impl StreamEntry {
 
     /// Notes the connection of HTTP/2 that carries one side; none for a connection of its own.
     #[inline]
-    pub(crate) fn note_carrier(&self, side: Carried, connector: &StreamConnector) {
+    pub(crate) fn note_carrier(&self, side: StreamSide, connector: &StreamConnector) {
         if let Some(shared) = connector.shared() {
             self.carriers[side as usize].set(shared.connection());
             self.is_carried.set(true);
@@ -127,7 +127,7 @@ impl StreamEntry {
     }
 
     /// The state of one side's HTTP/2 connection and of this stream on it; `None` for other connections.
-    pub fn describe(&self, side: Carried) -> Option<String> {
+    pub fn describe(&self, side: StreamSide) -> Option<String> {
         let carrier = self.carriers[side as usize].take();
         let connection = carrier.upgrade();
         self.carriers[side as usize].set(carrier);
@@ -180,7 +180,7 @@ impl StreamEntry {
 
 /// A side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carried {
+pub enum StreamSide {
     Client,
     Server,
 }

@@ -21,7 +21,7 @@ use crate::stream::{Phase, ProxySide, Stream, StreamError};
 
 /// How the wait for a request's first byte ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum FirstByteWait {
     /// There are bytes to read, or the end.
     Bytes,
     /// Nothing arrived in time.
@@ -35,7 +35,10 @@ impl Stream {
     ///
     /// The stream is in a box, because a future stores it by value, and again in those that it awaits.
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    pub fn run(mut stream: PoolBox<Stream>, waited: Waited) -> impl Future<Output = Option<Connection>> {
+    pub fn run(
+        mut stream: PoolBox<Stream>,
+        waited: FirstByteWait,
+    ) -> impl Future<Output = Option<Connection>> {
         async move {
             if !stream.began_in_tcp {
                 stream.begin_view();
@@ -57,7 +60,7 @@ impl Stream {
     }
 
     #[expect(clippy::manual_async_fn, reason = "an async function stores its arguments twice")]
-    fn process(&mut self, waited: Waited) -> impl Future<Output = Phase> {
+    fn process(&mut self, waited: FirstByteWait) -> impl Future<Output = Phase> {
         async move {
             self.request_phase().read_request(waited).await?;
             self.request_phase().frontend_phase().await?;

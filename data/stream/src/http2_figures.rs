@@ -7,7 +7,7 @@ use weir_mux::{FrameKind, Multiplexer};
 use crate::instance::ProxyRef;
 
 /// The counts of a connection so far. Dropping it ends the count of the connection.
-pub(crate) struct Counted {
+pub(crate) struct ConnectionCount {
     figures: Figures,
     counts: [u32; ROWS.len()],
     live: usize,
@@ -18,19 +18,19 @@ enum Figures {
     Servers(ProxyRef),
 }
 
-impl Counted {
+impl ConnectionCount {
     /// Counts a client's connection.
-    pub(crate) fn of_client(frontend: &ProxyRef) -> Counted {
-        Counted::begin(Figures::Clients(frontend.clone()))
+    pub(crate) fn of_client(frontend: &ProxyRef) -> ConnectionCount {
+        ConnectionCount::begin(Figures::Clients(frontend.clone()))
     }
 
     /// Counts a connection to a server.
-    pub(crate) fn of_server(backend: &ProxyRef) -> Counted {
-        Counted::begin(Figures::Servers(backend.clone()))
+    pub(crate) fn of_server(backend: &ProxyRef) -> ConnectionCount {
+        ConnectionCount::begin(Figures::Servers(backend.clone()))
     }
 
-    fn begin(figures: Figures) -> Counted {
-        let counted = Counted { figures, counts: [0; ROWS.len()], live: 0 };
+    fn begin(figures: Figures) -> ConnectionCount {
+        let counted = ConnectionCount { figures, counts: [0; ROWS.len()], live: 0 };
         counted.change(Level::Http2Connections, 1);
         match &counted.figures {
             Figures::Clients(proxy) => {
@@ -76,7 +76,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.change(Level::Http2Streams, -(self.live as i64));
         self.change(Level::Http2Connections, -1);

@@ -8,7 +8,7 @@ use weir_events::{Level, LogMessage, LogSink, Logger, WallTime};
 use weir_model::{LogLine, Severity};
 
 use crate::ending::{By, During};
-use crate::recycle::Lent;
+use crate::recycle::Loan;
 use crate::stream::Stream;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::StreamLog;
@@ -173,8 +173,8 @@ impl StreamLog {
 
 /// A line, ready for the headers of its targets.
 struct Rendered {
-    text: Lent<Vec<u8>>,
-    structured_data: Lent<Vec<u8>>,
+    text: Loan<Vec<u8>>,
+    structured_data: Loan<Vec<u8>>,
     time: WallTime,
 }
 

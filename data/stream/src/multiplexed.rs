@@ -13,8 +13,8 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 
 use crate::clock;
 use crate::deadlines;
-use crate::http::Waited;
-use crate::http2_figures::Counted;
+use crate::http::FirstByteWait;
+use crate::http2_figures::ConnectionCount;
 use crate::session::Session;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
@@ -49,7 +49,7 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
     let mut was_busy = false;
     let mut rest = Rest::default();
     let mut oddities = Oddities::default();
-    let mut counted = Counted::of_client(session.frontend());
+    let mut counted = ConnectionCount::of_client(session.frontend());
     let mut silence = Silence::default();
     let mut heard = 0;
     loop {
@@ -132,7 +132,7 @@ fn begin(multiplexer: &Rc<Multiplexer>, session: &Rc<Session>, id: u32) {
         if nice != 0 {
             weir_sched::set_nice(nice);
         }
-        let _ = Stream::run(stream, Waited::Bytes).await;
+        let _ = Stream::run(stream, FirstByteWait::Bytes).await;
     });
     multiplexer.begin(id, task, serial);
 }

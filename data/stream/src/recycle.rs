@@ -26,14 +26,14 @@ pub trait Recycle: Sized + 'static {
 
 /// Borrowed from the worker's store at the first change; returned when dropped.
 #[derive(Debug)]
-pub struct Lent<T: Recycle>(Option<Box<T>>);
+pub struct Loan<T: Recycle>(Option<Box<T>>);
 
-impl<T: Recycle> Lent<T> {
+impl<T: Recycle> Loan<T> {
     /// Returns the value, so that it is empty again.
     #[inline]
     pub fn reset(&mut self) {
         if self.0.is_some() {
-            *self = Lent(None);
+            *self = Loan(None);
         }
     }
 
@@ -44,7 +44,7 @@ impl<T: Recycle> Lent<T> {
     }
 }
 
-impl<T: Recycle> Deref for Lent<T> {
+impl<T: Recycle> Deref for Loan<T> {
     type Target = T;
 
     #[inline]
@@ -56,7 +56,7 @@ impl<T: Recycle> Deref for Lent<T> {
     }
 }
 
-impl<T: Recycle> DerefMut for Lent<T> {
+impl<T: Recycle> DerefMut for Loan<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // Usually the value is there: only that check is inlined in the many callers.
@@ -70,7 +70,7 @@ impl<T: Recycle> DerefMut for Lent<T> {
     }
 }
 
-impl<T: Recycle> Drop for Lent<T> {
+impl<T: Recycle> Drop for Loan<T> {
     fn drop(&mut self) {
         let Some(mut value) = self.0.take() else { return };
         value.renew();
@@ -85,13 +85,13 @@ impl<T: Recycle> Drop for Lent<T> {
 }
 
 /// A head, to be filled.
-pub fn message() -> Lent<Message> {
-    Lent(None)
+pub fn message() -> Loan<Message> {
+    Loan(None)
 }
 
 /// An empty byte buffer.
-pub fn bytes() -> Lent<Vec<u8>> {
-    Lent(None)
+pub fn bytes() -> Loan<Vec<u8>> {
+    Loan(None)
 }
 
 /// Frees the values that the worker keeps.

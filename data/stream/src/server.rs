@@ -15,11 +15,11 @@ mod websocket;
 
 pub use retry::Failure;
 
-use weir_backend::{Lease, Observation, Seen};
+use weir_backend::{Lease, Observation, TrafficSample};
 use weir_containers::PooledFuture;
 
 use crate::ending::During;
-use crate::entry::Carried;
+use crate::entry::StreamSide;
 use crate::stream::Phase;
 use crate::stream::phases::ServerPhase;
 
@@ -40,7 +40,7 @@ impl ServerPhase {
                     Ok(()) => {
                         self.stream.entry.server_descriptor.set(self.stream.server.descriptor());
                         if let Some(upstream) = &self.stream.server.upstream {
-                            self.stream.entry.note_carrier(Carried::Server, &upstream.connector);
+                            self.stream.entry.note_carrier(StreamSide::Server, &upstream.connector);
                         }
                         self.stream.tracking_mut().remember_server();
                         self.observe(Some(Observation::Connected));
@@ -78,7 +78,7 @@ impl ServerPhase {
             _ => self.stream.timers.connect,
         };
         let took_ms = began.map_or(0, |began| self.stream.elapsed().ms().saturating_sub(began.ms()));
-        let seen = Seen { observation, worker: weir_sched::worker_index(), took_ms };
+        let seen = TrafficSample { observation, worker: weir_sched::worker_index(), took_ms };
         let news = backend.observe(lease.server(), seen, weir_sched::now().as_ms());
         if let (Some(news), Some(listener)) = (news, &self.stream.frontend.instance().hooks.news) {
             listener(news);

@@ -35,7 +35,7 @@ use crate::ending::{By, During, Ending};
 use crate::entry::OwnEntry;
 use crate::filters::Attached;
 use crate::instance::ProxyRef;
-use crate::recycle::Lent;
+use crate::recycle::Loan;
 use crate::session::Session;
 use crate::stream::attempts::Attempts;
 use crate::stream::captures::Captures;
@@ -93,7 +93,7 @@ pub struct Stream {
     /// The stream's number, which also seeds its random choices.
     pub serial: u64,
     /// A buffer for serialized heads.
-    pub scratch: Lent<Vec<u8>>,
+    pub scratch: Loan<Vec<u8>>,
 }
 
 // This fills a size class of recycled blocks: eight more bytes would take 128 more for every stream that waits. A build that counts

@@ -8,7 +8,7 @@ use weir_net::{Connection, Received};
 use crate::clock;
 use crate::deadlines;
 use crate::ending::{By, During};
-use crate::http::Waited;
+use crate::http::FirstByteWait;
 use crate::instance::Proxy;
 use crate::multiplexed;
 use crate::passwords;
@@ -41,7 +41,7 @@ impl Stream {
 
 impl TcpPhase {
     /// Waits for the first byte of a request.
-    async fn first_bytes(&mut self) -> Waited {
+    async fn first_bytes(&mut self) -> FirstByteWait {
         let end =
             clock::after_some(deadlines::next_request(&self.stream.frontend.config.settings.timeouts, 0));
         loop {
@@ -49,10 +49,10 @@ impl TcpPhase {
             if !self.stream.client.input().is_empty()
                 || self.stream.client.receive(head_limit) != Received::Nothing
             {
-                return Waited::Bytes;
+                return FirstByteWait::Bytes;
             }
             if clock::passed(end) {
-                return Waited::TimedOut;
+                return FirstByteWait::TimedOut;
             }
             weir_sched::wait(end).await;
         }

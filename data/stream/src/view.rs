@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use weir_sched::Descriptor;
 use weir_sys::Address;
 
-use crate::entry::Carried;
+use crate::entry::StreamSide;
 use crate::stream::Stream;
 
 impl Stream {
     /// Lists the stream in `show sess`.
     pub(crate) fn begin_view(&mut self) {
         self.entry.begin(self.serial);
-        self.entry.note_carrier(Carried::Client, &self.client);
+        self.entry.note_carrier(StreamSide::Client, &self.client);
         self.trace().trace_begin();
     }
 

@@ -10,7 +10,7 @@ use weir_net::Connection;
 use weir_sched::{Class, Descriptor, Kind, Tick, now, sleep_until, spawn, wait};
 use weir_stream::ending::By;
 use weir_stream::entry::{Listed, end_streams, streams};
-use weir_stream::http::Waited;
+use weir_stream::http::FirstByteWait;
 use weir_stream::stream::Stream;
 use weir_sys::socket;
 
@@ -127,7 +127,7 @@ fn distinguishes_and_ends_streams_of_one_connection_separately() {
             descriptor.set_owner(weir_sched::current());
             let connection = Connection::new(descriptor);
             let stream = PoolBox::new(Stream::new(of_session, connection, weir_sched::now_us()));
-            Stream::run(stream, Waited::Bytes).await;
+            Stream::run(stream, FirstByteWait::Bytes).await;
         });
         let _waits_for_ever = world.accept("s1").await;
         let mut both = streams();

@@ -24,18 +24,18 @@ pub struct Forger {
     authority: Arc<Certificate>,
     /// How many are kept.
     most: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<CertificateCache>,
 }
 
 /// Generated certificates with their last use, the oldest first.
 #[derive(Default)]
-struct Kept {
+struct CertificateCache {
     entries: HashMap<Box<str>, (u64, Entry)>,
     ages: BTreeMap<u64, Box<str>>,
     clock: u64,
 }
 
-impl Kept {
+impl CertificateCache {
     fn get(&mut self, name: &str) -> Option<Entry> {
         let (age, entry) = self.entries.get_mut(name)?;
         let entry = entry.clone();

@@ -116,7 +116,7 @@ impl Response {
     /// # Errors
     /// Why it cannot be used.
     pub fn parse(der: &[u8]) -> Result<Response, &'static str> {
-        let read = Read::of(der)?;
+        let read = ResponseParts::of(der)?;
         let id = CertId::read(read.id).ok_or("OCSP single response: Certificate ID without SHA-1.")?;
         let next_update = read.next_update.as_ref().ok_or("OCSP single response: missing nextupdate.")?;
         Ok(Response {
@@ -159,12 +159,12 @@ impl Response {
 
     /// Its text in the format of the openssl command; certificates in it are printed as PEM.
     pub fn describe(&self) -> String {
-        Read::of(&self.der).map(|read| read.describe(&self.id)).unwrap_or_default()
+        ResponseParts::of(&self.der).map(|read| read.describe(&self.id)).unwrap_or_default()
     }
 }
 
 /// The parts of a response.
-struct Read<'d> {
+struct ResponseParts<'d> {
     /// The signed part, with its header.
     signed: &'d [u8],
     /// The responder: its name, or a digest of its key.
@@ -187,8 +187,8 @@ enum Status {
     Unknown,
 }
 
-impl<'d> Read<'d> {
-    fn of(der: &'d [u8]) -> Result<Read<'d>, &'static str> {
+impl<'d> ResponseParts<'d> {
+    fn of(der: &'d [u8]) -> Result<ResponseParts<'d>, &'static str> {
         const DAMAGED: &str = "Unable to parse OCSP response.";
         let (outer, _) = element(der, SEQUENCE).ok_or(DAMAGED)?;
         let (status, rest) = element(outer.content, ENUMERATED).ok_or(DAMAGED)?;
@@ -199,7 +199,7 @@ impl<'d> Read<'d> {
     }
 
     /// Parses the content of a successful response. The outer none means that it is damaged.
-    fn basic(rest: &'d [u8]) -> Option<Result<Read<'d>, &'static str>> {
+    fn basic(rest: &'d [u8]) -> Option<Result<ResponseParts<'d>, &'static str>> {
         let (bytes, _) = element(rest, explicit(0))?;
         let (bytes, _) = element(bytes.content, SEQUENCE)?;
         let (kind, rest) = element(bytes.content, OBJECT)?;
@@ -251,7 +251,7 @@ impl<'d> Read<'d> {
         let (0, signature) = signature.content.split_first().map(|(unused, bits)| (*unused, bits))? else {
             return None;
         };
-        Some(Ok(Read {
+        Some(Ok(ResponseParts {
             signed: signed_whole,
             responder,
             responder_is_key,

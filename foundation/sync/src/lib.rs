@@ -55,4 +55,4 @@ pub use seek_lock::{ReadGuard, SeekGuard, SeekLock, WriteGuard};
 pub use semaphore::Semaphore;
 pub use shared_queue::{SharedQueue, ThreadSet};
 pub use static_ref::StaticRef;
-pub use wake_list::{Listed, Stamp, WakeList};
+pub use wake_list::{Stamp, WakeList, WokenNumber};

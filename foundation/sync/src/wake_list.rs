@@ -40,7 +40,7 @@ pub struct Stamp {
 
 /// A woken number with the data of its wakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listed {
+pub struct WokenNumber {
     pub number: u32,
     /// The generation of the item that must end, if one must.
     pub doomed: Option<u32>,
@@ -127,7 +127,7 @@ impl WakeList {
 
     /// Takes the whole list and hands each number to `receive`, first come first served, with the data of the wakers;
     /// returns their count. Only for the owner.
-    pub fn drain(&self, mut receive: impl FnMut(Listed)) -> usize {
+    pub fn drain(&self, mut receive: impl FnMut(WokenNumber)) -> usize {
         // Loom tries other schedules at read-modify-writes, not at a load like this one, which only saves the swap.
         if !cfg!(loom) && self.is_empty() {
             return 0;
@@ -146,7 +146,7 @@ impl WakeList {
                 _ => link.doomed.swap(NOBODY, Ordering::Relaxed),
             };
             let doomed = (doomed != NOBODY).then_some(doomed);
-            receive(Listed { number, doomed, stamp });
+            receive(WokenNumber { number, doomed, stamp });
             count += 1;
             number = next;
         }
@@ -287,7 +287,7 @@ mod tests {
                     ended.fetch_add(1, Ordering::Release);
                 });
             }
-            let serve = |listed: Listed| {
+            let serve = |listed: WokenNumber| {
                 let number = listed.number as usize;
                 served[number].store(wanted[number].load(Ordering::Relaxed), Ordering::Relaxed);
             };
@@ -365,7 +365,7 @@ mod loom_tests {
                 loom::thread::spawn(move || usize::from(list.wake(0)))
             };
             let mut runs = [0, 0];
-            let mut run = |listed: Listed| runs[listed.number as usize] += 1;
+            let mut run = |listed: WokenNumber| runs[listed.number as usize] += 1;
             list.drain(&mut run);
             let again = waker.join().expect("the waker ends");
             list.drain(&mut run);
@@ -386,7 +386,8 @@ mod loom_tests {
             };
             let mine = list.wake_stamped(0, Some(Stamp { date_ns: 2, place }));
             let mut dates = Vec::new();
-            let mut note = |listed: Listed| dates.push(listed.stamp.expect("every wake has one").date_ns);
+            let mut note =
+                |listed: WokenNumber| dates.push(listed.stamp.expect("every wake has one").date_ns);
             list.drain(&mut note);
             let theirs = waker.join().expect("the waker ends");
             list.drain(&mut note);

@@ -68,7 +68,7 @@ impl Capabilities {
 
 /// The capability sets of a thread (capabilities(7)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct CapabilitySets {
     /// Those in force now.
     pub effective: Capabilities,
     /// Those that the thread may make effective.
@@ -78,14 +78,14 @@ pub struct Held {
 }
 
 /// The sets of the calling thread.
-pub fn held() -> Result<Held> {
+pub fn held() -> Result<CapabilitySets> {
     let header = Header::default();
     let mut data = [Data::default(); 2];
     // SAFETY: version 3 of the interface reads the header and fills two records.
     let done = unsafe { libc::syscall(libc::SYS_capget, &header, data.as_mut_ptr()) };
     status(done as libc::c_int)?;
     let join = |low: u32, high: u32| Capabilities(u64::from(low) | u64::from(high) << 32);
-    Ok(Held {
+    Ok(CapabilitySets {
         effective: join(data[0].effective, data[1].effective),
         permitted: join(data[0].permitted, data[1].permitted),
         inheritable: join(data[0].inheritable, data[1].inheritable),
@@ -93,7 +93,7 @@ pub fn held() -> Result<Held> {
 }
 
 /// Replaces the sets of the calling thread.
-pub fn change(held: Held) -> Result<()> {
+pub fn change(held: CapabilitySets) -> Result<()> {
     let header = Header::default();
     let half = |set: Capabilities, part: u32| (set.0 >> (32 * part)) as u32;
     let record = |part| Data {
@@ -164,11 +164,11 @@ mod tests {
         assert!(before.permitted.contains(before.effective));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let nothing = Held { inheritable: before.inheritable, ..Held::default() };
+                let nothing = CapabilitySets { inheritable: before.inheritable, ..CapabilitySets::default() };
                 assert_eq!(change(nothing), Ok(()));
                 assert_eq!(held(), Ok(nothing));
                 let all = Capabilities::named("cap_net_raw").expect("known");
-                assert!(change(Held { effective: all, permitted: all, ..nothing }).is_err());
+                assert!(change(CapabilitySets { effective: all, permitted: all, ..nothing }).is_err());
             });
         });
         assert_eq!(held(), Ok(before));

@@ -65,9 +65,9 @@ pub fn rehearse_identity(
     user: Option<u32>,
     group: Option<u32>,
     root: Option<&OwnedFd>,
-) -> std::result::Result<(), (Refused, Errno)> {
+) -> std::result::Result<(), (IdentityRefusal, Errno)> {
     if let Some(root) = root {
-        let refused = |errno| (Refused::Root, errno);
+        let refused = |errno| (IdentityRefusal::Root, errno);
         let here = current_directory().map_err(refused)?;
         // Entering needs the same rights as `chroot`; `chroot` needs a privilege in addition.
         let entered = return_to(root);
@@ -78,7 +78,7 @@ pub fn rehearse_identity(
         }
     }
     if let Some(group) = group {
-        let refused = |errno| (Refused::Group, errno);
+        let refused = |errno| (IdentityRefusal::Group, errno);
         if effective_user() == 0 {
             let groups = rustix::process::getgroups().map_err(refused)?;
             let groups: Vec<u32> = groups.iter().map(|group| group.as_raw()).collect();
@@ -88,7 +88,7 @@ pub fn rehearse_identity(
         set_effective_group(group).and_then(|()| set_effective_group(before)).map_err(refused)?;
     }
     if let Some(user) = user {
-        let refused = |errno| (Refused::User, errno);
+        let refused = |errno| (IdentityRefusal::User, errno);
         let before = effective_user();
         set_effective_user(user).and_then(|()| set_effective_user(before)).map_err(refused)?;
     }
@@ -97,7 +97,7 @@ pub fn rehearse_identity(
 
 /// The refused part of a new identity ([`rehearse_identity`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum IdentityRefusal {
     Root,
     Group,
     User,
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(effective_user(), user);
         // No process has this one: it means "unchanged".
         let refused = rehearse_identity(Some(u32::MAX), None, None);
-        assert!(refused.is_ok() || refused == Err((Refused::User, Errno::INVAL)), "{refused:?}");
+        assert!(refused.is_ok() || refused == Err((IdentityRefusal::User, Errno::INVAL)), "{refused:?}");
         assert_eq!(open_directory(Path::new("/dev/null")).err(), Some(Errno::NOTDIR));
     }
 

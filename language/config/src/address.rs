@@ -17,10 +17,16 @@ use weir_model::{Family, Host, IpNetwork, ListenAddress, LogAddress, ServerAddre
 #[derive(Debug)]
 enum Raw<'w> {
     /// A host, and the text after the last colon, if any.
-    Inet { host: Host, port: Option<&'w str> },
+    Inet {
+        host: Host,
+        port: Option<&'w str>,
+    },
     Unix(&'w str),
     /// A name in the abstract namespace.
-    Abstract { name: &'w str, padded: bool },
+    Abstract {
+        name: &'w str,
+        padded: bool,
+    },
     /// `fd@N`.
     Descriptor(i32),
     /// `sockpair@N`.

@@ -150,17 +150,9 @@ pub enum CheckAction {
     /// `expect`.
     Expect(Arc<Expect>),
     /// `set-var`.
-    SetVariable {
-        name: VariableId,
-        condition: SetCondition,
-        value: Arc<Expr>,
-    },
+    SetVariable { name: VariableId, condition: SetCondition, value: Arc<Expr> },
     /// `set-var-fmt`.
-    SetVariableFormat {
-        name: VariableId,
-        condition: SetCondition,
-        value: Arc<LogFormat>,
-    },
+    SetVariableFormat { name: VariableId, condition: SetCondition, value: Arc<LogFormat> },
     /// `unset-var`.
     UnsetVariable(VariableId),
 }

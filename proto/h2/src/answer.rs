@@ -10,7 +10,7 @@ use crate::received::{HeadFault, ReceivedHead};
 
 /// Properties of the request that a response depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct RequestTraits {
     /// The request's method was `HEAD`.
     pub head_only: bool,
     /// The request's method was `CONNECT`.
@@ -27,7 +27,7 @@ pub(crate) struct Builder {
     pub received: ReceivedHead,
     max_head: usize,
     status: Option<u16>,
-    asked: Asked,
+    asked: RequestTraits,
     /// The status line was written: no pseudo-header field may follow.
     started: bool,
 }
@@ -35,11 +35,11 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(max_fields: u16, max_head: usize) -> Builder {
         let received = ReceivedHead::with_max_fields(max_fields);
-        Builder { received, max_head, status: None, asked: Asked::default(), started: false }
+        Builder { received, max_head, status: None, asked: RequestTraits::default(), started: false }
     }
 
     /// Begins another response, to a request with these properties.
-    pub(crate) fn begin(&mut self, asked: Asked) {
+    pub(crate) fn begin(&mut self, asked: RequestTraits) {
         self.asked = asked;
         self.received.clear();
         self.status = None;
@@ -48,7 +48,7 @@ impl Builder {
 
     /// Frees the memory.
     pub(crate) fn shrink(&mut self) {
-        self.begin(Asked::default());
+        self.begin(RequestTraits::default());
         self.received.shrink();
     }
 
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use weir_hpack::Defect;
 
-    fn build(lines: &str, end: bool, asked: Asked) -> (Builder, Option<u64>) {
+    fn build(lines: &str, end: bool, asked: RequestTraits) -> (Builder, Option<u64>) {
         let mut builder = Builder::new(8, 400);
         builder.begin(asked);
         for line in lines.split(", ") {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(lines: &str, end: bool, asked: Asked, want: &str, length: Option<u64>) {
+    fn check(lines: &str, end: bool, asked: RequestTraits, want: &str, length: Option<u64>) {
         let (builder, expected) = build(lines, end, asked);
         let ReceivedHead { head, bytes, fault } = &builder.received;
         assert_eq!(*fault, None, "{lines}");
@@ -209,7 +209,8 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&written).replace("\r\n", "|"), for_http1);
     }
 
-    const CHUNKS: Asked = Asked { head_only: false, connect: false, extended: false, chunks: true };
+    const CHUNKS: RequestTraits =
+        RequestTraits { head_only: false, connect: false, extended: false, chunks: true };
 
     #[test]
     fn a_list_of_fields_is_a_head() {
@@ -233,11 +234,11 @@ mod tests {
     #[test]
     fn a_body_of_unannounced_length_is_empty_chunked_or_ends_with_the_stream() {
         check(":status=200", false, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
-        check(":status=200", false, Asked::default(), "HTTP/2.0 200 OK||", None);
+        check(":status=200", false, RequestTraits::default(), "HTTP/2.0 200 OK||", None);
         check(":status=200", true, CHUNKS, "HTTP/2.0 200 OK|transfer-encoding: chunked||", None);
         let ended = |end| build(":status=200", end, CHUNKS).0.received.head.flags().contains(Flags::ENDED);
         assert_eq!((ended(true), ended(false)), (true, false));
-        let head_only = Asked { head_only: true, ..CHUNKS };
+        let head_only = RequestTraits { head_only: true, ..CHUNKS };
         check(
             ":status=200, content-length=7",
             true,
@@ -252,14 +253,14 @@ mod tests {
             "HTTP/2.0 304 Not Modified|content-length: 7||",
             Some(0),
         );
-        let connect = Asked { connect: true, ..CHUNKS };
+        let connect = RequestTraits { connect: true, ..CHUNKS };
         check(":status=200, content-length=7", false, connect, "HTTP/2.0 200 OK|content-length: 7||", None);
         check(":status=403", false, connect, "HTTP/2.0 403 Forbidden|transfer-encoding: chunked||", None);
     }
 
     #[test]
     fn a_2xx_to_an_extended_connect_becomes_101_rfc_8441() {
-        let extended = Asked { extended: true, ..CHUNKS };
+        let extended = RequestTraits { extended: true, ..CHUNKS };
         let want = "HTTP/2.0 101 Switching Protocols|connection: upgrade|upgrade: websocket|a: b||";
         check(":status=200, a=b", false, extended, want, None);
         check(":status=404", false, extended, "HTTP/2.0 404 Not Found|transfer-encoding: chunked||", None);

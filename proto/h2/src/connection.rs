@@ -30,7 +30,7 @@ use crate::settings::{self, Settings};
 use crate::streams::Streams;
 use crate::tally::Tally;
 use crate::trailers::Trailers;
-use crate::window::{DEFAULT_WINDOW, Distance, InitialWindow, Owed, Window};
+use crate::window::{DEFAULT_WINDOW, Distance, InitialWindow, Window, WindowDebt};
 
 /// An event of [`Connection::advance`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,9 +59,7 @@ pub enum Event {
         end: bool,
     },
     /// Trailers came and ended the stream's input: [`Connection::trailers`].
-    Trailers {
-        stream: u32,
-    },
+    Trailers { stream: u32 },
     /// A stream was closed: the peer reset it, or this end did because of an error.
     Reset {
         stream: u32,
@@ -70,9 +68,7 @@ pub enum Event {
         received: Option<u32>,
     },
     /// A window grew: that of this stream, or the connection's for 0.
-    Window {
-        stream: u32,
-    },
+    Window { stream: u32 },
     /// The server accepts no more streams. Those above `last` are closed; it did not process them (RFC 9113, 6.8).
     GoAway {
         /// The last stream that it processed.
@@ -111,7 +107,7 @@ pub struct Connection {
     rest: Vec<u8>,
     /// The connection's receive window.
     receive: Window,
-    owed: Owed,
+    owed: WindowDebt,
     /// Whether the receive window was opened to its limit, which happens with the first request that has a body.
     is_wide: bool,
     /// How far the peer is, for the windows of its bodies.
@@ -242,7 +238,7 @@ impl Connection {
             distance: Distance::default(),
             growth: 0,
             has_large_bodies: false,
-            owed: Owed::default(),
+            owed: WindowDebt::default(),
             send: Window::new(DEFAULT_WINDOW),
             initial: InitialWindow::new(limits.stream_window),
             output,

@@ -30,7 +30,7 @@ mod tally;
 mod trailers;
 mod window;
 
-pub use answer::Asked;
+pub use answer::RequestTraits;
 pub use connection::{Connection, Event};
 pub use error::ErrorCode;
 pub use limits::Limits;

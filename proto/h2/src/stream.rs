@@ -13,8 +13,8 @@
 //! RST_STREAM, of either end, leads from each of them to closed. Idle and closed streams are not recorded: their
 //! numbers distinguish the two.
 
-use crate::answer::Asked;
-use crate::window::{Owed, Window};
+use crate::answer::RequestTraits;
+use crate::window::{Window, WindowDebt};
 
 /// Which ends may still send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,11 +36,11 @@ pub(crate) struct Stream {
     /// Its window grew, or would have if the peer were far, when the peer had used half of it.
     pub has_grown: bool,
     /// Consumed bytes that were not given back to the peer yet.
-    pub owed: Owed,
+    pub owed: WindowDebt,
     /// The rest of the announced length in bytes; [`UNANNOUNCED`] without one.
     pub expected: u64,
     /// Properties of the request, for a client.
-    pub asked: Asked,
+    pub asked: RequestTraits,
     /// The head of the final response was received, or none is expected.
     pub answered: bool,
     /// It was answered before its request ended.

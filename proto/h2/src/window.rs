@@ -111,9 +111,9 @@ impl InitialWindow {
 
 /// Bytes that were consumed and not given back yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Owed(u32);
+pub(crate) struct WindowDebt(u32);
 
-impl Owed {
+impl WindowDebt {
     /// Adds consumed bytes; returns the increment to send, once it is `part` of a window and so worth a frame.
     #[inline]
     pub(crate) fn add(&mut self, count: u32, part: u32) -> Option<u32> {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn windows_are_given_back_by_parts() {
-        let mut owed = Owed::default();
+        let mut owed = WindowDebt::default();
         let given: Vec<_> = (0..6).filter_map(|_| owed.add(30, 50)).collect();
         assert_eq!(given, [60, 60, 60]);
         assert_eq!(owed.add(0, 0), None, "a frame that gives nothing is an error");

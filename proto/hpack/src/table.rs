@@ -36,7 +36,7 @@ struct Entry {
 
 /// A field of the table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'t> {
+pub(crate) struct TableField<'t> {
     pub token: Token,
     pub defect: Option<Defect>,
     pub name: &'t [u8],
@@ -75,13 +75,13 @@ impl Table {
 
     /// The field at a position, 0 for the newest.
     #[inline]
-    pub(crate) fn get(&self, position: usize) -> Option<Known<'_>> {
+    pub(crate) fn get(&self, position: usize) -> Option<TableField<'_>> {
         let entry = self.entries.get(position)?;
         let start = entry.start - self.dropped;
         let (name, value) = (entry.name as usize, entry.value as usize);
         let bytes = self.bytes.get(start..start + name + value)?;
         let (name, value) = bytes.split_at(name);
-        Some(Known { token: entry.token, defect: entry.defect, name, value })
+        Some(TableField { token: entry.token, defect: entry.defect, name, value })
     }
 
     /// The position of a field with this name and value, and of one with the name.

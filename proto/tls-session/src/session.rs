@@ -285,9 +285,9 @@ impl Session {
         let has_turn = std::mem::take(&mut self.has_turn);
         if let SessionState::Hello(chooser) = &self.state {
             match begin(&**chooser, wire, has_turn, &mut self.facts, answer)? {
-                Begun::TooShort => return Ok(Progress::More),
-                Begun::Signs => return Ok(self.ask_for_turn()),
-                Begun::Handshake(server) => self.state = SessionState::Server(server),
+                HelloOutcome::TooShort => return Ok(Progress::More),
+                HelloOutcome::Signs => return Ok(self.ask_for_turn()),
+                HelloOutcome::Handshake(server) => self.state = SessionState::Server(server),
             }
         }
         if let SessionState::ClientHello(_) = self.state
@@ -634,7 +634,7 @@ impl Facts {
 }
 
 /// The state after a client's hello.
-enum Begun {
+enum HelloOutcome {
     /// It is not complete.
     TooShort,
     /// A certificate must be generated and signed first (`generate-certificates`), which computes long.
@@ -649,7 +649,7 @@ fn begin(
     has_turn: bool,
     facts: &mut Facts,
     answer: &mut Vec<u8>,
-) -> Result<Begun, Failure> {
+) -> Result<HelloOutcome, Failure> {
     let refuse = |failure: Failure, answer: &mut Vec<u8>| {
         if let Some(alert) = failure.alert {
             answer.extend_from_slice(&[21, 3, 3, 0, 2, 2, alert.into()]);
@@ -658,7 +658,7 @@ fn begin(
     };
     let message = match weir_client_hello::read(wire) {
         Ok(message) => message,
-        Err(Unread::TooShort) if wire.len() < MAX_HELLO => return Ok(Begun::TooShort),
+        Err(Unread::TooShort) if wire.len() < MAX_HELLO => return Ok(HelloOutcome::TooShort),
         Err(Unread::TooShort) => return Err(refuse(Failure::of(Alert::IllegalParameter), answer)),
         Err(Unread::NotTls) => return Err(refuse(other_protocol(wire), answer)),
     };
@@ -680,7 +680,7 @@ fn begin(
     } else {
         heavy::without_signature(|| chooser.choose(&hello))
     };
-    let Some(choice) = choice else { return Ok(Begun::Signs) };
+    let Some(choice) = choice else { return Ok(HelloOutcome::Signs) };
     let chosen = choice.map_err(|failure| refuse(failure, answer))?;
     facts.stapled = hello.extension(STATUS_REQUEST).and_then(|_| is_stapled(&chosen));
     facts.certificate = chosen.certificate;
@@ -708,7 +708,7 @@ fn begin(
         refused: None,
         keys: None,
     };
-    Ok(Begun::Handshake(Box::new(handshake)))
+    Ok(HelloOutcome::Handshake(Box::new(handshake)))
 }
 
 /// Whether a client offers a session that may be resumed. Its ticket is decrypted twice then, which is little beside a

@@ -17,11 +17,11 @@ use crate::worker::Worker;
 
 /// Those of one worker, of either family.
 #[derive(Debug)]
-pub(super) struct Kept([RefCell<Vec<Descriptor>>; 2]);
+pub(super) struct DescriptorCache([RefCell<Vec<Descriptor>>; 2]);
 
-impl Kept {
+impl DescriptorCache {
     pub(super) const fn new() -> Self {
-        Kept([RefCell::new(Vec::new()), RefCell::new(Vec::new())])
+        DescriptorCache([RefCell::new(Vec::new()), RefCell::new(Vec::new())])
     }
 
     fn of(&self, family: AddressFamily) -> &RefCell<Vec<Descriptor>> {

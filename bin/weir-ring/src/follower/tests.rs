@@ -50,15 +50,17 @@ fn look(follower: &mut Follower, bytes: &Vec<u8>, look: Look) -> Vec<String> {
     told
 }
 
-fn word(told: Told<'_>) -> String {
+fn word(told: FileReport<'_>) -> String {
     match told {
-        Told::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Told::Lost { count: Some(count), about } => format!("<lost {}{count}>", if about { "~" } else { "" }),
-        Told::Lost { count: None, about } => if about { "<lost?>" } else { "<lost>" }.to_owned(),
-        Told::Unfinished => "<unfinished>".to_owned(),
-        Told::Damaged { place, bytes } => format!("<damaged {place}+{bytes}>"),
-        Told::Miscounted { counted, found } => format!("<{found} of {counted}>"),
-        Told::Replaced => "<replaced>".to_owned(),
+        FileReport::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        FileReport::Lost { count: Some(count), about } => {
+            format!("<lost {}{count}>", if about { "~" } else { "" })
+        }
+        FileReport::Lost { count: None, about } => if about { "<lost?>" } else { "<lost>" }.to_owned(),
+        FileReport::Unfinished => "<unfinished>".to_owned(),
+        FileReport::Damaged { place, bytes } => format!("<damaged {place}+{bytes}>"),
+        FileReport::Miscounted { counted, found } => format!("<{found} of {counted}>"),
+        FileReport::Replaced => "<replaced>".to_owned(),
     }
 }
 
@@ -154,7 +156,7 @@ fn messages_overwritten_during_a_read_are_reported_as_lost() {
         let file = Changing { live, reads: RefCell::new(0), change };
         let (mut follower, mut told) = (Follower::default(), Vec::new());
         for _ in 0..2 {
-            let tell = &mut |what: Told<'_>| {
+            let tell = &mut |what: FileReport<'_>| {
                 told.push(word(what));
                 Ok(())
             };
@@ -310,8 +312,8 @@ proptest::proptest! {
             }
         }
         let mut told = 0;
-        let mut tell = |what: Told<'_>| {
-            if let Told::Message(message) = what {
+        let mut tell = |what: FileReport<'_>| {
+            if let FileReport::Message(message) = what {
                 told += message.len();
             }
             Ok(())

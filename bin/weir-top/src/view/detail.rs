@@ -7,14 +7,14 @@ use ratatui::widgets::Paragraph;
 
 use super::framed;
 use super::theme::Theme;
-use crate::columns::{Shown, Tone, kind_name, state_tone};
+use crate::columns::{DisplayedRow, Tone, kind_name, state_tone};
 use crate::model::Model;
 use crate::model::latency::PHASES;
 use crate::model::row::{Gauge, Kind, Row};
 use crate::text::{bar, bytes, count, duration, micros, rate, sparkline};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, row: &Row, theme: Theme, scroll: u16) {
-    let shown = Shown::new(model, row);
+    let shown = DisplayedRow::new(model, row);
     let width = usize::from(area.width.saturating_sub(4));
     let mut lines = facts(&shown, theme, width);
     lines.extend(history(&shown, theme, width));
@@ -27,7 +27,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, row: &Row, 
 }
 
 /// In as many columns as fit.
-fn facts(shown: &Shown<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> {
+fn facts(shown: &DisplayedRow<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> {
     let row = shown.row;
     let mut facts: Vec<(&str, String, Tone)> = Vec::new();
     let mut add = |name, value: String, tone| {
@@ -112,7 +112,7 @@ fn gauge(gauge: Gauge) -> String {
     format!("{}, most {}{limit}", count(gauge.now), count(gauge.most))
 }
 
-fn history(shown: &Shown<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> {
+fn history(shown: &DisplayedRow<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> {
     let Some(track) = shown.track else { return Vec::new() };
     let most = format!(" most {}/s", rate(track.history.most()));
     let line = sparkline(&track.history.values(), width.saturating_sub(most.len()).min(200));
@@ -122,7 +122,7 @@ fn history(shown: &Shown<'_>, theme: Theme, width: usize) -> Vec<Line<'static>> 
 }
 
 /// Percentiles if the process reports them; means and maxima always.
-fn times(shown: &Shown<'_>, theme: Theme) -> Vec<Line<'static>> {
+fn times(shown: &DisplayedRow<'_>, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![Line::raw("")];
     if let Some(latencies) = shown.latencies {
         lines.push(Line::styled(

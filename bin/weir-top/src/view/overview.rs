@@ -9,7 +9,7 @@ use super::framed;
 use super::list::{fit, shortened};
 use super::theme::Theme;
 use crate::app::App;
-use crate::columns::{Shown, Tone, kind_name, state_tone};
+use crate::columns::{DisplayedRow, Tone, kind_name, state_tone};
 use crate::model::info::Info;
 use crate::model::row::{Kind, Row, State};
 use crate::model::{Model, Series};
@@ -223,8 +223,8 @@ fn trouble_lines(model: &Model, width: u16, room: usize, theme: Theme) -> Vec<Li
 /// Proxies and servers by their work per second.
 fn draw_busy(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: Theme) {
     let kinds = [Kind::Frontend, Kind::Backend, Kind::Server];
-    let mut rows: Vec<Shown<'_>> =
-        kinds.iter().flat_map(|&kind| model.rows(kind)).map(|row| Shown::new(model, row)).collect();
+    let mut rows: Vec<DisplayedRow<'_>> =
+        kinds.iter().flat_map(|&kind| model.rows(kind)).map(|row| DisplayedRow::new(model, row)).collect();
     rows.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
     let width = area.width.saturating_sub(3);
     let name_width = width.saturating_sub(29).min(40);

@@ -46,18 +46,18 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
         let from_client = shovel(&mut talk.connection, &mut worker, |_| ()).await?;
         let from_worker = from_worker(talk, &mut worker).await?;
         match (from_client, from_worker) {
-            (_, Shovelled::Over) => {
+            (_, CopyResult::Over) => {
                 talk.leave().await;
                 return Some(Flow::Over);
             }
             // The client has closed its side: the worker answers the commands received, then closes.
-            (Shovelled::Over, _) => {
+            (CopyResult::Over, _) => {
                 worker.shut_write();
                 answer(talk, &mut worker).await?;
                 talk.leave().await;
                 return Some(Flow::Over);
             }
-            (Shovelled::Nothing, Shovelled::Nothing) => {
+            (CopyResult::Nothing, CopyResult::Nothing) => {
                 wait(Tick::NEVER).await;
             }
             _ => {}
@@ -69,33 +69,33 @@ pub(super) async fn everything(talk: &mut Talk, pid: u32, text: &[u8]) -> Option
 async fn answer(talk: &mut Talk, worker: &mut Connection) -> Option<()> {
     loop {
         match from_worker(talk, worker).await? {
-            Shovelled::Some => {}
-            Shovelled::Over => return Some(()),
-            Shovelled::Nothing if talk.connection.is_broken() => return None,
-            Shovelled::Nothing => {
+            CopyResult::Some => {}
+            CopyResult::Over => return Some(()),
+            CopyResult::Nothing if talk.connection.is_broken() => return None,
+            CopyResult::Nothing => {
                 wait(Tick::NEVER).await;
             }
         }
     }
 }
 
-async fn from_worker(talk: &mut Talk, worker: &mut Connection) -> Option<Shovelled> {
+async fn from_worker(talk: &mut Talk, worker: &mut Connection) -> Option<CopyResult> {
     let own = &talk.master.own;
     shovel(worker, &mut talk.connection, |bytes| own.sent(bytes)).await
 }
 
-enum Shovelled {
+enum CopyResult {
     Some,
     Nothing,
     Over,
 }
 
 /// Moves available bytes, and reports their number to `moved`. `None` when the receiver is gone.
-async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<Shovelled> {
+async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<CopyResult> {
     let what = match from.receive(usize::MAX) {
-        Received::Bytes(_) | Received::Full => Shovelled::Some,
-        Received::Nothing => Shovelled::Nothing,
-        Received::End | Received::Failed(_) => Shovelled::Over,
+        Received::Bytes(_) | Received::Full => CopyResult::Some,
+        Received::Nothing => CopyResult::Nothing,
+        Received::End | Received::Failed(_) => CopyResult::Over,
     };
     if from.input().is_empty() {
         return Some(what);

@@ -18,7 +18,7 @@ use crate::server::state::{AdminState, OperationalState, RequestedState};
 use crate::server::weight::WeightChange;
 use crate::server::{Change, Server};
 use crate::server_key::ServerKey;
-use crate::traffic::Seen;
+use crate::traffic::TrafficSample;
 
 impl Backend {
     /// Changes a server.
@@ -78,7 +78,7 @@ impl Backend {
 
     /// Records an observation of traffic (`observe`, `outlier-ejection`, `balance latency`); returns news only if something changed.
     #[inline]
-    pub fn observe(&self, server: &Server, seen: Seen, now_ms: u64) -> Option<News> {
+    pub fn observe(&self, server: &Server, seen: TrafficSample, now_ms: u64) -> Option<News> {
         let observation = seen.observation;
         let news = server.observe(observation).then(|| self.conclude(server, observation, now_ms));
         let Some(traffic) = server.traffic() else { return news };

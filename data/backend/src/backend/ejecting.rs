@@ -9,11 +9,17 @@ use crate::outlier::{OutlierRules, Suspicion};
 use crate::server::Server;
 use crate::server_key::ServerKey;
 use crate::sync::Ordering;
-use crate::traffic::{Seen, Traffic};
+use crate::traffic::{Traffic, TrafficSample};
 
 impl Backend {
     /// Records an observation of traffic, where something depends on it.
-    pub(super) fn weigh(&self, server: &Server, traffic: &Traffic, seen: Seen, now_ms: u64) -> Option<News> {
+    pub(super) fn weigh(
+        &self,
+        server: &Server,
+        traffic: &Traffic,
+        seen: TrafficSample,
+        now_ms: u64,
+    ) -> Option<News> {
         // Where responses are observed, a connection alone is not a success.
         if self.settings().judges_responses && !seen.observation.is_layer7() && seen.observation.is_well() {
             return None;

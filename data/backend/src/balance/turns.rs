@@ -31,7 +31,7 @@ pub(super) struct Turns {
     clock: u64,
     arrivals: u64,
     /// Turns given ahead, which may not have been taken: how to undo each.
-    ahead: Vec<Given>,
+    ahead: Vec<GrantedTurn>,
 }
 
 struct Entry {
@@ -74,7 +74,7 @@ struct Rank {
 }
 
 /// A turn that was given, and the former state of the member.
-struct Given {
+struct GrantedTurn {
     member: usize,
     before: Before,
 }
@@ -170,7 +170,7 @@ impl Structure for Turns {
     /// Takes back the turns given ahead, from this one on.
     fn take_back(&mut self, from: usize) {
         while self.ahead.len() > from {
-            let Some(Given { member, before }) = self.ahead.pop() else { return };
+            let Some(GrantedTurn { member, before }) = self.ahead.pop() else { return };
             let entry = &mut self.entries[member];
             if let Some((_, rank)) = entry.due.take() {
                 self.ranked.remove(&rank);
@@ -189,7 +189,7 @@ impl Structure for Turns {
 }
 
 impl Turns {
-    fn give_next(&mut self, count: usize, given: &mut Vec<Given>) {
+    fn give_next(&mut self, count: usize, given: &mut Vec<GrantedTurn>) {
         for _ in 0..count {
             let Some(member) = self.next(|_| true, None) else { return };
             given.push(self.give(member));
@@ -221,7 +221,7 @@ impl Turns {
     }
 
     /// Gives the current turn to a member and computes its next rank.
-    fn give(&mut self, member: usize) -> Given {
+    fn give(&mut self, member: usize) -> GrantedTurn {
         let Entry { weight, due, .. } = self.entries[member];
         let (now, before) = match due {
             Some((due, rank)) => {
@@ -240,7 +240,7 @@ impl Turns {
         };
         self.rank(member, now.after(self.total, weight));
         self.clock += 1;
-        Given { member, before }
+        GrantedTurn { member, before }
     }
 
     fn rank(&mut self, member: usize, due: Due) {

@@ -28,7 +28,7 @@ pub struct Conversation {
 
 /// The visible state of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ConversationState {
     /// When it began, in milliseconds of the workers' clock.
     pub since_ms: u64,
     /// The worker that forwards, from 0.
@@ -77,10 +77,10 @@ impl Conversation {
     }
 
     /// The visible state; none before the first connection.
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<ConversationState> {
         let since_ms = self.since_ms.load(Relaxed);
         let descriptor = self.descriptor.load(Relaxed);
-        (since_ms > 0).then(|| Seen {
+        (since_ms > 0).then(|| ConversationState {
             since_ms,
             worker: self.worker.load(Relaxed),
             descriptor: (descriptor > 0).then_some(descriptor - 1),

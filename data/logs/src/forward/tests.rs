@@ -91,13 +91,15 @@ fn sessions_are_listed_and_can_be_shut_down() {
     let seen = weir_sched::run(async move {
         assert!(!forward.conversation.end() && forward.conversation.seen().is_none());
         weir_sched::spawn(&FORWARD, Class::Bulk, run(Arc::clone(&forward)));
-        let until = async |wanted: fn(Option<conversation::Seen>) -> bool| {
+        let until = async |wanted: fn(Option<conversation::ConversationState>) -> bool| {
             while !wanted(forward.conversation.seen()) {
                 sleep_until(weir_sched::now().after(1)).await;
             }
             forward.conversation.seen()
         };
-        let stands = |seen: Option<conversation::Seen>| seen.is_some_and(|seen| seen.descriptor.is_some());
+        let stands = |seen: Option<conversation::ConversationState>| {
+            seen.is_some_and(|seen| seen.descriptor.is_some())
+        };
         let first = until(stands).await;
         assert!(forward.conversation.end());
         until(|seen| seen.is_some_and(|seen| seen.paused)).await;

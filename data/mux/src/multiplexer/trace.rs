@@ -30,7 +30,7 @@ macro_rules! events {
     ($($event:ident $name:literal $help:literal;)*) => {
         /// The events of the trace.
         #[derive(Clone, Copy, PartialEq, Eq)]
-        pub(super) enum Told { $($event,)* }
+        pub(super) enum TraceEvent { $($event,)* }
 
         /// Connections of HTTP/2, with clients and with servers.
         pub static H2: Source =
@@ -101,7 +101,7 @@ pub(super) enum Passing {
     ResponseSent,
 }
 
-impl Told {
+impl TraceEvent {
     const fn bit(self) -> u64 {
         1 << self as u32
     }
@@ -122,11 +122,11 @@ const DUMPED: usize = 256;
 impl Inner {
     /// The connection begins, is woken, ends.
     #[inline(always)]
-    pub(super) fn trace_connection(&self, event: Told) {
+    pub(super) fn trace_connection(&self, event: TraceEvent) {
         if H2.is_active() {
             let (level, text) = match event {
-                Told::ConnectionNew => (Level::User, "new connection"),
-                Told::ConnectionEnd => (Level::User, "connection ends"),
+                TraceEvent::ConnectionNew => (Level::User, "new connection"),
+                TraceEvent::ConnectionEnd => (Level::User, "connection ends"),
                 _ => (Level::Developer, "woken up"),
             };
             self.tell_words((event, 0), level, 0, format_args!("{text}"));
@@ -136,7 +136,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_received(&self, count: usize) {
         if H2.is_active() {
-            let event = (Told::ConnectionReceived, 0);
+            let event = (TraceEvent::ConnectionReceived, 0);
             self.tell_words(event, Level::Data, 0, format_args!("received bytes={count}"));
         }
     }
@@ -182,7 +182,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_error(&self, code: ErrorCode) {
         if H2.is_active() {
-            let event = (Told::ConnectionError, Told::ProtocolError.bit());
+            let event = (TraceEvent::ConnectionError, TraceEvent::ProtocolError.bit());
             self.tell_words(event, Level::Error, 0, format_args!("connection error {code}"));
         }
     }
@@ -191,7 +191,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_fault(&self, fault: Fault) {
         if H2.is_active() && !self.slots.is_empty() {
-            let event = (Told::ConnectionError, 0);
+            let event = (TraceEvent::ConnectionError, 0);
             self.tell_words(event, Level::Error, 0, format_args!("connection failed: {fault}"));
         }
     }
@@ -207,7 +207,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_stream_end(&self, stream: u32) {
         if H2.is_active() {
-            let event = (Told::StreamEnd, 0);
+            let event = (TraceEvent::StreamEnd, 0);
             self.tell_words(event, Level::State, stream, format_args!("[{stream}] stream ends"));
         }
     }
@@ -218,7 +218,7 @@ impl Inner {
     #[cold]
     fn tell(
         &self,
-        (event, also): (Told, u64),
+        (event, also): (TraceEvent, u64),
         level: Level,
         stream: u32,
         text: impl FnOnce(u8, &mut Vec<u8>),
@@ -238,7 +238,7 @@ impl Inner {
     }
 
     #[cold]
-    fn tell_words(&self, event: (Told, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
+    fn tell_words(&self, event: (TraceEvent, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
         self.tell(event, level, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = line.write_fmt(text);
@@ -301,7 +301,7 @@ impl Inner {
         let Awaited { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
-            self.tell((Told::Preface, 0), Level::Proto, 0, |_, line| {
+            self.tell((TraceEvent::Preface, 0), Level::Proto, 0, |_, line| {
                 line.extend_from_slice(b"received preface");
             });
         }
@@ -310,8 +310,8 @@ impl Inner {
         while let Some(header) = FrameHeader::read(rest) {
             rest = &rest[frame::HEADER..];
             let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
-            let end = if ends(&header) { Told::EndReceived.bit() } else { 0 };
-            let also = Told::FrameHeader.bit() | Told::Frame.bit() | end;
+            let end = if ends(&header) { TraceEvent::EndReceived.bit() } else { 0 };
+            let also = TraceEvent::FrameHeader.bit() | TraceEvent::Frame.bit() | end;
             let event = (received(header.kind), also);
             self.tell(event, Level::Proto, header.stream, |verbosity, line| {
                 tell_frame("received", &header, payload, verbosity, line);
@@ -320,7 +320,7 @@ impl Inner {
         }
         // Resets of existing streams have an event of their own.
         if self.engine.tally().stream_errors != errors && !matches!(event, Event::Reset { .. }) {
-            let event = (Told::StreamError, Told::ProtocolError.bit());
+            let event = (TraceEvent::StreamError, TraceEvent::ProtocolError.bit());
             self.tell_words(event, Level::Error, last, format_args!("[{last}] stream error"));
         }
     }
@@ -333,15 +333,15 @@ impl Inner {
         let Some(mut rest) = output.get(told..) else { return };
         if rest.starts_with(PREFACE) {
             rest = &rest[PREFACE.len()..];
-            self.tell((Told::PrefaceSent, 0), Level::Proto, 0, |_, line| {
+            self.tell((TraceEvent::PrefaceSent, 0), Level::Proto, 0, |_, line| {
                 line.extend_from_slice(b"sent preface");
             });
         }
         while let Some(header) = FrameHeader::read(rest) {
             rest = &rest[frame::HEADER..];
             let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
-            let end = if ends(&header) { Told::EndSent.bit() } else { 0 };
-            let event = (sent(header.kind), Told::FrameSent.bit() | end);
+            let end = if ends(&header) { TraceEvent::EndSent.bit() } else { 0 };
+            let event = (sent(header.kind), TraceEvent::FrameSent.bit() | end);
             self.tell(event, Level::Proto, header.stream, |verbosity, line| {
                 tell_frame("sent", &header, payload, verbosity, line);
             });
@@ -361,7 +361,7 @@ impl Inner {
         if self.told != UNKNOWN {
             self.told = self.told.saturating_sub(sent);
         }
-        let event = (Told::ConnectionSent, 0);
+        let event = (TraceEvent::ConnectionSent, 0);
         self.tell_words(event, Level::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
     }
 
@@ -369,8 +369,8 @@ impl Inner {
     #[cold]
     fn tell_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         let (event, level) = match received {
-            Some(_) => ((Told::StreamError, 0), Level::User),
-            None => ((Told::StreamError, Told::ProtocolError.bit()), Level::Error),
+            Some(_) => ((TraceEvent::StreamError, 0), Level::User),
+            None => ((TraceEvent::StreamError, TraceEvent::ProtocolError.bit()), Level::Error),
         };
         let who = if received.is_some() { "peer reset stream" } else { "stream error" };
         self.tell_words(event, level, stream, format_args!("[{stream}] {who}: {code}"));
@@ -379,12 +379,12 @@ impl Inner {
     /// A head was received or is sent.
     #[cold]
     fn tell_head(&self, passing: Passing, stream: u32, head: &Head, raw: &[u8]) {
-        let new = Told::StreamNew;
+        let new = TraceEvent::StreamNew;
         let (event, what) = match passing {
-            Passing::RequestReceived => ((new, Told::Headers.bit()), "received request"),
-            Passing::ResponseReceived => ((Told::Headers, 0), "received response"),
-            Passing::RequestSent => ((new, Told::HeadersSent.bit()), "sent request"),
-            Passing::ResponseSent => ((Told::HeadersSent, 0), "sent response"),
+            Passing::RequestReceived => ((new, TraceEvent::Headers.bit()), "received request"),
+            Passing::ResponseReceived => ((TraceEvent::Headers, 0), "received response"),
+            Passing::RequestSent => ((new, TraceEvent::HeadersSent.bit()), "sent request"),
+            Passing::ResponseSent => ((TraceEvent::HeadersSent, 0), "sent response"),
         };
         self.tell(event, Level::User, stream, |verbosity, line| {
             // Writing to memory does not fail.
@@ -413,9 +413,11 @@ impl Inner {
     fn tell_wait(&self, stream: u32) {
         let closed = |number| self.engine.windows(number).is_some_and(|(_, send)| send <= 0);
         let (event, text) = match () {
-            () if closed(0) => (Told::ConnectionWindow, "the connection's window is closed"),
-            () if stream != 0 && closed(stream) => (Told::StreamWindow, "the stream's window is closed"),
-            () => (Told::ConnectionBlocked, "the output is full"),
+            () if closed(0) => (TraceEvent::ConnectionWindow, "the connection's window is closed"),
+            () if stream != 0 && closed(stream) => {
+                (TraceEvent::StreamWindow, "the stream's window is closed")
+            }
+            () => (TraceEvent::ConnectionBlocked, "the output is full"),
         };
         self.tell((event, 0), Level::State, stream, |_, line| {
             // Writing to memory does not fail.
@@ -466,33 +468,33 @@ fn ends(header: &FrameHeader) -> bool {
     }
 }
 
-fn received(kind: Kind) -> Told {
+fn received(kind: Kind) -> TraceEvent {
     match kind {
-        Kind::Data => Told::Data,
-        Kind::Headers => Told::Headers,
-        Kind::Priority => Told::Priority,
-        Kind::Reset => Told::Reset,
-        Kind::Settings => Told::Settings,
-        Kind::PushPromise => Told::Push,
-        Kind::Ping => Told::Ping,
-        Kind::GoAway => Told::GoAway,
-        Kind::WindowUpdate => Told::WindowUpdate,
-        Kind::Continuation => Told::Continuation,
-        Kind::Unknown => Told::Frame,
+        Kind::Data => TraceEvent::Data,
+        Kind::Headers => TraceEvent::Headers,
+        Kind::Priority => TraceEvent::Priority,
+        Kind::Reset => TraceEvent::Reset,
+        Kind::Settings => TraceEvent::Settings,
+        Kind::PushPromise => TraceEvent::Push,
+        Kind::Ping => TraceEvent::Ping,
+        Kind::GoAway => TraceEvent::GoAway,
+        Kind::WindowUpdate => TraceEvent::WindowUpdate,
+        Kind::Continuation => TraceEvent::Continuation,
+        Kind::Unknown => TraceEvent::Frame,
     }
 }
 
-fn sent(kind: Kind) -> Told {
+fn sent(kind: Kind) -> TraceEvent {
     match kind {
-        Kind::Data => Told::DataSent,
-        Kind::Headers => Told::HeadersSent,
-        Kind::Reset => Told::ResetSent,
-        Kind::Settings => Told::SettingsSent,
-        Kind::Ping => Told::PingSent,
-        Kind::GoAway => Told::GoAwaySent,
-        Kind::WindowUpdate => Told::WindowUpdateSent,
-        Kind::Continuation => Told::ContinuationSent,
-        Kind::Priority | Kind::PushPromise | Kind::Unknown => Told::FrameSent,
+        Kind::Data => TraceEvent::DataSent,
+        Kind::Headers => TraceEvent::HeadersSent,
+        Kind::Reset => TraceEvent::ResetSent,
+        Kind::Settings => TraceEvent::SettingsSent,
+        Kind::Ping => TraceEvent::PingSent,
+        Kind::GoAway => TraceEvent::GoAwaySent,
+        Kind::WindowUpdate => TraceEvent::WindowUpdateSent,
+        Kind::Continuation => TraceEvent::ContinuationSent,
+        Kind::Priority | Kind::PushPromise | Kind::Unknown => TraceEvent::FrameSent,
     }
 }
 

@@ -52,7 +52,7 @@ fn gpc(table: &Table, key: &Key, now_ms: u64) -> Option<u64> {
 struct Instance {
     tables: Arc<[SharedTable]>,
     session: Session,
-    heard: Vec<Heard>,
+    heard: Vec<ControlMessage>,
 }
 
 impl Instance {
@@ -176,9 +176,9 @@ fn a_lesson_contains_all_entries_with_their_remaining_time() {
     let lesson = one.say(&question, 1000, 20_000).expect("nothing wrong");
     let answer = other.say(&lesson, 1000, 500_000).expect("nothing wrong");
     assert_eq!(other.table().used(), 3000);
-    assert_eq!(other.heard, [Heard::Finished]);
+    assert_eq!(other.heard, [ControlMessage::Finished]);
     one.say(&answer, 1000, 20_000).expect("nothing wrong");
-    assert_eq!(one.heard, [Heard::Confirmed]);
+    assert_eq!(one.heard, [ControlMessage::Confirmed]);
     assert_eq!(gpc(other.table(), &address(77), 539_999), Some(77));
     assert_eq!(gpc(other.table(), &address(77), 540_000), None, "40 seconds were left");
 }
@@ -190,7 +190,7 @@ fn a_lesson_of_an_instance_that_is_still_learning_ends_as_partial() {
     let mut lesson = Vec::new();
     while one.session.produce(10, false, 0, &mut lesson) {}
     other.say(&lesson, 1000, 0).expect("nothing wrong");
-    assert_eq!(other.heard, [Heard::Partial]);
+    assert_eq!(other.heard, [ControlMessage::Partial]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn skips_a_table_with_other_keys_in_the_peer() {
     let mut other = Instance::new(shared(declaration(KeyType::Ipv6, 0)));
     one.set(&address(1), |row| _ = row.set(DataType::Gpc, 1, 1));
     talk(&mut one, &mut other, 1000);
-    assert_eq!(other.heard, [Heard::OtherTable { table: 0, mismatch: Mismatch::Keys }]);
+    assert_eq!(other.heard, [ControlMessage::OtherTable { table: 0, mismatch: Mismatch::Keys }]);
     assert_eq!(other.table().used(), 0);
 }
 
@@ -220,8 +220,8 @@ fn skips_a_rate_over_another_period_and_reports_it_once() {
         talk(&mut one, &mut other, 1000);
     }
     let mismatch = Mismatch::Period { data: DataType::RequestRate, theirs_ms: 10_000, ours_ms: 60_000 };
-    let reports = other.heard.iter().filter(|heard| matches!(heard, Heard::OtherTable { .. }));
-    assert_eq!(Vec::from_iter(reports), [&Heard::OtherTable { table: 0, mismatch }]);
+    let reports = other.heard.iter().filter(|heard| matches!(heard, ControlMessage::OtherTable { .. }));
+    assert_eq!(Vec::from_iter(reports), [&ControlMessage::OtherTable { table: 0, mismatch }]);
     let rate =
         |of: &Instance| of.table().look(&address(1), 0, |row| row.get(DataType::RequestRate, 0)).flatten();
     assert_eq!((rate(&one), rate(&other)), (Some(7), Some(0)));
@@ -229,7 +229,7 @@ fn skips_a_rate_over_another_period_and_reports_it_once() {
 }
 
 /// The mismatches that the other instance reports after a change of the declaration, and the counter that it learns.
-fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>) {
+fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<ControlMessage>, Option<u64>) {
     let mut one = Instance::new(shared(declaration(KeyType::Ipv4, 0)));
     let mut changed = declaration(KeyType::Ipv4, 0);
     change(&mut changed);
@@ -241,7 +241,7 @@ fn differing(change: impl FnOnce(&mut Declaration)) -> (Vec<Heard>, Option<u64>)
 
 #[test]
 fn reports_data_of_only_one_side_and_shares_the_rest() {
-    let reports = |mismatch| vec![Heard::OtherTable { table: 0, mismatch }];
+    let reports = |mismatch| vec![ControlMessage::OtherTable { table: 0, mismatch }];
     let bit = |data: DataType| 1 << data as u32;
     assert_eq!(differing(|_| ()), (vec![], Some(5)));
     assert_eq!(

@@ -15,7 +15,7 @@ use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
-use crate::instance::names::{Asked, Asking};
+use crate::instance::names::{NameLookup, PendingLookup};
 use crate::stream::{Phase, Stream, StreamError};
 
 pub(super) const ROWS: &[Row] = &[action(
@@ -81,9 +81,9 @@ impl StreamAction for DoResolve {
         let Some(name) = stream.evaluate_string(&self.name) else { return ActionResult::NEXT };
         let Some(names) = &stream.frontend.instance().hooks.names else { return ActionResult::NEXT };
         match names.ask(&self.section, &name, self.prefers_ipv4) {
-            Asked::Known(Some(address)) => set_address(stream, self.variable, address),
-            Asked::Known(None) => {}
-            Asked::Later(asking) => {
+            NameLookup::Known(Some(address)) => set_address(stream, self.variable, address),
+            NameLookup::Known(None) => {}
+            NameLookup::Later(asking) => {
                 return ActionResult::Await(PooledFuture::new(async move {
                     if let Some(address) = await_address(stream, asking).await? {
                         set_address(stream, self.variable, address);
@@ -115,7 +115,7 @@ fn set_address(stream: &mut Stream, variable: VariableId, address: IpAddr) {
 
 fn await_address(
     stream: &mut Stream,
-    asking: Box<dyn Asking>,
+    asking: Box<dyn PendingLookup>,
 ) -> impl Future<Output = Phase<Option<IpAddr>>> {
     stream.hold_little();
     let limit = Duration::from_millis(asking.limit_ms());

@@ -202,9 +202,7 @@ enum Edit {
     AddAcl,
     DeleteAcl,
     DeleteMap,
-    SetMap {
-        value: LogFormat,
-    },
+    SetMap { value: LogFormat },
 }
 
 impl StreamAction for PatternEdit {

@@ -10,7 +10,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During, Ending};
 use crate::errors::Direction;
-use crate::http::Waited;
+use crate::http::FirstByteWait;
 use crate::stream::log_record::LogState;
 use crate::stream::phases::RequestPhase;
 use crate::stream::request::RequestProgress;
@@ -19,12 +19,12 @@ use crate::stream::{Phase, StreamError};
 
 impl RequestPhase {
     /// Waits for the complete head of a request and records its facts.
-    pub(super) async fn read_request(&mut self, waited: Waited) -> Phase {
+    pub(super) async fn read_request(&mut self, waited: FirstByteWait) -> Phase {
         self.stream.timers.first_byte = Some(self.stream.elapsed());
         match waited {
-            Waited::Bytes => {}
-            Waited::TimedOut => return Err(self.no_request(ReadHead::Incomplete)),
-            Waited::Stopped => return Err(StreamError::close(By::Killed, During::Request)),
+            FirstByteWait::Bytes => {}
+            FirstByteWait::TimedOut => return Err(self.no_request(ReadHead::Incomplete)),
+            FirstByteWait::Stopped => return Err(StreamError::close(By::Killed, During::Request)),
         }
         let settings = &self.stream.frontend.config.settings;
         let options = HeadOptions {

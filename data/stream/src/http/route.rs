@@ -17,7 +17,7 @@ use crate::stream::{Phase, ProxySide, Stream, StreamError};
 use crate::upstream::VisitedBackend;
 
 /// The decision of the `use_backend` rules.
-enum Routed {
+enum RoutingDecision {
     /// This backend is used.
     To(ProxyRef),
     /// No backend is used.
@@ -112,9 +112,9 @@ impl RequestPhase {
     fn routed_backend(&mut self) -> Option<ProxyRef> {
         if !self.stream.frontend.config.use_backend.is_empty() {
             match backend_by_rules(&mut self.stream) {
-                Routed::To(backend) => return Some(backend),
-                Routed::Nowhere => return None,
-                Routed::Undecided => {}
+                RoutingDecision::To(backend) => return Some(backend),
+                RoutingDecision::Nowhere => return None,
+                RoutingDecision::Undecided => {}
             }
         }
         match self.stream.frontend.config.default_backend {
@@ -162,7 +162,7 @@ fn forces_switch(stream: &mut Stream) -> bool {
 }
 
 /// The decision of the `use_backend` rules.
-fn backend_by_rules(stream: &mut Stream) -> Routed {
+fn backend_by_rules(stream: &mut Stream) -> RoutingDecision {
     stream.inspection().receive_what_came();
     let frontend = stream.frontend.clone();
     for rule in &frontend.config.use_backend {
@@ -182,12 +182,12 @@ fn backend_by_rules(stream: &mut Stream) -> Routed {
                 }
             }
         };
-        let Some(backend) = frontend.sibling(position) else { return Routed::Nowhere };
+        let Some(backend) = frontend.sibling(position) else { return RoutingDecision::Nowhere };
         if stream.request_phase().may_switch_to(&backend) {
-            return Routed::To(backend);
+            return RoutingDecision::To(backend);
         }
     }
-    Routed::Undecided
+    RoutingDecision::Undecided
 }
 
 /// `redirect` lines of one proxy.

@@ -300,8 +300,8 @@ impl ChoicePhase {
             BalanceArgument::Source => self.stream.source().ip().map(|address| key::source(kind, address)),
             BalanceArgument::RdpCookie { name } => {
                 match rdp::cookie(self.stream.client.input(), name.as_bytes()) {
-                    rdp::Found::Value(value) => Some(hash::hash(kind, value)),
-                    rdp::Found::Nothing | rdp::Found::TooShort => None,
+                    rdp::RdpCookie::Value(value) => Some(hash::hash(kind, value)),
+                    rdp::RdpCookie::Nothing | rdp::RdpCookie::TooShort => None,
                 }
             }
             BalanceArgument::Expression(_) => hash_of_expression(&mut self.stream, kind),

@@ -18,7 +18,7 @@ use crate::deadlines::{Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
 use crate::instance::KnownServer;
-use crate::recycle::Lent;
+use crate::recycle::Loan;
 use crate::stream::phases::ServerPhase;
 use crate::stream::server_side::PacketMarks;
 use crate::stream::{Stream, StreamError};
@@ -422,6 +422,6 @@ struct Identity {
     /// Whether it may only serve this client.
     private: bool,
     /// The PROXY header of a new connection; empty for none.
-    header: Lent<Vec<u8>>,
+    header: Loan<Vec<u8>>,
     server_name: Option<Scratch>,
 }

@@ -22,7 +22,7 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use super::carrier::Carrier;
 use super::idle::{self, PoolKey, with_pool, with_pool_of};
 use crate::clock;
-use crate::http2_figures::Counted;
+use crate::http2_figures::ConnectionCount;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 use crate::upstream::Upstream;
@@ -114,7 +114,7 @@ pub(super) fn open(
         limit,
         ping: known.and_then(|known| known.settings.idle_ping),
         stuck: stream.backend.config.settings.timeouts.server,
-        counted: Counted::of_server(stream.backend.proxy()),
+        counted: ConnectionCount::of_server(stream.backend.proxy()),
     };
     let shared = multiplexer.unopened();
     let task = weir_sched::spawn(&CONNECTION, Class::Normal, serve(Rc::clone(&multiplexer), care));
@@ -133,7 +133,7 @@ struct Care {
     ping: Option<Duration>,
     /// How long the server may leave pending output unread.
     stuck: Option<Duration>,
-    counted: Counted,
+    counted: ConnectionCount,
 }
 
 impl Care {

@@ -3,12 +3,12 @@
 use weir_http::Method;
 use weir_mux::{Message, Transfer};
 
-use crate::recycle::Lent;
+use crate::recycle::Loan;
 
 /// The request.
 pub struct RequestPart {
     /// The head, as changed by rules.
-    pub message: Lent<Message>,
+    pub message: Loan<Message>,
     /// The body on its way.
     pub body: Transfer,
     /// The progress of the request.

@@ -3,14 +3,14 @@
 use weir_http::{BodySize, Version};
 use weir_mux::{BodyFlow, Message, StreamConnector, Transfer};
 
-use crate::recycle::Lent;
+use crate::recycle::Loan;
 use crate::reply::Reply;
 use crate::stream::logged_size::LoggedSize;
 
 /// The response.
 pub struct ResponsePart {
     /// The head, as changed by rules.
-    pub message: Lent<Message>,
+    pub message: Loan<Message>,
     /// The body on its way.
     pub body: Transfer,
     /// The size of the body from the server, before rules change the response.

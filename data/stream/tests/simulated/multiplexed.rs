@@ -45,7 +45,7 @@ fn limits(network: &SimulatedNetwork) -> Limits {
 }
 
 /// A client's request in progress.
-struct Asked {
+struct NameLookup {
     ask: Ask,
     body: Sending,
     answer: Answer,
@@ -59,7 +59,7 @@ struct Client<'s> {
     stage: &'s Stage,
     wire: Wire<'s>,
     waiting: Vec<Ask>,
-    asked: BTreeMap<u32, Asked>,
+    asked: BTreeMap<u32, NameLookup>,
     most: usize,
     datagrams: bool,
 }
@@ -74,7 +74,7 @@ async fn visit(stage: &Stage, mut asks: Vec<Ask>, leave: Leave, datagrams: bool)
     let mut client = Client { stage, wire, waiting: asks, asked: BTreeMap::new(), most, datagrams };
     let gone = client.run(leave).await;
     let Client { asked, .. } = client;
-    for Asked { ask, answer, .. } in asked.into_values() {
+    for NameLookup { ask, answer, .. } in asked.into_values() {
         stage.answered(&ask, answer);
     }
     stage.client_ends(&peer);
@@ -135,7 +135,7 @@ impl Client<'_> {
                 .then(|| network.random(1 + 2 * ask.download as u64) as usize);
             let came = Pattern::new(ask.id, Way::Down);
             let body = Sending::of(&ask, self.datagrams, self.stage);
-            let asked = Asked { ask, body, answer: Answer::default(), came, open: true, given_up_at };
+            let asked = NameLookup { ask, body, answer: Answer::default(), came, open: true, given_up_at };
             self.asked.insert(id, asked);
         }
     }
@@ -210,7 +210,7 @@ impl Client<'_> {
     }
 }
 
-impl Asked {
+impl NameLookup {
     /// The last byte was received.
     fn end(&mut self) {
         let whole = self.ask.method == "HEAD" || self.came.done == self.ask.download;

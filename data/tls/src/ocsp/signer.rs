@@ -2,7 +2,7 @@
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Read, Response};
+use super::{Response, ResponseParts};
 use crate::inspect::sha1;
 use rustls::pki_types::UnixTime;
 use weir_tls_session::verify::der::{OCTET_STRING, Signed, element};
@@ -15,7 +15,7 @@ impl Response {
     /// # Errors
     /// Why not.
     pub fn verify(&self, issuer: &[u8], now: UnixTime) -> Result<(), &'static str> {
-        let read = Read::of(&self.der)?;
+        let read = ResponseParts::of(&self.der)?;
         let (_, authority) = X509Certificate::from_der(issuer).map_err(|_| DAMAGED_ISSUER)?;
         if read.is_by(&authority) {
             return if read.signature_is_of(&authority) { Ok(()) } else { Err(WRONG_SIGNATURE) };
@@ -55,7 +55,7 @@ fn may_sign(
     Ok(())
 }
 
-impl Read<'_> {
+impl ResponseParts<'_> {
     /// Whether the response names this certificate as its signer.
     fn is_by(&self, certificate: &X509Certificate<'_>) -> bool {
         if self.responder_is_key {

@@ -251,17 +251,17 @@ fn is_http<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
 
 fn rdp_cookie<'c>(view: &'c dyn FetchView, args: &Args) -> Fetched<'c> {
     match rdp::cookie(view.raw_input(MessageSide::Request), args.str(0).unwrap_or_default()) {
-        rdp::Found::Value(value) => text(value),
-        rdp::Found::Nothing => Fetched::Missing,
-        rdp::Found::TooShort => view.absent().into(),
+        rdp::RdpCookie::Value(value) => text(value),
+        rdp::RdpCookie::Nothing => Fetched::Missing,
+        rdp::RdpCookie::TooShort => view.absent().into(),
     }
 }
 
 fn rdp_cookie_count<'c>(view: &dyn FetchView, args: &Args) -> Fetched<'c> {
     match rdp::cookie(view.raw_input(MessageSide::Request), args.str(0).unwrap_or_default()) {
-        rdp::Found::Value(_) => number(1),
-        rdp::Found::TooShort if view.may_wait() => Fetched::Later,
-        rdp::Found::Nothing | rdp::Found::TooShort => number(0),
+        rdp::RdpCookie::Value(_) => number(1),
+        rdp::RdpCookie::TooShort if view.may_wait() => Fetched::Later,
+        rdp::RdpCookie::Nothing | rdp::RdpCookie::TooShort => number(0),
     }
 }
 

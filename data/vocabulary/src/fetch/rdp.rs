@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum RdpCookie<'a> {
     Value(&'a [u8]),
     /// Another protocol, no cookie, or one of another name.
     Nothing,
@@ -25,26 +25,26 @@ const X224: usize = 7;
 const MARK: &[u8] = b"Cookie: ";
 
 /// Finds the cookie of that name, ignoring case; of any name if it is empty. Only the first line is examined.
-pub fn cookie<'a>(input: &'a [u8], name: &[u8]) -> Found<'a> {
+pub fn cookie<'a>(input: &'a [u8], name: &[u8]) -> RdpCookie<'a> {
     let fixed = [(0, 3), (1, 0), (TPKT + 1, 0xe0)];
     if fixed.iter().any(|(at, byte)| input.get(*at).is_some_and(|found| found != byte)) {
-        return Found::Nothing;
+        return RdpCookie::Nothing;
     }
     let mark = input.get(TPKT + X224..).unwrap_or_default();
     if !mark.iter().zip(MARK).all(|(found, wanted)| found.eq_ignore_ascii_case(wanted)) {
-        return Found::Nothing;
+        return RdpCookie::Nothing;
     }
-    let Some(text) = input.get(TPKT + X224 + MARK.len()..) else { return Found::TooShort };
+    let Some(text) = input.get(TPKT + X224 + MARK.len()..) else { return RdpCookie::TooShort };
     let Some(end) = text.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
         // Bytes beyond the packet's length do not belong to it.
         let length = usize::from(u16::from_be_bytes([input[2], input[3]]));
-        return if input.len() < length { Found::TooShort } else { Found::Nothing };
+        return if input.len() < length { RdpCookie::TooShort } else { RdpCookie::Nothing };
     };
-    let Some(equals) = text[..end].iter().position(|byte| *byte == b'=') else { return Found::Nothing };
+    let Some(equals) = text[..end].iter().position(|byte| *byte == b'=') else { return RdpCookie::Nothing };
     if !name.is_empty() && !text[..equals].eq_ignore_ascii_case(name) {
-        return Found::Nothing;
+        return RdpCookie::Nothing;
     }
-    Found::Value(&text[equals + 1..end])
+    RdpCookie::Value(&text[equals + 1..end])
 }
 
 /// The server address of a token: `<address>.<port>.0000`, both as a little-endian machine reads the network bytes.
@@ -68,28 +68,28 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(line: &str, name: &str, expected: Found<'_>) {
+    fn check(line: &str, name: &str, expected: RdpCookie<'_>) {
         assert_eq!(cookie(&packet(line), name.as_bytes()), expected, "{line:?}");
     }
 
     #[test]
     fn cookies_are_found_by_name() {
-        check("Cookie: mstshash=joe\r\n", "mstshash", Found::Value(b"joe"));
-        check("Cookie: mstshash=joe\r\n", "MSTSHASH", Found::Value(b"joe"));
-        check("cookie: mstshash=joe\r\n", "", Found::Value(b"joe"));
-        check("Cookie: mstshash=\r\n", "", Found::Value(b""));
-        check("Cookie: mstshash=joe\r\n", "msts", Found::Nothing);
-        check("Cookie: mstshash\r\n", "", Found::Nothing);
-        check("Cookie: mstshash=joe", "", Found::Nothing);
-        check("\x01\x00\x08\x00\x03\x00\x00\x00", "", Found::Nothing);
-        assert_eq!(cookie(b"GET / HTTP/1.1\r\n", b""), Found::Nothing);
+        check("Cookie: mstshash=joe\r\n", "mstshash", RdpCookie::Value(b"joe"));
+        check("Cookie: mstshash=joe\r\n", "MSTSHASH", RdpCookie::Value(b"joe"));
+        check("cookie: mstshash=joe\r\n", "", RdpCookie::Value(b"joe"));
+        check("Cookie: mstshash=\r\n", "", RdpCookie::Value(b""));
+        check("Cookie: mstshash=joe\r\n", "msts", RdpCookie::Nothing);
+        check("Cookie: mstshash\r\n", "", RdpCookie::Nothing);
+        check("Cookie: mstshash=joe", "", RdpCookie::Nothing);
+        check("\x01\x00\x08\x00\x03\x00\x00\x00", "", RdpCookie::Nothing);
+        assert_eq!(cookie(b"GET / HTTP/1.1\r\n", b""), RdpCookie::Nothing);
     }
 
     #[test]
     fn a_packet_in_pieces_is_waited_for() {
         let whole = packet("Cookie: mstshash=joe\r\n");
         for length in 0..whole.len() - 1 {
-            assert_eq!(cookie(&whole[..length], b""), Found::TooShort, "{length}");
+            assert_eq!(cookie(&whole[..length], b""), RdpCookie::TooShort, "{length}");
         }
     }
 

@@ -24,7 +24,7 @@ use super::storage::{
     VERSION_AT,
 };
 
-pub use part::{Found, Part, Walked};
+pub use part::{Part, RingElement, WalkEnd};
 
 /// A file, or bytes in memory, to read from.
 pub trait Source {

@@ -12,7 +12,7 @@ use super::segment::Segment;
 use super::set::Entry;
 
 /// Something to free.
-enum Discarded {
+enum Garbage {
     /// The former published list of an index; readers may still use it.
     Published(Arc<Vec<Arc<Segment>>>),
     Entries(Vec<Arc<Entry>>),
@@ -33,27 +33,27 @@ pub fn free_some(most: usize) -> bool {
     while freed < most && turns > 0 {
         let Some(next) = list.pop() else { break };
         match next {
-            Discarded::Published(segments) => match Arc::try_unwrap(segments) {
+            Garbage::Published(segments) => match Arc::try_unwrap(segments) {
                 Ok(segments) => {
                     for (entries, parsed) in
                         segments.into_iter().filter_map(Arc::into_inner).map(Segment::into_parts)
                     {
-                        list.push(Discarded::Entries(entries));
-                        list.push(Discarded::Parsed(parsed));
+                        list.push(Garbage::Entries(entries));
+                        list.push(Garbage::Parsed(parsed));
                         turns += 2;
                     }
                 }
-                Err(held) => list.insert(0, Discarded::Published(held)),
+                Err(held) => list.insert(0, Garbage::Published(held)),
             },
-            Discarded::Entries(mut entries) => {
+            Garbage::Entries(mut entries) => {
                 if truncate(&mut entries, most, &mut freed) {
-                    list.push(Discarded::Entries(entries));
+                    list.push(Garbage::Entries(entries));
                     turns += 1;
                 }
             }
-            Discarded::Parsed(mut parsed) => {
+            Garbage::Parsed(mut parsed) => {
                 if truncate(&mut parsed, most, &mut freed) {
-                    list.push(Discarded::Parsed(parsed));
+                    list.push(Garbage::Parsed(parsed));
                     turns += 1;
                 }
             }
@@ -75,27 +75,27 @@ fn truncate<T>(list: &mut Vec<T>, most: usize, freed: &mut usize) -> bool {
 /// Puts the former published list of an index here.
 pub(super) fn discard_published(segments: Arc<Vec<Arc<Segment>>>) {
     if segments.iter().map(|segment| segment.len()).sum::<usize>() > SMALL {
-        put(Discarded::Published(segments));
+        put(Garbage::Published(segments));
     }
 }
 
 /// Puts a list of entries here.
 pub(super) fn discard_entries(entries: Entries) {
     if entries.len() > SMALL {
-        entries.into_chunks().into_iter().map(Discarded::Entries).for_each(put);
+        entries.into_chunks().into_iter().map(Garbage::Entries).for_each(put);
     }
 }
 
-fn put(discarded: Discarded) {
+fn put(discarded: Garbage) {
     lock().push(discarded);
     ANY.store(true, Ordering::Release);
 }
 
-fn lock() -> MutexGuard<'static, Vec<Discarded>> {
+fn lock() -> MutexGuard<'static, Vec<Garbage>> {
     DISCARDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-static DISCARDED: Mutex<Vec<Discarded>> = Mutex::new(Vec::new());
+static DISCARDED: Mutex<Vec<Garbage>> = Mutex::new(Vec::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 /// How many entries are freed at once, which takes less than a millisecond. Work on sets up to this size is done by the
 /// caller itself.

@@ -247,7 +247,7 @@ struct SetState {
     wants: Wants,
     version: u32,
     next_version: u32,
-    prepared: BTreeMap<u32, Prepared>,
+    prepared: BTreeMap<u32, PendingVersion>,
     indexes: Vec<Arc<PatternIndex>>,
     /// Finds entries by their text, for changes; made when it is first needed.
     by_pattern: Option<Arc<PatternIndex>>,
@@ -264,7 +264,7 @@ struct Wants {
 
 /// A version in preparation, which is not used for lookups yet.
 #[derive(Debug, Default)]
-struct Prepared {
+struct PendingVersion {
     entries: Entries,
     /// For each index of the set, in the same order, the list to publish.
     segments: Vec<Vec<Arc<Segment>>>,
@@ -571,7 +571,7 @@ impl PatternSet {
                 let prepared = state.prepared.get_mut(&version).ok_or(SetError::NoSuchVersion)?;
                 std::mem::take(prepared).discard();
             }
-            None => state.put(Prepared::default()),
+            None => state.put(PendingVersion::default()),
         }
         Ok(())
     }
@@ -582,7 +582,7 @@ impl PatternSet {
         let mut state = self.lock();
         state.next_version = state.next_version.wrapping_add(1).max(1);
         let version = state.next_version;
-        state.prepared.insert(version, Prepared::default());
+        state.prepared.insert(version, PendingVersion::default());
         if state.prepared.len() > MAX_PREPARED
             && let Some((_, oldest)) = state.prepared.pop_first()
         {
@@ -635,7 +635,7 @@ impl PatternSet {
     }
 }
 
-impl Prepared {
+impl PendingVersion {
     fn discard(self) {
         self.segments.into_iter().for_each(|segments| discard_published(Arc::new(segments)));
         discard_entries(self.entries);
@@ -648,8 +648,8 @@ impl SetState {
     }
 
     /// Replaces the current entries.
-    fn put(&mut self, other: Prepared) {
-        let Prepared { entries, mut segments } = other;
+    fn put(&mut self, other: PendingVersion) {
+        let PendingVersion { entries, mut segments } = other;
         segments.resize_with(self.indexes.len(), Vec::new);
         for (index, segments) in self.indexes.iter().zip(segments) {
             index.replace(segments);

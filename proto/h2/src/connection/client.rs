@@ -4,7 +4,7 @@ use weir_http::{Head, Method};
 
 use super::receive::{Outcome, failed};
 use super::{Connection, Event, Leaving, Reading};
-use crate::answer::{self, Asked};
+use crate::answer::{self, RequestTraits};
 use crate::asking;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{self, PREFACE, STREAM_BITS};
@@ -13,7 +13,7 @@ use crate::received::HeadFault;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
 use crate::streams::Standing;
-use crate::window::{Owed, Window};
+use crate::window::{Window, WindowDebt};
 
 impl Connection {
     /// A connection to a server. The preface and SETTINGS are in the output; streams can be opened at once.
@@ -62,9 +62,9 @@ impl Connection {
             lent: 0,
             has_grown: false,
             send: Window::new(self.peer.initial_window),
-            owed: Owed::default(),
+            owed: WindowDebt::default(),
             expected: UNANNOUNCED,
-            asked: Asked { head_only, connect, extended: protocol.is_some(), chunks },
+            asked: RequestTraits { head_only, connect, extended: protocol.is_some(), chunks },
             answered: false,
             given_up: false,
         });

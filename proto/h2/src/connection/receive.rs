@@ -1,7 +1,7 @@
 //! Receiving: the effect of each frame, and the errors that reject it.
 
 use super::{Block, Connection, DISTANCE, Event, FAREWELL, Leaving, Purpose, Reading};
-use crate::answer::Asked;
+use crate::answer::RequestTraits;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{
     self, ACK, END_HEADERS, END_STREAM, FrameHeader, Kind, PADDED, PREFACE, PRIORITY, STREAM_BITS,
@@ -12,7 +12,7 @@ use crate::request::Builder;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
 use crate::streams::Standing;
-use crate::window::{Owed, Window};
+use crate::window::{Window, WindowDebt};
 
 /// The result of a step.
 enum Step {
@@ -611,9 +611,9 @@ impl Connection {
             lent: self.initial.raised(self.limits.stream_window),
             has_grown: false,
             send: Window::new(self.peer.initial_window),
-            owed: Owed::default(),
+            owed: WindowDebt::default(),
             expected,
-            asked: Asked::default(),
+            asked: RequestTraits::default(),
             answered: true,
             given_up: false,
         });

@@ -19,7 +19,7 @@ pub struct Part<'a> {
 
 /// An element of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum RingElement {
     /// A message, and where its bytes are.
     Message(Range<usize>),
     /// A message that was being written, and where its tag is.
@@ -30,20 +30,20 @@ pub enum Found {
 
 /// How far messages went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkEnd {
     /// The messages and gaps found, in order.
-    pub found: Vec<Found>,
+    pub found: Vec<RingElement>,
     /// Where the next tag is.
     pub next: usize,
 }
 
 impl Part<'_> {
     /// Messages by their lengths; `None` when these do not lead to the end.
-    pub fn walk(&self) -> Option<Walked> {
+    pub fn walk(&self) -> Option<WalkEnd> {
         if !self.begins {
             return None;
         }
-        let mut walked = Walked::default();
+        let mut walked = WalkEnd::default();
         let mut at = 0;
         while at + 1 < self.bytes.len() {
             let frame = self.frame(at)?;
@@ -62,8 +62,8 @@ impl Part<'_> {
 
     /// Messages of a damaged part, and the gaps between them. A message is recognised by a tag before and behind it.
     /// After damage the next one has to be text: without a zero or a [`BUSY`] byte.
-    pub fn search(&self) -> Walked {
-        let mut walked = Walked::default();
+    pub fn search(&self) -> WalkEnd {
+        let mut walked = WalkEnd::default();
         let last = self.bytes.len().saturating_sub(1);
         let (mut at, mut empty) = (0, 0..0);
         if !self.begins && last > 0 {
@@ -100,10 +100,10 @@ impl Part<'_> {
     }
 
     /// Whether all messages are text: no zero and no [`BUSY`] byte in them.
-    pub fn is_text(&self, walked: &Walked) -> bool {
+    pub fn is_text(&self, walked: &WalkEnd) -> bool {
         walked.found.iter().all(|found| match found {
-            Found::Message(range) => self.is_text_at(range),
-            Found::Busy(_) | Found::Damage(_) => true,
+            RingElement::Message(range) => self.is_text_at(range),
+            RingElement::Busy(_) | RingElement::Damage(_) => true,
         })
     }
 
@@ -174,10 +174,10 @@ impl Part<'_> {
     }
 }
 
-impl Walked {
+impl WalkEnd {
     /// Keeps empty messages: a tag and a length each.
     fn empty(&mut self, range: Range<usize>) {
-        self.found.extend(range.step_by(2).map(|tag| Found::Message(tag + 2..tag + 2)));
+        self.found.extend(range.step_by(2).map(|tag| RingElement::Message(tag + 2..tag + 2)));
     }
 
     fn damage(&mut self, range: Range<usize>) {
@@ -185,8 +185,8 @@ impl Walked {
             return;
         }
         match self.found.last_mut() {
-            Some(Found::Damage(before)) if before.end == range.start => before.end = range.end,
-            _ => self.found.push(Found::Damage(range)),
+            Some(RingElement::Damage(before)) if before.end == range.start => before.end = range.end,
+            _ => self.found.push(RingElement::Damage(range)),
         }
     }
 }
@@ -199,8 +199,8 @@ struct Frame {
 }
 
 impl Frame {
-    fn found(&self, at: usize) -> Found {
-        if self.tag == BUSY { Found::Busy(at) } else { Found::Message(self.bytes.clone()) }
+    fn found(&self, at: usize) -> RingElement {
+        if self.tag == BUSY { RingElement::Busy(at) } else { RingElement::Message(self.bytes.clone()) }
     }
 }
 

@@ -8,7 +8,7 @@ fn golden(name: &str) -> Vec<u8> {
 }
 
 /// The content of a file, and whether its lengths lead to its end.
-fn read(bytes: &[u8]) -> (Header, Vec<Found>, Vec<u8>, bool) {
+fn read(bytes: &[u8]) -> (Header, Vec<RingElement>, Vec<u8>, bool) {
     let source = bytes.to_vec();
     let header = Header::read(&source).unwrap();
     let mut area = Vec::new();
@@ -22,9 +22,9 @@ fn read(bytes: &[u8]) -> (Header, Vec<Found>, Vec<u8>, bool) {
 fn lines(bytes: &[u8]) -> String {
     let (_, found, area, _) = read(bytes);
     let lines = found.into_iter().map(|found| match found {
-        Found::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
-        Found::Busy(_) => "<busy>\n".to_owned(),
-        Found::Damage(range) => format!("<{range:?}>\n"),
+        RingElement::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
+        RingElement::Busy(_) => "<busy>\n".to_owned(),
+        RingElement::Damage(range) => format!("<{range:?}>\n"),
     });
     lines.collect()
 }
@@ -243,8 +243,8 @@ fn finds_messages_behind_a_wrong_length() {
         let (.., area, _) = read(&bytes);
         let part = Part { bytes: &area, missing: &[], begins: true, ends: true };
         let found = part.search().found.into_iter().map(|found| match found {
-            Found::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
-            other => format!("<{:?}>\n", if let Found::Damage(range) = other { range } else { 0..0 }),
+            RingElement::Message(range) => String::from_utf8(area[range].to_vec()).expect("text") + "\n",
+            other => format!("<{:?}>\n", if let RingElement::Damage(range) = other { range } else { 0..0 }),
         });
         assert_eq!(found.collect::<String>(), expected, "length {length}");
     }
@@ -273,8 +273,8 @@ proptest::proptest! {
                     let mut at = 0;
                     for found in walked.found {
                         let range = match found {
-                            Found::Message(range) | Found::Damage(range) => range,
-                            Found::Busy(tag) => tag..tag + 1,
+                            RingElement::Message(range) | RingElement::Damage(range) => range,
+                            RingElement::Busy(tag) => tag..tag + 1,
                         };
                         proptest::prop_assert!(at <= range.start && range.start <= range.end);
                         at = range.end;
