@@ -30,7 +30,7 @@ pub trait Poller {
 /// Such a socket still has a descriptor of the kernel, as a placeholder: unconnected, with a number and options like
 /// any other. Results are those of the system calls of the same names; a token is the one that the descriptor was
 /// registered with.
-pub trait Network {
+pub(crate) trait Network {
     /// Whether the process may open another descriptor.
     fn may_open(&self) -> Result<()>;
 

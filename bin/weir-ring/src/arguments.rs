@@ -18,7 +18,7 @@ exit status: 0 all messages were printed; 1 the file is damaged or not a ring: w
 
 /// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum RingCommand {
     Dump(Settings),
     Help,
     /// Invalid, for this reason.
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
 }
 
 /// Reads the words after the program's name. Letters of options may be combined in one word.
-pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Command {
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> RingCommand {
     let mut settings = Settings::default();
     let mut path = None;
     let mut only_paths = false;
@@ -55,18 +55,18 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Command {
                         '0' => settings.zero = true,
                         'r' => settings.repair = true,
                         'i' => settings.information = true,
-                        'h' => return Command::Help,
-                        _ => return Command::Nonsense(format!("unknown option '-{letter}'")),
+                        'h' => return RingCommand::Help,
+                        _ => return RingCommand::Nonsense(format!("unknown option '-{letter}'")),
                     }
                 }
             }
             _ if path.is_none() => path = Some(PathBuf::from(word)),
-            _ => return Command::Nonsense("one file at a time".to_owned()),
+            _ => return RingCommand::Nonsense("one file at a time".to_owned()),
         }
     }
     match path {
-        Some(path) => Command::Dump(Settings { path, ..settings }),
-        None => Command::Nonsense("a file is expected".to_owned()),
+        Some(path) => RingCommand::Dump(Settings { path, ..settings }),
+        None => RingCommand::Nonsense("a file is expected".to_owned()),
     }
 }
 
@@ -74,20 +74,20 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Command {
 mod tests {
     use super::*;
 
-    fn check(words: &str, expected: Command) {
+    fn check(words: &str, expected: RingCommand) {
         assert_eq!(parse(words.split_whitespace().map(OsString::from)), expected, "{words}");
     }
 
     #[test]
     fn parses_the_command_line() {
         let plain = || Settings { path: "ring".into(), ..Settings::default() };
-        check("ring", Command::Dump(plain()));
-        check("-f0 ring", Command::Dump(Settings { follow: true, zero: true, ..plain() }));
-        check("ring -r -i", Command::Dump(Settings { repair: true, information: true, ..plain() }));
-        check("-- -f", Command::Dump(Settings { path: "-f".into(), ..Settings::default() }));
-        check("-h", Command::Help);
-        check("", Command::Nonsense("a file is expected".to_owned()));
-        check("-x ring", Command::Nonsense("unknown option '-x'".to_owned()));
-        check("a b", Command::Nonsense("one file at a time".to_owned()));
+        check("ring", RingCommand::Dump(plain()));
+        check("-f0 ring", RingCommand::Dump(Settings { follow: true, zero: true, ..plain() }));
+        check("ring -r -i", RingCommand::Dump(Settings { repair: true, information: true, ..plain() }));
+        check("-- -f", RingCommand::Dump(Settings { path: "-f".into(), ..Settings::default() }));
+        check("-h", RingCommand::Help);
+        check("", RingCommand::Nonsense("a file is expected".to_owned()));
+        check("-x ring", RingCommand::Nonsense("unknown option '-x'".to_owned()));
+        check("a b", RingCommand::Nonsense("one file at a time".to_owned()));
     }
 }

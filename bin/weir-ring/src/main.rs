@@ -16,13 +16,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arguments::{Command, Settings};
+use arguments::{RingCommand, Settings};
 use follower::{FileReport, Follower, Look};
 use weir_sync::ring::file::{Header, Source};
 
 fn main() -> ExitCode {
     match arguments::parse(std::env::args_os().skip(1)) {
-        Command::Dump(settings) => match dump(&settings) {
+        RingCommand::Dump(settings) => match dump(&settings) {
             Ok(false) => ExitCode::SUCCESS,
             Ok(true) => ExitCode::FAILURE,
             // The reader of the output has closed it.
@@ -32,11 +32,11 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Command::Help => {
+        RingCommand::Help => {
             print!("{}", arguments::USAGE);
             ExitCode::SUCCESS
         }
-        Command::Nonsense(why) => {
+        RingCommand::Nonsense(why) => {
             eprint!("weir-ring: {why}\n{}", arguments::USAGE);
             ExitCode::from(2)
         }

@@ -29,7 +29,7 @@ exit status: 0 all went well; 1 no answer, or no usable terminal; 2 wrong argume
 
 /// The action of the program.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Command {
+pub(crate) enum DashboardCommand {
     Run(Settings),
     Help,
     Version,
@@ -69,20 +69,20 @@ impl Default for Settings {
 }
 
 /// Reads the words after the program's name.
-pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Command {
+pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> DashboardCommand {
     let mut settings = Settings::default();
     let mut words = words;
     while let Some(word) = words.next() {
         let Some(word) = word.to_str() else {
-            return Command::Nonsense("an argument is not UTF-8".to_owned());
+            return DashboardCommand::Nonsense("an argument is not UTF-8".to_owned());
         };
         let mut value = || match words.next().map(OsString::into_string) {
             Some(Ok(value)) => Ok(value),
             _ => Err(format!("'{word}' needs a value")),
         };
         let read = match word {
-            "-h" | "--help" => return Command::Help,
-            "-V" | "--version" => return Command::Version,
+            "-h" | "--help" => return DashboardCommand::Help,
+            "-V" | "--version" => return DashboardCommand::Version,
             "--once" => flag(&mut settings.once),
             "--read-only" => flag(&mut settings.read_only),
             "--ascii" => flag(&mut settings.ascii),
@@ -100,10 +100,10 @@ pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Command {
             }),
         };
         if let Err(why) = read {
-            return Command::Nonsense(why);
+            return DashboardCommand::Nonsense(why);
         }
     }
-    Command::Run(settings)
+    DashboardCommand::Run(settings)
 }
 
 fn flag(flag: &mut bool) -> Result<(), String> {
@@ -128,24 +128,30 @@ fn page(text: &str) -> Result<Page, String> {
 mod tests {
     use super::*;
 
-    fn check(words: &str, expected: Command) {
+    fn check(words: &str, expected: DashboardCommand) {
         assert_eq!(parse(words.split_whitespace().map(OsString::from)), expected, "{words}");
     }
 
     fn nonsense(words: &str, expected: &str) {
-        check(words, Command::Nonsense(expected.to_owned()));
+        check(words, DashboardCommand::Nonsense(expected.to_owned()));
     }
 
     #[test]
     fn parses_the_command_line() {
-        check("", Command::Run(Settings::default()));
+        check("", DashboardCommand::Run(Settings::default()));
         let target = Some(Target::Unix("/tmp/a".into()));
         let half = Duration::from_millis(500);
-        check("-s /tmp/a -i 0.5", Command::Run(Settings { target, interval: half, ..Settings::default() }));
+        check(
+            "-s /tmp/a -i 0.5",
+            DashboardCommand::Run(Settings { target, interval: half, ..Settings::default() }),
+        );
         let page = Some(Page::Servers);
-        check("--once --view servers", Command::Run(Settings { once: true, page, ..Settings::default() }));
-        check("-h -x", Command::Help);
-        check("--version", Command::Version);
+        check(
+            "--once --view servers",
+            DashboardCommand::Run(Settings { once: true, page, ..Settings::default() }),
+        );
+        check("-h -x", DashboardCommand::Help);
+        check("--version", DashboardCommand::Version);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use weir_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SignalReader};
 
 use app::{App, Link, Sort};
-use arguments::{Command, Settings};
+use arguments::{DashboardCommand, Settings};
 use columns::Tone;
 use page::Page;
 use poller::{News, Order, Watch};
@@ -39,16 +39,16 @@ use view::theme::Theme;
 
 fn main() -> ExitCode {
     match arguments::parse(env::args_os().skip(1)) {
-        Command::Run(settings) => match run(settings) {
+        DashboardCommand::Run(settings) => match run(settings) {
             Ok(()) => ExitCode::SUCCESS,
             Err((status, why)) => {
                 eprintln!("weir-top: {why}");
                 ExitCode::from(status)
             }
         },
-        Command::Help => printed(arguments::USAGE),
-        Command::Version => printed(concat!("weir-top ", env!("CARGO_PKG_VERSION"), "\n")),
-        Command::Nonsense(why) => {
+        DashboardCommand::Help => printed(arguments::USAGE),
+        DashboardCommand::Version => printed(concat!("weir-top ", env!("CARGO_PKG_VERSION"), "\n")),
+        DashboardCommand::Nonsense(why) => {
             eprint!("weir-top: {why}\n{}", arguments::USAGE);
             ExitCode::from(2)
         }

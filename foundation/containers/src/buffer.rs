@@ -515,7 +515,7 @@ pub struct BufferPoolStatistics {
 /// little larger, as two of 32 kB together are, costs a second packet with its rest. 48 kB are three records of TLS.
 /// 63.5 kB are a few per cent cheaper, but a reader that stops can leave a whole piece here: 500 of them held 20.3 kB
 /// each, more than HAProxy's.
-pub const BULK_SIZE: usize = 48 * 1024;
+pub(crate) const BULK_SIZE: usize = 48 * 1024;
 /// With a limit on buffers, waiting bytes may move only to a block smaller than a buffer by this factor: otherwise the limit
 /// would bound nothing.
 const UNCOUNTED_PART: usize = 4;

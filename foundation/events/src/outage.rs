@@ -12,7 +12,7 @@ pub(crate) struct Outage(AtomicI32);
 
 impl Outage {
     /// A line was lost. The first one of an outage is reported. A target that is only busy is not out.
-    pub fn begin(&self, target: &dyn Display, error: Errno) {
+    pub(crate) fn begin(&self, target: &dyn Display, error: Errno) {
         if matches!(error, Errno::AGAIN | Errno::NOBUFS | Errno::INTR) {
             return;
         }
@@ -28,14 +28,14 @@ impl Outage {
     }
 
     /// A line left. While all is well, this only reads.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         if self.0.load(Relaxed) != 0 {
             self.0.store(0, Relaxed);
         }
     }
 
     /// The error of the current outage.
-    pub fn error(&self) -> Option<Errno> {
+    pub(crate) fn error(&self) -> Option<Errno> {
         Some(self.0.load(Relaxed)).filter(|error| *error != 0).map(Errno::from_raw_os_error)
     }
 }
