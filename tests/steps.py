@@ -92,7 +92,7 @@ def optimized():
     trial = ["--profile", "trial", "-p", "weir"]
     tests = [word for name in integration_tests("weir-sched") for word in ("--test", name)]
     ok = rust.test([*trial, "-p", "weir-sync", "-p", "weir-containers", "-p", "weir-sched"], ROOT, kinds=("--lib", *tests), may_warn=False)
-    ok &= rust.test([*trial, "-p", "weir-resolvers"], ROOT, kinds=("--lib",), only="stick", may_warn=False)
+    ok &= rust.test([*trial, "-p", "weir-resolvers"], ROOT, kinds=("--lib",), only="recover", may_warn=False)
     return rust.test([*trial, "-p", "weir-stream"], ROOT, kinds=("--test", "simulated"), may_warn=False) and ok
 
 

@@ -164,3 +164,31 @@ fn documentation(attribute: &Attribute) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(source: &str, expected: Option<&str>) {
+        let input = syn::parse_str(source).expect("an item of Rust");
+        assert_eq!(implement(&input).err().map(|error| error.to_string()).as_deref(), expected, "{source}");
+    }
+
+    #[test]
+    fn refuses_fields_without_a_clear_treatment() {
+        check("struct A { b: u8, #[canonical(skip = \"a position\")] c: u8 }", None);
+        check("enum A { B, C(#[canonical(with = f)] u8) }", None);
+        check("struct A { #[canonical(skip = \" \")] b: u8 }", Some("the reason is missing"));
+        check("struct A { #[canonical(skip)] b: u8 }", Some("expected `=`"));
+        check(
+            "struct A { #[canonical(drop)] b: u8 }",
+            Some("expects skip = \"<reason>\", with = <path> or flat"),
+        );
+        check(
+            "struct A { #[canonical(flat)] #[canonical(with = f)] b: u8 }",
+            Some("there is one treatment for each field"),
+        );
+        check("union A { b: u8 }", Some("Canonical cannot be derived for a union"));
+    }
+}
