@@ -5,6 +5,7 @@ prints `ok`: here it is a failure.
 """
 import concurrent.futures
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -65,9 +66,16 @@ def crate_of(package_id):
     return last.partition("@")[0] if "@" in last else path.rpartition("/")[2]
 
 
+@functools.cache
+def compiler_libraries():
+    """The folder of the compiler's libraries, as cargo sets it: the tests of a procedural macro are linked to them."""
+    sysroot = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return os.path.join(sysroot, "lib")
+
+
 def run(program, only="", env=None):
     """Runs the tests of one program with `only` in their path, and records each."""
-    env = dict(env or os.environ, CARGO_MANIFEST_DIR=program.folder)
+    env = dict(env or os.environ, CARGO_MANIFEST_DIR=program.folder, LD_LIBRARY_PATH=compiler_libraries())
     command, began = [program.path, *([only] if only else [])], time.monotonic()
     try:
         done = subprocess.run(command, cwd=program.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
