@@ -69,8 +69,7 @@ def crate_of(package_id):
 @functools.cache
 def compiler_libraries():
     """The folder of the compiler's libraries, as cargo sets it: the tests of a procedural macro are linked to them."""
-    sysroot = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    return os.path.join(sysroot, "lib")
+    return subprocess.run(["rustc", "--print", "target-libdir"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def run(program, only="", env=None):
