@@ -31,6 +31,8 @@ pub struct OcspUpdates {
     delays: Delays,
     proxy: Option<SocketAddr>,
     state: Mutex<State>,
+    /// Held while the state is brought up to date, which reads the certificates without the state's lock.
+    aligning: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -146,11 +148,12 @@ impl OcspUpdates {
             proxy: plan.proxy,
             // `align` reads the certificates.
             state: Mutex::new(State { is_stale: true, ..State::default() }),
+            aligning: Mutex::new(()),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Certificates changed: the keeper looks at them again.
@@ -162,33 +165,9 @@ impl OcspUpdates {
         keeper.into_iter().for_each(weir_sched::wake);
     }
 
-    /// Adopts the current set of responses to renew; those already known keep their state.
+    /// Adopts the current set of responses to renew.
     fn align(&self, tls: &LiveTls, at: u64) {
-        if !std::mem::take(&mut self.state().is_stale) {
-            return;
-        }
-        let renewed = tls.renewed();
-        let mut state = self.state();
-        let mut former = std::mem::take(&mut state.entries);
-        for subject in renewed {
-            let entry = match former.remove(&subject.key) {
-                // An operator gave it another response: that is good for a while.
-                Some(known) if known.subject.good_until != subject.good_until && !known.is_under_way => {
-                    Entry { due: self.delays.after(subject.good_until, at), subject, ..known }
-                }
-                Some(known) => Entry { subject, ..known },
-                None => Entry {
-                    due: subject.good_until.map_or(at, |_| self.delays.after(subject.good_until, at)),
-                    subject,
-                    is_under_way: false,
-                    renewed: None,
-                    successes: 0,
-                    failures: 0,
-                    last: UpdateResult::default(),
-                },
-            };
-            state.entries.insert(entry.subject.key.clone(), entry);
-        }
+        align(&self.state, &self.aligning, &self.delays, || tls.renewed(), at);
     }
 
     /// Records the result of an update. Returns how many updates of this response failed, and how many did not.
@@ -296,6 +275,47 @@ fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
         return Err(UpdateResult::of(NO_RESPONSE, None));
     }
     Ok(&answer.body)
+}
+
+/// Adopts the current set of responses to renew, if certificates changed; those already known keep their state. A second caller waits: the
+/// keeper would find nothing to do and sleep, and operators would see an empty list.
+fn align(
+    state: &Mutex<State>,
+    aligning: &Mutex<()>,
+    delays: &Delays,
+    renewed: impl FnOnce() -> Vec<Subject>,
+    at: u64,
+) {
+    let _aligning = lock(aligning);
+    if !std::mem::take(&mut lock(state).is_stale) {
+        return;
+    }
+    let renewed = renewed();
+    let mut state = lock(state);
+    let mut former = std::mem::take(&mut state.entries);
+    for subject in renewed {
+        let entry = match former.remove(&subject.key) {
+            // An operator gave it another response: that is good for a while.
+            Some(known) if known.subject.good_until != subject.good_until && !known.is_under_way => {
+                Entry { due: delays.after(subject.good_until, at), subject, ..known }
+            }
+            Some(known) => Entry { subject, ..known },
+            None => Entry {
+                due: subject.good_until.map_or(at, |_| delays.after(subject.good_until, at)),
+                subject,
+                is_under_way: false,
+                renewed: None,
+                successes: 0,
+                failures: 0,
+                last: UpdateResult::default(),
+            },
+        };
+        state.entries.insert(entry.subject.key.clone(), entry);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts the keeper on the current worker.
@@ -534,5 +554,33 @@ mod tests {
         state.under_way -= 6;
         let (begun, next) = state.take_due(200);
         assert_eq!((keys(&begun), next), (vec!["03", "02", "01", "00"], Some(500)));
+    }
+
+    #[test]
+    fn a_second_caller_waits_for_the_alignment() {
+        let (state, aligning) = (Mutex::new(State { is_stale: true, ..State::default() }), Mutex::new(()));
+        let delays = Delays { least: 300, most: 3600 };
+        let seen = || lock(&state).entries.len();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let first = || {
+                align(
+                    &state,
+                    &aligning,
+                    &delays,
+                    || {
+                        begun.send(()).expect("the second caller listens");
+                        // The other one looks at the state meanwhile.
+                        std::thread::sleep(std::time::Duration::from_millis(50));
+                        vec![entry(1, 0).1.subject]
+                    },
+                    10,
+                );
+            };
+            scope.spawn(first);
+            has_begun.recv().expect("the first caller sends");
+            align(&state, &aligning, &delays, Vec::new, 10);
+            assert_eq!(seen(), 1);
+        });
     }
 }
