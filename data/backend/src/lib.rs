@@ -8,7 +8,7 @@
 //!
 //! This crate refuses to know sockets, clocks, randomness, and the syntax and expressions of the configuration: time and entropy come in as
 //! arguments, connections stay with their owners, and the settings are plain structs ([`BackendSettings`], [`ServerSettings`]) that the
-//! caller fills. They contain types of the configuration's model where both mean the same (cookies, hash keys, reuse).
+//! caller fills. They contain types of the configuration's model where both mean the same (cookies, hashes, ports, reuse, reactions to errors).
 //!
 //! Begin with `backend.rs` (the object and its lock), then `view.rs` (how a worker chooses without the
 //! lock), `queue.rs` (why no wake-up is lost) and `balance.rs` (one file per algorithm).

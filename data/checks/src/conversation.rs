@@ -93,7 +93,7 @@ impl<'c> Conversation<'c> {
 
     /// Whether the connection was taken from the traffic, and broke or closed before anything was received over it.
     fn was_stale(&self) -> bool {
-        let is_reused = self.lent.as_ref().is_some_and(BorrowedConnection::is_reused);
+        let is_reused = self.context.earlier_requests > 0;
         is_reused && !self.has_answer && (self.complete || self.context.connector.fault().is_some())
     }
 

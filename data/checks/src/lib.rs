@@ -10,8 +10,8 @@
 //! A check stays on its worker between wake-ups. Its findings go through [`weir_backend::Backend::report`], which returns the
 //! consequences; the creator of the checks gets them ([`ProcessView`]).
 //!
-//! The crate refuses to know proxies, sessions and where logs go. Begin with `plan.rs` (the settings of a check), then
-//! `task.rs` (its task), `run.rs` (one check) and `conversation.rs` (its dialogue).
+//! The crate refuses to know streams, sessions and where logs go; of proxies it passes a view on to expressions. Begin with
+//! `plan.rs` (the settings of a check), then `task.rs` (its task), `run.rs` (one check) and `conversation.rs` (its dialogue).
 
 mod agent;
 mod attempt;

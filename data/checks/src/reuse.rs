@@ -46,11 +46,6 @@ impl BorrowedConnection {
         self.requests
     }
 
-    /// Whether it was used before, so that the server may have closed it just when the check began.
-    pub(crate) fn is_reused(&self) -> bool {
-        self.requests > 0
-    }
-
     /// Returns the connection to the traffic.
     pub(crate) fn leave(self, attempt: &Attempt<'_>, mut connector: StreamConnector) {
         let Some(connection) = connector.take_connection() else { return };

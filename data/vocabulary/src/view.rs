@@ -100,6 +100,11 @@ pub trait FetchView {
         false
     }
 
+    /// Why an object is not available.
+    fn absent(&self) -> Absent {
+        if self.may_wait() { Absent::Later } else { Absent::Missing }
+    }
+
     /// The message that a side means now: never [`MessageSide::Current`].
     fn side(&self, side: MessageSide) -> MessageSide;
 
@@ -170,11 +175,6 @@ pub trait FetchView {
 }
 
 impl<'v> dyn FetchView + 'v {
-    /// Why an object is not available.
-    pub(crate) fn absent(&self) -> Absent {
-        if self.may_wait() { Absent::Later } else { Absent::Missing }
-    }
-
     /// The head of a message, and the bytes that it refers to.
     pub(crate) fn head(&mut self, side: MessageSide) -> Result<(&Head, &[u8]), Absent> {
         self.message(side).map(|message| (&message.head, message.bytes()))

@@ -227,11 +227,6 @@ impl FetchView for Stream {
     }
 }
 
-/// Why an object of a stream is not available.
-fn absent(stream: &Stream) -> Absent {
-    if stream.may_wait() { Absent::Later } else { Absent::Missing }
-}
-
 impl Stream {
     /// The request, if its head is available. In TCP mode it is parsed here on demand.
     fn request_message(&mut self) -> Result<&Message, Absent> {
@@ -255,7 +250,7 @@ impl Stream {
         let limit = self.frontend.instance().limits.head_limit();
         match self.request.message.read_request(&mut self.client, &options, limit) {
             ReadHead::Complete => Ok(()),
-            ReadHead::Incomplete | ReadHead::Ended => Err(absent(self)),
+            ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
             ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {
                 Err(Absent::Missing)
             }
@@ -284,7 +279,7 @@ impl Stream {
         let Some(upstream) = &mut self.server.upstream else { return Err(Absent::Missing) };
         match self.response.message.read_response(&mut upstream.connector, &options, limit) {
             ReadHead::Complete => Ok(()),
-            ReadHead::Incomplete | ReadHead::Ended => Err(absent(self)),
+            ReadHead::Incomplete | ReadHead::Ended => Err(self.absent()),
             ReadHead::StartLineTooLarge | ReadHead::TooLarge | ReadHead::Invalid(_) | ReadHead::Failed(_) => {
                 Err(Absent::Missing)
             }

@@ -42,8 +42,6 @@ pub(crate) enum RuleList {
     Redirects,
 }
 
-impl Stream {}
-
 /// The location of the last rule that decided.
 pub(crate) fn decided_at(stream: &Stream) -> Option<&Location> {
     let RuleKey { side, list, position } = stream.rules.decided_by?;
