@@ -11,7 +11,7 @@ TRIAL := $(TARGET)/trial/weir
 WEIR := $(TARGET)/release/weir
 PROGRAMS := -p weir -p weir-ring -p weir-top
 
-.PHONY: run test soak fresh shipped trial build vtc differential explore parity bench readme ratchets reference manual deb
+.PHONY: run test soak fresh shipped trial build explore parity bench readme ratchets reference manual deb
 .DEFAULT_GOAL := build
 
 # Builds weir and starts it. Without ARGS it uses its built-in configuration and prints where to look;
@@ -22,15 +22,16 @@ run:
 	@cargo build --profile trial --locked -p weir
 	@exec $(TRIAL) $(ARGS)
 
-# Everything that has to hold, each step timed, a table at the end. `make test ONLY=vtc,parity` runs some steps.
+# Everything that has to hold, each step timed, a table at the end. `make test ONLY=format,units` runs some steps.
 test:
 	@packaging/setup build test
 	@exec python3 tests/steps.py $(if $(ONLY),--only $(ONLY))
 
-# Tests whose names match, 50 times on a quiet machine and 50 times on a busy one: `make soak ONLY=reload_keeps_the_socket`.
+# Tests that match (as for `pytest -k`), 50 times on a quiet machine and 50 times on a busy one: `make soak ONLY=reload_keeps_the_socket`;
+# of Rust with CARGO="-p weir-stream --lib".
 soak: trial
 	@packaging/setup test
-	@exec python3 tests/soak.py --only '$(ONLY)' $(if $(TIMES),--times $(TIMES))
+	@exec python3 tests/soak.py --only '$(ONLY)' $(if $(TIMES),--times $(TIMES)) $(if $(CARGO),--cargo='$(CARGO)')
 
 # Both commands in a new Debian 12, as a user with sudo; as root, with the package debootstrap. ONLY=commands,units takes these
 # steps of the tests.
@@ -48,26 +49,16 @@ build:
 	@cargo build --release --locked $(PROGRAMS)
 	@packaging/split-debug $(addprefix $(TARGET)/release/,weir weir-ring weir-top)
 
-# Our own scripts against the built binary; `make vtc ONLY=logs` takes those whose path matches.
-vtc: trial
-	@packaging/setup test
-	@exec python3 tests/vtc.py --bin $(TRIAL) $(if $(ONLY),--only $(ONLY))
-
-# The same bytes to the packaged haproxy and to weir; `make differential ONLY=chunk` takes the exchanges that match, and
-# `REFERENCE=/path/to/haproxy` another haproxy.
-differential: trial
-	@packaging/setup test
-	@exec python3 tests/differential.py --bin $(TRIAL) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(if $(ONLY),--only $(ONLY))
-
-# Random configurations and bytes to both; `make explore ARGS="--kind proxies --seed 7 --seconds 600"`.
+# Random configurations and bytes to both; `make explore ARGS="--kind proxies --seed 7 --seconds 600"`, and `REFERENCE=/path/to/haproxy`
+# another haproxy.
 explore: trial
 	@packaging/setup test
-	@exec python3 tests/explore.py --bin $(TRIAL) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(ARGS)
+	@cd tests && exec python3 -m reference.explore --bin $(abspath $(TRIAL)) $(if $(REFERENCE),--haproxy $(REFERENCE)) $(ARGS)
 
-# The packaged HAProxy's own regression suite against weir; `make parity UPDATE=1` adds what passes now to the list.
+# Adds scripts of the packaged HAProxy's own suite that weir passes now to the list of tests/parity.
 parity: trial
 	@packaging/setup test
-	@exec python3 tests/parity/parity.py --bin $(TRIAL) $(if $(UPDATE),--update) $(if $(ONLY),--only $(ONLY))
+	@cd tests && exec /usr/bin/python3 -m parity.suite --bin $(abspath $(TRIAL))
 
 # What a request costs: weir, HAProxy, nginx and the byte-forwarding floor, side by side in one run.
 bench: build

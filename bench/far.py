@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
-import far_peers
-from program import free_port, wait_until
+from http2 import far_peers
+from lib.program import free_port, wait_until
 
 ROWS = "up", "more", "down", "again"
 

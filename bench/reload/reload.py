@@ -39,7 +39,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests"))
-from program import free_port  # noqa: E402
+from lib.program import free_port  # noqa: E402
 
 CONFIGURATION = """
 global

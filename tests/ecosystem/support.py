@@ -3,7 +3,7 @@ import os
 import re
 import socket
 
-from program import Program, ask, free_port, request
+from lib.program import ROOT, Program, ask, free_port, request
 
 CONFIGURATION = """
 global
@@ -64,7 +64,6 @@ class World:
         return found
 
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def of_the_manual(heading, kind):

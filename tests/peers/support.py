@@ -1,7 +1,12 @@
 """Shared parts of the peer tests: a ring, its instances, handwritten clients, and the expected content of tables."""
-from archive import newer_haproxy
-from tls import *  # noqa: F403
+import os
+import re
+import socket
+import time
 
+from lib.archive import newer_haproxy
+from lib.needs import installed
+from lib.program import Program, ask, free_port, request, wait_until
 
 CONFIGURATION = """
 global

@@ -1,4 +1,4 @@
-"""Cases of tests/phases.py, one file a subject."""
+"""Cases of tests/phases/test_phases.py, one file a subject."""
 from dataclasses import dataclass
 
 

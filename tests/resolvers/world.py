@@ -1,8 +1,11 @@
 """A program with a section of name servers, and its logs and runtime API."""
 import csv
+import os
+import re
+import socket
 import threading
 
-from program import *  # noqa: F403
+from lib.program import Program, free_port, wait_until
 
 CONFIGURATION = """
 global

@@ -199,8 +199,8 @@ mod tests {
     const ABOUT_NOTHING: [&str; 2] = ["tune.ssl.default-dh-param", "tune.ssl.force-private-cache"];
     /// `tune.bufsize` bounds it and is its default. A test of `data/assemble` (`http2.rs`) sets both.
     const BOUND_BY_OTHERS: [&str; 1] = ["tune.h2.max-frame-size"];
-    /// They are about the process: tests/masters/starting.py, tests/vtc/rules and tests/socket_sizes.py look at one, and
-    /// tests/ocsp_updates.py at the certificates shown. The number of counters
+    /// They are about the process: tests/master/test_starting.py, tests/rules and tests/process/test_socket_sizes.py look at one, and
+    /// tests/tls/test_ocsp_updates.py at the certificates shown. The number of counters
     /// limits the names that rules may use (language/config/src/proxy/tables.rs).
     const SEEN_FROM_OUTSIDE: [&str; 10] = [
         "tune.pattern.cache-size",

@@ -20,6 +20,8 @@ pub const TABLES: [(&str, u32, u32); 5] = [
 ];
 /// The table of the audit's lines: each letter or number once.
 pub const AUDIT: &str = "doc/audit.tsv";
+/// The list of the steps of a run. Each of them may stand for the tests that it runs.
+const STEPS: &str = "tests/steps.py";
 /// The shortest sentence, in characters.
 const SENTENCE: usize = 20;
 /// The beginnings of the sentence of a row without tests: not implemented, nothing to test because of the language or the
@@ -127,13 +129,15 @@ fn unproven(proof: &str, file: &impl Fn(&str) -> Option<String>) -> Option<Strin
         return (!text.lines().any(|line| line == name)).then(|| "is not on that list".to_owned());
     }
     let is_rust = path.ends_with(".rs");
-    let definition = if is_rust { format!("fn {name}(") } else { format!("\ndef {name}(") };
+    let definition = match path {
+        STEPS => format!("(\"{name}\", ("),
+        _ if is_rust => format!("fn {name}("),
+        _ => format!("\ndef {name}("),
+    };
     let Some(at) = text.find(&definition) else { return Some("names a test that is not there".to_owned()) };
-    let arguments = &text[at + definition.len()..];
-    let is_test = if is_rust {
-        is_marked(&text[..at])
-    } else {
-        arguments.starts_with("binary, folder") || text.contains(&format!("(\"{name}\", {name}, "))
+    let is_test = match is_rust {
+        true => is_marked(&text[..at]),
+        false => path == STEPS || name.starts_with("test_"),
     };
     if !is_test {
         return Some("names a function that is no test".to_owned());
@@ -184,12 +188,8 @@ mod tests {
         table += &format!("R{}\t{proofs}\t{sentence}\n", PART.2);
         let file = |path: &str| match path {
             "a.rs" => Some(RUST.to_owned()),
-            "tests/b.py" => {
-                Some("\ndef two(binary, folder):\n    pass\n\ndef tool(x):\n    pass\n".to_owned())
-            }
-            "tests/steps.py" => {
-                Some("\ndef units():\n    pass\n\nSTEPS = [(\"units\", units, False)]\n".to_owned())
-            }
+            "tests/b.py" => Some("\ndef test_two(binary):\n    pass\n\ndef tool(x):\n    pass\n".to_owned()),
+            STEPS => Some("\n    (\"units\", (\"compile\",), TEST),\n".to_owned()),
             "a.vtc" => Some(String::new()),
             "passing.txt" => Some("x/y.vtc\n".to_owned()),
             "bench/c.rs" | "a/benches/c.rs" => Some("#[test]\nfn three() { assert!(true) }\n".to_owned()),
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn accepts_a_full_table() {
-        let proofs = "a.rs::one a.rs::by_another a.rs::ends tests/b.py::two tests/steps.py::units a.vtc passing.txt::x/y.vtc";
+        let proofs = "a.rs::one a.rs::by_another a.rs::ends tests/b.py::test_two tests/steps.py::units a.vtc passing.txt::x/y.vtc";
         assert_eq!(faults(proofs, SAID), [""; 0]);
         for why in
             ["not yet: it waits for HTTP/2", "by design: it cannot arise", "information: nothing to do"]

@@ -387,9 +387,9 @@ const NOT_IN_REFERENCE: [&str; 13] = [
 /// Longer expressions are not readable.
 const LONGEST: usize = 70;
 
-const FETCHES: &str = include_str!("../../../../tests/walk/fetches.tsv");
-const FORMATS: &str = include_str!("../../../../tests/walk/formats.tsv");
-const COMMANDS: &str = include_str!("../../../../tests/commands.tsv");
+const FETCHES: &str = include_str!("../../../../tests/fetches/fetches.tsv");
+const FORMATS: &str = include_str!("../../../../tests/fetches/formats.tsv");
+const COMMANDS: &str = include_str!("../../../../tests/cli/commands.tsv");
 const CONVERTERS: &str = include_str!("../../../../language/expr/tests/data/manual.tsv");
 const LINES: &str = include_str!("../../tests/manual.tsv");
 

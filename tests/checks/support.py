@@ -1,0 +1,111 @@
+"""Shared parts of the health tests: a configuration, a server that can be stopped, queries of the runtime API."""
+import contextlib
+import os
+import socket
+import threading
+
+from lib.program import TERM, Program, ask, free_port, wait_until
+
+CONFIGURATION = """
+global
+    stats socket {cli} level admin
+    {extra}
+defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 10s
+    timeout server 10s
+listen alive
+    bind 127.0.0.1:{port}
+    server none 127.0.0.1:1
+{sections}
+"""
+
+
+class Scene:
+    """The program with some sections; it listens on one port for nothing but to be found."""
+
+    def __init__(self, binary, folder, sections, extra="", arguments=(), name="checks.cfg", **options):
+        self.port = free_port()
+        self.cli = os.path.join(folder.path, f"{name}.sock")
+        text = CONFIGURATION.format(cli=self.cli, port=self.port, sections=sections, extra=extra)
+        self.program = Program(binary, "-db", "-f", folder.file(name, text), *arguments, **options)
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        return self
+
+    def __exit__(self, *reason):
+        self.program.__exit__(*reason)
+
+    def ask(self, command):
+        """The answer of the runtime API."""
+        return ask(self.cli, command)
+
+    def stat(self, backend, server, *columns):
+        """Some columns of `show stat` about a server, by name."""
+        lines = self.ask("show stat").splitlines()
+        names = lines[0].lstrip("# ").split(",")
+        for line in lines[1:]:
+            values = dict(zip(names, line.split(",")))
+            if (values.get("pxname"), values.get("svname")) == (backend, server):
+                return tuple(values[column] for column in columns)
+        raise AssertionError(f"no {backend}/{server} in {lines}")
+
+    def expect(self, backend, server, seconds=8.0, **expected):
+        """Waits until `show stat` has these values for a server."""
+        def found():
+            return self.stat(backend, server, *expected)
+        held = wait_until(lambda: found() == tuple(expected.values()), seconds)
+        assert held, f"{backend}/{server}: {dict(zip(expected, found()))}, not {expected}"
+
+
+class Listening:
+    """A server that accepts and closes, or hands each connection to a function; it can stop listening and begin again.
+
+    A check that only connects is over before the connection stands here: it is never accepted.
+    """
+
+    def __init__(self, serve=None, port=0):
+        self.serve = serve
+        self.count = 0
+        self.listener = None
+        self.port = port
+        self.open()
+
+    def open(self):
+        """Listens."""
+        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=100)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def close(self):
+        """Refuses from now on."""
+        # A thread in accept keeps the socket open until it is shut.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self, listener):
+        """One thread a connection, if there is a function."""
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            self.count += 1
+            if self.serve is None:
+                connection.close()
+            else:
+                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+
+
+@contextlib.contextmanager
+def serving(port, *command, **options):
+    """A server while the block runs, from when it listens on."""
+    with Program(*command, **options) as program:
+        program.ready(port)
+        yield program
+        program.send(TERM)
+        program.status(20)

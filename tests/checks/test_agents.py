@@ -1,0 +1,95 @@
+"""Agents that send nothing, too much, garbage, or stop in the middle: an invalid answer changes nothing."""
+import contextlib
+import os
+import socket
+import struct
+import time
+
+from checks.support import Listening, Scene
+from lib.program import wait_until
+
+NOTHING_LEFT = struct.pack("ii", 1, 0)
+
+
+def saying(text):
+    """An agent that sends this and closes."""
+    return lambda connection: connection.sendall(text)
+
+
+def resets(before):
+    """An agent that sends this and resets the connection."""
+    def serve(connection):
+        connection.sendall(before)
+        time.sleep(0.05)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOTHING_LEFT)
+    return serve
+
+
+def drips(connection):
+    """One byte now and then, for ever, and no line."""
+    while True:
+        connection.sendall(b"d")
+        time.sleep(0.05)
+
+
+INCOMPLETE = ("L7TOUT", "Ignoring incomplete line from agent")
+# An agent's behaviour, the status of its check and its message; the same in HAProxy 3.2 unless a row has a note.
+UNHEARD = {
+    "megabyte": (saying(b"x" * 1_000_000), *INCOMPLETE),
+    "long-line": (saying(b"down " + b"x" * 1_000_000 + b"\n"), *INCOMPLETE),
+    "half-a-word": (saying(b"down"), *INCOMPLETE),
+    "half-a-number": (saying(b"10%"), *INCOMPLETE),
+    "zeros": (saying(b"\0" * 50 + b"\n"), *INCOMPLETE),
+    "zero-within": (saying(b"down\0\n"), *INCOMPLETE),
+    "drips": (drips, "L7TOUT", ""),
+    "silent": (lambda connection: time.sleep(20), "L7TOUT", ""),
+    "ends": (lambda connection: None, "L7RSP", "TCPCHK got an empty response at step 2"),
+    # HAProxy: "Ignoring incomplete line from agent", or the error's name before its text.
+    "resets": (resets(b"do"), "SOCKERR", "Connection reset by peer"),
+    "ends-of-lines": (saying(b"\r\n\r\ndown\n"), "CHECKED", ""),
+    "spaces": (saying(b"   \n"), "CHECKED", ""),
+    "garbage": (saying(bytes(range(14, 28)) + b"\n"), "CHECKED", "agent reports an error : " + bytes(range(14, 28)).decode()),
+    "no-word": (saying(b"down#why\n"), "CHECKED", "agent reports an error : down#why"),
+    "signed": (saying(b"+5%\n"), "CHECKED", "agent reports an error : +5%"),
+    "fraction": (saying(b"1.5%\n"), "CHECKED", "agent warns : Trailing garbage in weight string"),
+    # HAProxy takes 276447231 from it.
+    "limit": (saying(b"maxconn:99999999999999\n"), "CHECKED", "agent warns : Invalid maxconn value."),
+}
+
+
+def serving(serve):
+    """An agent."""
+    def guarded(connection):
+        with connection, contextlib.suppress(OSError):
+            serve(connection)
+    return Listening(guarded).port
+
+
+def servers(agents):
+    """Lines of servers with these agents."""
+    return "\n".join(f"    server {name} 127.0.0.1:9 weight 100 agent-check agent-port {serving(serve)} agent-inter 200ms rise 1 fall 1"
+                     for name, serve in agents.items())
+
+
+def test_invalid_answers_change_nothing(binary, folder):
+    sections = f"backend b\n    timeout check 400ms\n{servers({name: row[0] for name, row in UNHEARD.items()})}\n"
+    with Scene(binary, folder, sections, "nbthread 1") as scene:
+        descriptors = len(os.listdir(f"/proc/{scene.program.pid}/fd"))
+        for name, (_, status, told) in UNHEARD.items():
+            def found(name=name):
+                values = scene.stat("b", name, "status", "weight", "slim", "agent_status", "last_agt")
+                return (*values[:3], values[3].removeprefix("* "), values[4])
+            assert wait_until(lambda: found() == ("no check", "100", "", status, told)), (name, found())
+        time.sleep(2)
+        now = len(os.listdir(f"/proc/{scene.program.pid}/fd"))
+        assert now <= descriptors + len(UNHEARD) + 4, (descriptors, now)
+
+
+def test_long_answers_are_reported_truncated(binary, folder):
+    """A description fills a buffer; logs and statistics repeat its beginning. Words keep their letters, numbers find their limits."""
+    agents = {"long": saying(b"stopped # " + b"y" * 10_000 + b"\n"), "huge": saying(b"99999999999999999999%\n"), "LOUD": saying(b"DOWN\n")}
+    with Scene(binary, folder, f"backend b\n{servers(agents)}\n") as scene:
+        scene.expect("b", "long", status="DOWN (agent)", agent_status="L7STS")
+        assert 200 < len(scene.stat("b", "long", "last_agt")[0]) <= 256
+        scene.expect("b", "huge", weight="256", agent_status="CHECKED", last_agt="")
+        scene.expect("b", "LOUD", status="DOWN (agent)", last_agt="via agent : DOWN")

@@ -1,0 +1,61 @@
+"""Fixtures and collectors of all tests.
+
+A test that needs more than the packages of packaging/setup's purpose `test` skips itself with `installed`, `needs_root` or
+`pytest.skip`. left-out.tsv lists every permitted case with its reason: any other skipped test fails `make test`.
+"""
+import json
+import os
+
+import pytest
+
+from lib import varnishtest
+from lib.program import TARGET, Folder
+
+
+def pytest_addoption(parser):
+    parser.addoption("--bin", default=os.path.join(TARGET, "trial", "weir"), help="the program under test")
+    parser.addoption("--haproxy", help="the reference program; tests of tables compare with it only where it is given")
+    parser.addoption("--cargo", metavar="ARGUMENTS", help="what cargo builds for tests/units: '--workspace', '-p weir-stream --lib'")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "release: needs builds of its own, so only `make shipped` runs it")
+    config.addinivalue_line("markers", "alone: measures time, so a whole run leaves it for the end, when nothing else runs")
+    if config.option.xmlpath and not hasattr(config, "workerinput"):
+        # What a second try of a failed test needs (run/verdict.py).
+        options = [word for word in config.invocation_params.args if word not in config.args]
+        environment = {name: os.environ[name] for name in ("RUSTFLAGS", "CARGO_TARGET_DIR") if name in os.environ}
+        os.makedirs(os.path.dirname(config.option.xmlpath), exist_ok=True)
+        with open(f"{config.option.xmlpath}.run", "w") as file:
+            json.dump({"options": options, "environment": environment}, file)
+
+
+@pytest.fixture(scope="session")
+def binary(request):
+    """The path of the program under test."""
+    path = os.path.abspath(request.config.getoption("bin"))
+    assert os.access(path, os.X_OK), f"{path} is not there: make trial"
+    return path
+
+
+@pytest.fixture
+def folder():
+    """A folder of the test's own, which any user may enter. Its path is short: the paths of UNIX sockets hold 107 bytes."""
+    with Folder() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def own_environment():
+    """Puts the environment back that a test changed."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def pytest_collect_file(file_path, parent):
+    """Scripts of varnishtest are tests."""
+    if file_path.suffix == ".vtc":
+        return varnishtest.File.from_parent(parent, path=file_path)
+    return None

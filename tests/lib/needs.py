@@ -1,0 +1,25 @@
+"""Requirements of a test: it is skipped where a program or a right is missing, and left-out.tsv lists the permitted cases."""
+import os
+import shutil
+
+import pytest
+
+# The variable with the PATH that has optional programs, too.
+WIDE_PATH = "TESTS_WIDE_PATH"
+
+
+def installed(name):
+    """The path of a program; skips the test where it is not installed. Programs that packaging/setup installs for tests are on the PATH.
+    Those of its purpose `optional` are on WIDE_PATH, which this test sees from here on (conftest.py)."""
+    path = shutil.which(name)
+    if path is None and (path := shutil.which(name, path=os.environ.get(WIDE_PATH, ""))):
+        os.environ["PATH"] = os.environ[WIDE_PATH]
+    if path is None:
+        pytest.skip(f"program {name}")
+    return path
+
+
+def needs_root():
+    """Skips the test unless it runs as root."""
+    if os.geteuid() != 0:
+        pytest.skip("root")

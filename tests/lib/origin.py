@@ -1,0 +1,135 @@
+"""The servers behind weir: one that hands each connection to a function, and an HTTP/1 origin.
+
+    with Server(lambda connection: connection.sendall(b"hello")) as server: ...server.port...
+    with Origin(answer=b"HTTP/1.1 204 No Content\\r\\n\\r\\n") as origin: ...origin.requests...
+
+Both listen as soon as they are made, and stop at the end of the block, or with the process.
+"""
+import dataclasses
+import re
+import socket
+import threading
+
+
+class Server:
+    """A TCP server. `serve` gets each connection in a thread of its own, and the connection closes when it returns or fails with an
+    OSError. `count` is the number of connections so far."""
+
+    def __init__(self, serve=None, port=0, host="127.0.0.1", backlog=1000):
+        self.serve = serve or self.serve
+        self.host, self.backlog, self.count, self.listener = host, backlog, 0, None
+        self.port = port
+        self.listen()
+
+    def serve(self, connection):
+        """Closes it at once."""
+
+    def listen(self):
+        """Begins to listen, on the former port if there was one."""
+        self.listener = socket.create_server((self.host, self.port), backlog=self.backlog)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def accept(self, listener):
+        """Accepts until the listener closes."""
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            self.count += 1
+            threading.Thread(target=self.one, args=(connection,), daemon=True).start()
+
+    def one(self, connection):
+        """One connection."""
+        with connection:
+            try:
+                self.serve(connection)
+            except OSError:
+                pass
+
+    def close(self):
+        """Stops to listen. Connections live on."""
+        try:
+            # Wakes the thread that accepts.
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@dataclasses.dataclass
+class Request:
+    """A request as it arrived: its head without the empty line, its body undecoded, and which connection brought it, from 1 on."""
+    head: bytes
+    body: bytes
+    connection: int
+
+    @property
+    def method(self):
+        return self.head.split(b" ", 1)[0].decode("latin-1")
+
+    @property
+    def path(self):
+        return self.head.split(b" ", 2)[1].decode("latin-1")
+
+    def field(self, name):
+        """The value of the first field of this name; None without one."""
+        found = re.search(rb"^" + re.escape(name.encode()) + rb":[ \t]*(.*?)[ \t]*\r?$", self.head, re.M | re.I)
+        return found[1].decode("latin-1") if found else None
+
+
+class Origin(Server):
+    """An HTTP/1 server that keeps its connections. `answer` is the response to each request: bytes, or a function of a [`Request`].
+    None, or an answer with `Connection: close`, ends the connection. `requests` lists the requests."""
+
+    def __init__(self, answer=OK, **options):
+        self.answer, self.requests = answer, []
+        super().__init__(**options)
+
+    def serve(self, connection):
+        number, held = self.count, b""
+        while (found := read_request(connection, held)) is not None:
+            head, body, held = found
+            request = Request(head, body, number)
+            self.requests.append(request)
+            answer = self.answer(request) if callable(self.answer) else self.answer
+            if answer:
+                connection.sendall(answer)
+            if not answer or re.search(rb"^connection:[ \t]*close", answer.partition(b"\r\n\r\n")[0], re.M | re.I):
+                return
+
+
+def read_request(connection, held=b""):
+    """The head, the body and the bytes behind them of the next request; None at the end of the connection."""
+    while b"\r\n\r\n" not in held:
+        if not (more := connection.recv(65536)):
+            return None
+        held += more
+    head, held = held.split(b"\r\n\r\n", 1)
+    if re.search(rb"^expect: *100-continue", head, re.M | re.I):
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
+        # The last chunk, and the trailers up to their empty line.
+        ends = lambda: re.search(rb"(?:^|\r\n)0+(?:;[^\r\n]*)?\r\n(?:[^\r\n]+\r\n)*\r\n", held)
+        while not (end := ends()):
+            if not (more := connection.recv(65536)):
+                return None
+            held += more
+        return head, held[:end.end()], held[end.end():]
+    length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
+    size = int(length[1]) if length else 0
+    while len(held) < size:
+        if not (more := connection.recv(65536)):
+            return None
+        held += more
+    return head, held[:size], held[size:]

@@ -1,0 +1,188 @@
+"""One running load balancer under test, for the checks that varnishtest cannot write: signals, files, idle memory, raw bytes."""
+import itertools
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from lib.folders import fresh_folder
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TARGET = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")))
+
+
+def own_ports(first=10000, last=31999):
+    """The ports that this process may use. They lie below those that the kernel gives to outgoing connections, so none of them is taken
+    before it is bound. Processes that test at the same time have other ports."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    count = (last + 1 - first) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return range(first + worker * count, first + (worker + 1) * count)
+
+
+PORTS = own_ports()
+_next_port = itertools.count(random.randrange(len(PORTS)))
+
+
+def free_port():
+    """An unused TCP port, a different one each time."""
+    while True:
+        port = PORTS[next(_next_port) % len(PORTS)]
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            continue
+
+
+def wait_until(condition, seconds=5.0):
+    """Polls until the condition holds or the time is over; returns whether it held."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def connects(port):
+    """Whether a listener accepts."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
+def heard(connection, seconds):
+    """The bytes received within the time; empty without any."""
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(100)
+    except TimeoutError:
+        return b""
+
+
+class Folder:
+    """A folder for one check, removed at its end, or when the next one is made if this process is killed."""
+
+    def __enter__(self):
+        self.path = fresh_folder("weir.")
+        os.chmod(self.path, 0o755)
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def file(self, name, text=""):
+        """The path of a file in it, written with the text."""
+        path = os.path.join(self.path, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+
+class Program:
+    """A started program; ends with the block that it was started for."""
+
+    def __init__(self, binary, *arguments, **options):
+        self.command = [binary, *arguments]
+        self.options = options
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, errors="replace", **self.options)
+        self.pid = self.process.pid
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        if not self.process.stdout.closed:
+            self.process.communicate()
+
+    def ready(self, port):
+        """Waits until it listens; fails with its output otherwise."""
+        if not wait_until(lambda: connects(port) or self.process.poll() is not None) or self.process.poll() is not None:
+            self.process.kill()
+            raise AssertionError(f"does not listen: {self.process.communicate()[0]}")
+
+    def send(self, number):
+        """Sends it a signal."""
+        self.process.send_signal(number)
+
+    def status(self, seconds=5.0):
+        """Its exit status, negative for the signal that ended it; None when it is still there after the time."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def resident_kb(self):
+        """Its resident memory."""
+        with open(f"/proc/{self.pid}/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def run(binary, *arguments, seconds=10):
+    """Runs it to its end; returns the exit status, standard output and standard error."""
+    done = subprocess.run([binary, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                          timeout=seconds)
+    return done.returncode, done.stdout, done.stderr
+
+
+def ask(path, command):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(command.encode() + b"\n")
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+
+def request(port, text=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", seconds=5.0, host="127.0.0.1"):
+    """Sends bytes on a fresh connection; everything that comes back until the answer's header section ends or it closes."""
+    with socket.create_connection((host, port), seconds) as connection:
+        connection.sendall(text)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            more = connection.recv(65536)
+            if not more:
+                break
+            answer += more
+        return answer
+
+
+ANSWERING = """
+global
+    hard-stop-after 20s
+    {extra}
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 10s
+    timeout server 10s
+frontend f
+    bind {bind}
+    {frontend}
+    http-request return status 200 content-type text/plain string "{text}"
+"""
+
+
+def answering(folder, port, text="hello", extra="maxconn 100", frontend="", name="a.cfg", bind=None):
+    """The path of a configuration that answers all requests by itself."""
+    bind = bind or f"127.0.0.1:{port}"
+    return folder.file(name, ANSWERING.format(bind=bind, text=text, extra=extra, frontend=frontend))
+
+
+def log_socket(path):
+    """A socket for log lines at a path, which any user may send to."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listening.bind(path)
+    os.chmod(path, 0o666)
+    listening.settimeout(10)
+    return listening
+
+
+TERM, INT, USR1, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP

@@ -1,0 +1,225 @@
+"""TLS on both sides, spoken with by other implementations: curl, openssl and Python's."""
+import http.client
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+
+from lib.program import Program, free_port, run
+
+CONFIGURATION = """
+global
+    log 127.0.0.1:{log} local0
+    {extra}
+defaults
+    mode http
+    log global
+    timeout connect 2s
+    timeout client 3s
+    timeout server 3s
+    log-format "line %ST %tsc %ft %sslv %sslc"
+    {defaults}
+{sections}
+"""
+
+ANSWER = 'http-request return status 200 content-type text/plain lf-string "{}"'
+
+
+def openssl(*arguments, stdin=b""):
+    """Runs openssl; returns both outputs."""
+    done = subprocess.run(["openssl", *arguments], input=stdin, capture_output=True, timeout=20)
+    return (done.stderr + done.stdout).decode(errors="replace")
+
+
+class Authority:
+    """A certificate authority, in a folder."""
+
+    def __init__(self, folder, name="authority"):
+        self.folder, self.name = folder, name
+        self.certificate, self.key = self.path("pem"), self.path("own-key")
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.key,
+                "-out", self.certificate, "-days", "30", "-subj", f"/CN={name}")
+
+    def path(self, ending):
+        return os.path.join(self.folder.path, f"{self.name}.{ending}")
+
+    def issue(self, name, file=None, kind="ec", days=30, key_apart=False, extension=None):
+        """A certificate for a name with its key, in one file or two; the file's path."""
+        file = os.path.join(self.folder.path, file or f"{name.replace('*', 'any')}.pem")
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        key, request, signed = self.path("k"), self.path("r"), self.path("c")
+        curve = ["-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "ec" else []
+        openssl("req", "-newkey", "rsa:2048" if kind == "rsa" else "ec", *curve, "-nodes", "-keyout", key, "-out", request,
+                "-subj", f"/O=tests/CN={name}", "-addext", f"subjectAltName=DNS:{name}", *(["-addext", extension] if extension else []))
+        openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial", "-out", signed,
+                "-days", str(days), "-copy_extensions", "copy")
+        with open(file, "w") as out:
+            out.write(open(signed).read())
+            if not key_apart:
+                out.write(open(key).read())
+        if key_apart:
+            shutil.copy(key, file + ".key")
+        return file
+
+
+class Log:
+    """The receiver of the program's log."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+
+    def line(self, seconds=5):
+        self.socket.settimeout(seconds)
+        return self.socket.recv(65536).decode(errors="replace").split("]: ", 1)[-1].strip()
+
+
+class World:
+    """A running program with sections of a test, and its log."""
+
+    def __init__(self, binary, folder, sections, extra="", defaults=""):
+        self.log = Log()
+        self.port = free_port()
+        sections = sections.replace("@port@", str(self.port))
+        text = CONFIGURATION.format(log=self.log.port, extra=extra, defaults=defaults, sections=sections)
+        self.file = folder.file("a.cfg", text)
+        self.program = Program(binary, "-f", self.file)
+
+    def __enter__(self):
+        self.program.__enter__()
+        self.program.ready(self.port)
+        # The probe whether it listens left a line.
+        self.log.line()
+        return self
+
+    def __exit__(self, *arguments):
+        self.program.__exit__(*arguments)
+
+
+def connect(port, authority=None, name="one.example", own=None, seconds=5, version=None, ciphers=None):
+    """A TLS connection; certificates are verified only with an authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authority:
+        context.load_verify_locations(authority.certificate)
+    else:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if own:
+        context.load_cert_chain(own)
+    context.set_alpn_protocols(["http/1.1"])
+    if version:
+        context.minimum_version = context.maximum_version = version
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), seconds), server_hostname=name)
+
+
+def get_over(port, authority):
+    """A request over a connection of its own; the whole answer."""
+    with connect(port, authority) as connection:
+        return ask_over(connection)
+
+
+def ask_over(connection, text=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
+    """Sends a request; the whole answer until the end."""
+    connection.sendall(text)
+    answer = b""
+    while more := connection.recv(65536):
+        answer += more
+    return answer
+
+
+def frontend(line, answer="%[ssl_fc] %[ssl_fc_sni]", more=""):
+    return f"frontend f\n    bind 127.0.0.1:@port@ {line}\n    {more}\n    " + ANSWER.format(answer)
+
+
+def refused(binary, folder, line, defaults="", extra="", sections=None):
+    """The error messages for a configuration that is refused."""
+    text = CONFIGURATION.format(log=514, extra=extra, defaults=defaults, sections=(sections or frontend(line)).replace("@port@", "1"))
+    status, _, said = run(binary, "-c", "-f", folder.file("refused.cfg", text))
+    assert status == 1, (status, said)
+    return said
+
+
+class SecureServer:
+    """A TLS server that answers each request with its view of the session, and keeps connections."""
+
+    def __init__(self, certificate, authority=None):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        if authority:
+            self.context.load_verify_locations(authority.certificate)
+            self.context.verify_mode = ssl.CERT_REQUIRED
+        self.names, self.accepted, self.resumed, self.headers, self.identities = [], 0, 0, [], []
+        self.context.sni_callback = lambda _, name, __: self.names.append(name)
+        self.reads_header = False
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, raw):
+        try:
+            if self.reads_header:
+                header = b""
+                while not header.endswith(b"\r\n"):
+                    header += raw.recv(1)
+                self.headers.append(header)
+            connection = self.context.wrap_socket(raw, server_side=True)
+        except OSError:
+            return raw.close()
+        self.accepted += 1
+        self.resumed += connection.session_reused
+        unique = connection.get_channel_binding("tls-unique")
+        self.identities.append((connection.session_reused, connection.session.id.hex(), unique.hex()))
+        with connection:
+            file = connection.makefile("rb")
+            while line := file.readline():
+                length = 0
+                while (header := file.readline().strip()):
+                    if header.lower().startswith(b"content-length:"):
+                        length = int(header.split(b":")[1])
+                body = file.read(length)
+                size = int(line.split()[1][1:] or 0)
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size + 8}\r\n\r\n{len(body):08}".encode() + b"x" * size)
+
+
+def backend(line):
+    return f"listen f\n    bind 127.0.0.1:@port@\n    http-reuse always\n    server s 127.0.0.1:{line}"
+
+
+def get(port, path="/", body=None):
+    """A request in clear; its status and its body."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    client.request("POST" if body else "GET", path, body)
+    response = client.getresponse()
+    return response.status, response.read()
+
+
+
+class Speaker:
+    """A server that handles each connection with a function, in a thread of its own."""
+
+    def __init__(self, treat):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
+        self.port = self.listener.getsockname()[1]
+        self.treat = treat
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.one, args=(connection,), daemon=True).start()
+
+    def one(self, connection):
+        with connection:
+            try:
+                self.treat(connection)
+            except OSError:
+                pass

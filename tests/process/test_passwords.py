@@ -1,0 +1,202 @@
+"""Passwords with a costly hash, which must not hold up a worker. Run by tests/process/test_process.py."""
+import base64
+import os
+import select
+import socket
+import struct
+import time
+
+from lib.program import Program, ask, free_port, request, wait_until
+
+# The rounds take minutes; no password matches.
+ENDLESS = "$6$rounds=999999999$abc$" + "." * 86
+SECRET = "$6$abc$IdWKNKTJEb8LxY7CGg8YBXlvtfZzFw7Mp/r6niK9YB2mdvgY..TKjv1T..8RadRt2qvUHYRLr/TsVArtr91iR1"
+CONFIGURATION = """
+global
+    nbthread 1
+    stats socket {stats} mode 600 level admin
+userlist users
+    group staff users known
+    user known password {secret}
+    user slow password {endless}
+userlist others
+    user known password {endless_too}
+    user other password {secret}
+backend t
+    stick-table type ip size 10 store gpc0
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 20s
+    timeout server 20s
+listen l
+    bind 127.0.0.1:{port}
+    tcp-request inspect-delay 5s
+    tcp-request content accept if {{ path /early }} {{ http_auth(users) }}
+    tcp-request content reject if {{ path /early }}
+    http-request return status 204 if {{ path /public }}
+    http-request return status 202 if {{ path /either }} {{ http_auth(others) }} or {{ path /either }} {{ http_auth(users) }}
+    http-request track-sc0 src table t if {{ path /once }}
+    acl counted sc0_inc_gpc0 lt 0
+    acl counted http_auth(users)
+    http-request return status 299 hdr count %[sc0_get_gpc0] if {{ path /once }} {{ sc0_inc_gpc0 gt 0 }} counted
+    http-request set-var(txn.known) http_auth(users) if {{ path /variable }}
+    http-request return status 203 if {{ var(txn.known) -m bool }}
+    http-request return status 206 hdr known %[http_auth(users)] if {{ path /header }}
+    http-request return status 207 content-type text/plain lf-string "%[http_auth(users)] %[http_auth(others)]" if {{ path /body }}
+    http-request set-var-fmt(txn.text) "%[http_auth(users)]" if {{ path /format }}
+    http-request return status 208 if {{ path /format }} {{ var(txn.text) -m str 1 }}
+    http-request auth unless {{ http_auth(users) }}
+    http-request deny unless {{ http_auth_group(users) staff }}
+    http-request return status 200
+frontend routes
+    bind 127.0.0.1:{routes}
+    log 127.0.0.1:{log} local0
+    option dontlognull
+    log-format "%HP %s"
+    unique-id-format %[http_auth(users)]
+    http-error status 403 content-type text/plain lf-string "%[http_auth(users)]"
+    acl knows http_auth(users)
+    http-request deny if {{ path /denied }}
+    http-request return status 204 if {{ path /public }}
+    http-request return status 205 hdr id %[unique-id] if {{ path /id }}
+    redirect location /redirected if {{ path /redirect }} knows
+    use_backend known if {{ path /route }} knows
+    use_backend %[http_auth(users),iif(named,other)] if {{ path /named }}
+    default_backend other
+backend known
+    http-request return status 220
+backend named
+    http-request return status 221
+backend other
+    stick-table type string size 10
+    stats enable
+    stats uri /stats
+    stats http-request auth unless {{ http_auth(users) }}
+    redirect location /redirected-by-backend if {{ path /late }} {{ http_auth(users) }}
+    use-server a if {{ http_auth(users) }}
+    balance first
+    retries 0
+    server b 127.0.0.1:1
+    server a 127.0.0.1:1
+"""
+
+
+def credentials(path, user, password):
+    pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {pair}\r\nConnection: close\r\n\r\n".encode()
+
+
+def status(port, path, user, password):
+    try:
+        return request(port, credentials(path, user, password), 20)[9:12].decode()
+    except ConnectionError:
+        return ""
+
+
+def written(folder, port, routes=None, log=1):
+    path = os.path.join(folder.path, "stats")
+    text = CONFIGURATION.format(stats=path, port=port, routes=routes or free_port(), log=log, secret=SECRET, endless=ENDLESS,
+                                endless_too=ENDLESS.replace("999999999", "1000"))
+    return folder.file("a.cfg", text), path
+
+
+def test_costly_passwords_are_verified_in_conditions(binary, folder):
+    """Right and wrong ones, in several rules of one request and in rules on content."""
+    port = free_port()
+    config, _ = written(folder, port)
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        for path, user, password, expected in (
+                ("/", "known", "secret", "200"), ("/", "known", "wrong", "401"), ("/", "absent", "secret", "401"),
+                ("/", "known", "x" * 300, "401"), ("/early", "known", "secret", "200"), ("/early", "known", "wrong", ""),
+                ("/either", "known", "secret", "202"), ("/either", "other", "secret", "202"), ("/either", "known", "wrong", "401"),
+                ("/variable", "known", "secret", "203"), ("/variable", "known", "wrong", "401")):
+            assert status(port, path, user, password) == expected, (path, user, password)
+
+
+def test_costly_passwords_are_verified_in_formats_and_choices(binary, folder):
+    """Rules that cannot wait for a hash find its verdict: arguments of actions, bodies, redirects, the choice of a
+    backend and a server, the statistics page, unique IDs, error pages."""
+    port, routes = free_port(), free_port()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
+        log.bind(("127.0.0.1", 0))
+        log.settimeout(10)
+        config, _ = written(folder, port, routes, log.getsockname()[1])
+        with Program(binary, "-db", "-f", config) as program:
+            program.ready(port)
+            program.ready(routes)
+            assert b"\r\nknown: 1\r\n" in request(port, credentials("/header", "known", "secret"), 20)
+            assert b"\r\nknown: 0\r\n" in request(port, credentials("/header", "known", "wrong"), 20)
+            assert request(port, credentials("/body", "known", "secret"), 20).endswith(b"\r\n\r\n1 0")
+            assert request(port, credentials("/body", "known", "wrong"), 20).endswith(b"\r\n\r\n0 0")
+            assert status(port, "/format", "known", "secret") == "208"
+            assert status(port, "/format", "known", "wrong") == "401"
+            for path, password, expected, server in (
+                    ("/public", "secret", "204", "<NOSRV>"), ("/public", "wrong", "204", "<NOSRV>"), ("/denied", "secret", "403", "<NOSRV>"),
+                    ("/redirect", "secret", "302", "<NOSRV>"), ("/route", "secret", "220", "<NOSRV>"), ("/named", "secret", "221", "<NOSRV>"),
+                    ("/late", "secret", "302", "<NOSRV>"), ("/elsewhere", "secret", "503", "a"),
+                    ("/elsewhere", "wrong", "503", "b"), ("/stats", "secret", "200", "<STATS>"), ("/stats", "wrong", "401", "<STATS>")):
+                assert status(routes, path, "known", password) == expected, (path, password)
+                text = log.recv(4096).decode()
+                assert text.strip().endswith(f"{path} {server}"), (path, password, text)
+            assert b"\r\nid: 1\r\n" in request(routes, credentials("/id", "known", "secret"), 20)
+            assert b"\r\nid: 0\r\n" in request(routes, credentials("/id", "known", "wrong"), 20)
+            assert request(routes, credentials("/denied", "known", "secret"), 20).endswith(b"\r\n\r\n1")
+            assert request(routes, credentials("/denied", "known", "wrong"), 20).endswith(b"\r\n\r\n0")
+
+
+def test_suspended_conditions_count_once(binary, folder):
+    """A condition that waited for a password goes on behind the tests that it made before, also within a named ACL."""
+    port = free_port()
+    config, _ = written(folder, port)
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        for expected in (b"2", b"4"):
+            answer = request(port, credentials("/once", "known", "secret"), 20)
+            assert answer.startswith(b"HTTP/1.1 299") and b"count: " + expected + b"\r\n" in answer, answer
+
+
+def test_costly_passwords_do_not_delay_other_requests(binary, folder):
+    """One worker answers other clients while it computes hashes, and drops those of clients that are gone, whatever needs them."""
+    port, routes = free_port(), free_port()
+    config, path = written(folder, port, routes)
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        program.ready(routes)
+        places = [(port, target) for target in ("/", "/header", "/body", "/format", "/variable")]
+        places += [(routes, target) for target in ("/public", "/id", "/denied", "/redirect", "/route", "/named", "/late", "/stats", "/elsewhere")]
+        waiting = [socket.create_connection(("127.0.0.1", place)) for place, _ in places]
+        for client, (_, target) in zip(waiting, places):
+            client.sendall(credentials(target, "slow", "wrong"))
+        for _ in range(8):
+            assert status(port, "/public", "slow", "wrong") == "204"
+            assert status(port, "/", "known", "secret") == "200"
+        assert select.select(waiting, [], [], 0)[0] == [], "a hash of minutes was computed"
+        for client in waiting:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+        assert wait_until(lambda: "\nCurrConns: 0\n" in ask(path, "show info"))
+
+
+def test_costly_passwords_end_with_their_clients(binary, folder):
+    """A client that closes its side has left, and `timeout client` bounds the hash of one that stays."""
+    port, path = free_port(), os.path.join(folder.path, "stats")
+    text = CONFIGURATION.format(stats=path, port=port, routes=free_port(), log=1, secret=SECRET, endless=ENDLESS, endless_too=ENDLESS)
+    config = folder.file("a.cfg", text.replace("timeout client 20s", "timeout client 2s"))
+    with Program(binary, "-db", "-f", config) as program:
+        program.ready(port)
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port)) as leaves, socket.create_connection(("127.0.0.1", port)) as stays:
+            for client in (leaves, stays):
+                client.sendall(credentials("/", "slow", "wrong"))
+                client.settimeout(10)
+            leaves.shutdown(socket.SHUT_WR)
+            while leaves.recv(4096):
+                pass
+            assert time.monotonic() - began < 1.5, "the client that left was kept"
+            assert select.select([stays], [], [], 0)[0] == []
+            while stays.recv(4096):
+                pass
+            assert 1.8 < time.monotonic() - began < 6
+        assert wait_until(lambda: "\nCurrConns: 0\n" in ask(path, "show info"))

@@ -1,0 +1,23 @@
+"""Builds the tests of Rust before they are collected: once, not in each worker."""
+import os
+import shlex
+import tempfile
+
+import pytest
+
+from units import cargo
+
+
+def pytest_configure(config):
+    arguments = config.getoption("cargo")
+    if arguments is None or cargo.BUILT in os.environ:
+        return
+    file = os.path.join(tempfile.mkdtemp(prefix="weir.units."), "programs.json")
+    if not cargo.build(shlex.split(arguments), file):
+        pytest.exit("cargo does not build the tests without an error or a warning", returncode=1)
+    os.environ[cargo.BUILT] = file
+
+
+def pytest_ignore_collect(config):
+    # Without `--cargo` there is nothing to collect here.
+    return cargo.BUILT not in os.environ or None
