@@ -3,13 +3,15 @@
 A test that needs more than the packages of packaging/setup's purpose `test` skips itself with `installed`, `needs_root` or
 `pytest.skip`. left-out.tsv lists every permitted case with its reason: any other skipped test fails `make test`.
 """
+import contextlib
 import json
 import os
 
 import pytest
 
 from lib import varnishtest
-from lib.program import TARGET, Folder
+from lib.origin import Origin
+from lib.program import TARGET, Folder, Program, free_port
 
 
 def pytest_addoption(parser):
@@ -43,6 +45,31 @@ def folder():
     """A folder of the test's own, which any user may enter. Its path is short: the paths of UNIX sockets hold 107 bytes."""
     with Folder() as made:
         yield made
+
+
+@pytest.fixture
+def port():
+    """An unused port."""
+    return free_port()
+
+
+@pytest.fixture
+def origin():
+    """An HTTP/1 server that answers `ok`; a test may set its `answer`."""
+    with Origin() as made:
+        yield made
+
+
+@pytest.fixture
+def start(binary, folder):
+    """Starts weir in the foreground with a configuration, and returns it once it listens on these ports; it ends with the test."""
+    with contextlib.ExitStack() as started:
+        def with_configuration(text, *ports, name="weir.cfg"):
+            program = started.enter_context(Program(binary, "-db", "-f", folder.file(name, text)))
+            for port in ports:
+                program.ready(port)
+            return program
+        yield with_configuration
 
 
 @pytest.fixture(autouse=True)
