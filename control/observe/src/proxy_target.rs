@@ -534,7 +534,7 @@ fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&weir_model::ServerSet
 mod tests {
     use weir_counting::allocations;
 
-    use super::super::fixture::{ask, with_farm, with_live};
+    use super::super::fixture::{ask, with_backend, with_live};
     use crate::Live;
 
     #[track_caller]
@@ -611,7 +611,7 @@ mod tests {
 
     #[test]
     fn connections_of_many_servers_are_listed_without_allocations() {
-        with_farm(300, |live| {
+        with_backend(300, |live| {
             let count = |command: &str| {
                 let before = allocations();
                 assert_eq!(ask(&live, command).lines().filter(|line| line.starts_with("farm/")).count(), 300);

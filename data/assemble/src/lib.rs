@@ -9,12 +9,12 @@ mod backends;
 mod checks;
 mod client;
 mod events;
-mod farms;
 #[cfg(test)]
 mod fixture;
 mod http2;
 mod links;
 mod listeners;
+mod log_backends;
 mod logs;
 mod mail;
 mod names;

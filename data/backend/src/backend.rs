@@ -233,8 +233,8 @@ impl Backend {
         }
     }
 
-    /// Chooses by the worker's own view of the farm; `None` when that is not possible: servers have limits, all workers
-    /// share the order, or the farm keeps changing.
+    /// Chooses by the worker's own view of the backend; `None` when that is not possible: servers have limits, all workers
+    /// share the order, or the backend keeps changing.
     fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
         let mut turns_over = false;
         for _ in 0..LOOKS {
@@ -328,7 +328,7 @@ impl Backend {
         Some(lb_state.occupy_server(server))
     }
 
-    /// Calls `watcher` with the farm, now and each time it may have changed. There is at most one watcher: the last one set.
+    /// Calls `watcher` with the backend, now and each time it may have changed. There is at most one watcher: the last one set.
     pub fn watch(&self, watcher: Watcher) {
         let mut lb_state = self.lb_state.lock();
         lb_state.settle();
@@ -515,7 +515,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// How often a worker looks again at a farm that changed while it chose, before it takes the lock.
+/// How often a worker looks again at a backend that changed while it chose, before it takes the lock.
 const LOOKS: u32 = 3;
 
 fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {

@@ -60,7 +60,7 @@ pub use idle::{
     PurgePlan, Removed, Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan,
     reuse_scope,
 };
-pub use lb_state::{BackendStatus, FarmView, Watcher};
+pub use lb_state::{BackendStatus, BackendView, Watcher};
 pub use lease::Lease;
 pub use notice::{BatchEnd, EjectionEnd, Followers, MailLevel, News, Notice, Passage, Reason, Urgency};
 pub use outlier::OutlierRules;

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) figures: BackendFigures,
     /// The most streams inside at once that were seen.
     pub(crate) sessions_maximum: AtomicU32,
-    /// The version of the farm, as a [`Version`]. Written under the lock, and read for each request.
+    /// The version of the backend, as a [`Version`]. Written under the lock, and read for each request.
     pub(crate) version: CachePadded<AtomicU64>,
     /// The turns that workers draw.
     pub(crate) turns: TurnCounter,
@@ -87,7 +87,7 @@ impl Home {
     }
 }
 
-/// The number of a version of the farm, and whether workers may choose without the lock.
+/// The number of a version of the backend, and whether workers may choose without the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 

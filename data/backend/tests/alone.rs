@@ -52,7 +52,7 @@ fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     for (algorithm, limit, locks) in cases {
         let backend = shared_by(2, algorithm, vec![limited("a", limit), server("b"), server("c")]);
         let designated = backend.servers()[usize::from(limit == 0)].key();
-        // A worker looks at the farm once.
+        // A worker looks at the backend once.
         drop(choose_on(&backend, 1));
         let taken = locks_of(|| {
             for number in 0..REQUESTS {
@@ -110,7 +110,7 @@ fn a_change_costs_each_worker_one_lock() {
 const TURNS: [Algorithm; 3] =
     [Algorithm::new("roundrobin"), Algorithm::new("static-rr"), Algorithm::new("source")];
 
-/// A farm that takes turns: `consistent` is for hashing, where requests without a key take turns.
+/// A backend that takes turns: `consistent` is for hashing, where requests without a key take turns.
 fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
     let servers = weighted(weights).into_iter();
     let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });
@@ -142,27 +142,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     /// Whatever changes in between, and whichever worker chooses: turns drawn without the lock equal those given under it. A
-    /// limit that is never reached makes the second farm choose under its lock.
+    /// limit that is never reached makes the second backend choose under its lock.
     #[test]
     fn turns_are_the_same_with_and_without_the_lock(
         weights in prop::collection::vec(1u32..20, 2..6),
         steps in prop::collection::vec((0u32..8, 0usize..6, 0u32..20, 0usize..40), 1..30),
     ) {
         for kind in all_turns() {
-            let farms = [in_turn(4, kind, &weights, 0), in_turn(4, kind, &weights, 100)];
+            let backends = [in_turn(4, kind, &weights, 0), in_turn(4, kind, &weights, 100)];
             for (change, server, weight, requests) in &steps {
-                let changed = farms.each_ref().map(|farm| {
+                let changed = backends.each_ref().map(|backend| {
                     let change = match change {
                         0 => Change::State(RequestedState::Maintenance),
                         1 => Change::State(RequestedState::Ready),
                         2 => Change::State(RequestedState::Drain),
                         _ => Change::Weight(WeightChange::Absolute(*weight)),
                     };
-                    farm.change(farm.servers()[server % weights.len()].key(), change, 0)
+                    backend.change(backend.servers()[server % weights.len()].key(), change, 0)
                 });
                 prop_assert_eq!(changed[0].is_ok(), changed[1].is_ok());
-                let names = farms.each_ref().map(|farm| {
-                    let name = |request| match choose_on(farm, request % 4) {
+                let names = backends.each_ref().map(|backend| {
+                    let name = |request| match choose_on(backend, request % 4) {
                         Choice::Server(lease) => lease.server().name().to_owned(),
                         _ => "-".to_owned(),
                     };

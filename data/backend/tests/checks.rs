@@ -179,33 +179,37 @@ fn followers_follow_through_a_chain() {
 fn a_follower_that_leaves_maintenance_takes_its_leaders_state() {
     let leader = backend("a", vec![checked("s", InitialState::Up)]);
     let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
-    let farm = backend("b", vec![plain]);
-    assert!(leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&farm), server: FIRST }));
-    let ask = |state| farm.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
+    let follower_backend = backend("b", vec![plain]);
+    assert!(
+        leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&follower_backend), server: FIRST })
+    );
+    let ask = |state| {
+        follower_backend.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server")
+    };
     ask(RequestedState::Maintenance);
     report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
     ask(RequestedState::Ready);
-    assert_eq!(state(&farm), OperationalState::Stopped);
+    assert_eq!(state(&follower_backend), OperationalState::Stopped);
     report(&leader, CheckKind::Health, CheckStatus::L4Ok);
     report(&leader, CheckKind::Health, CheckStatus::L4Ok);
-    assert_eq!(state(&farm), OperationalState::Running);
+    assert_eq!(state(&follower_backend), OperationalState::Running);
 }
 
 #[test]
 fn refuses_to_remove_a_server_while_others_follow_it() {
-    let farm = backend("a", vec![checked("s", InitialState::Up)]);
+    let backend = backend("a", vec![checked("s", InitialState::Up)]);
     let add = |name: &str| {
         let settings = ServerSettings { name: name.to_owned(), ..ServerSettings::default() };
-        farm.add(settings, 0).expect("a dynamic algorithm").key()
+        backend.add(settings, 0).expect("a dynamic algorithm").key()
     };
     let (leader, middle, last) = (add("l"), add("m"), add("n"));
     let follow = |leader, server| {
-        assert!(farm.add_follower(leader, Follower { backend: Arc::downgrade(&farm), server }));
+        assert!(backend.add_follower(leader, Follower { backend: Arc::downgrade(&backend), server }));
     };
     follow(leader, middle);
     follow(middle, last);
-    assert_eq!([leader, middle, last].map(|key| farm.leaders_of(key)), [0, 1, 2]);
-    let remove = |key| farm.remove(key, 1).map(drop);
+    assert_eq!([leader, middle, last].map(|key| backend.leaders_of(key)), [0, 1, 2]);
+    let remove = |key| backend.remove(key, 1).map(drop);
     assert_eq!((remove(leader), remove(middle)), (Err(RemoveError::Followed), Err(RemoveError::Followed)));
     assert_eq!((remove(last), remove(middle), remove(leader)), (Ok(()), Ok(()), Ok(())));
 }

@@ -1,4 +1,4 @@
-//! A watcher of a farm is called at once, and each time that the farm may have changed.
+//! A watcher of a backend is called at once, and each time that the backend may have changed.
 
 mod fixture;
 
@@ -8,15 +8,15 @@ use fixture::*;
 use weir_backend::*;
 
 #[test]
-fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
+fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&seen);
-        backend.watch(Box::new(move |farm| {
-            let mut usable: Vec<_> = farm.usable.iter().map(|server| server.name().to_owned()).collect();
+        backend.watch(Box::new(move |view| {
+            let mut usable: Vec<_> = view.usable.iter().map(|server| server.name().to_owned()).collect();
             usable.sort();
-            told.lock().expect("nobody panics").push((farm.servers.len(), usable.join(" ")));
+            told.lock().expect("nobody panics").push((view.servers.len(), usable.join(" ")));
         }));
         let last = || seen.lock().expect("nobody panics").last().cloned();
         assert_eq!(last(), Some((3, "a b c".to_owned())), "{algorithm:?}: at once");
@@ -62,8 +62,8 @@ fn a_watcher_sees_servers_in_the_order_of_use() {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(String::new()));
         let told = Arc::clone(&seen);
-        backend.watch(Box::new(move |farm| {
-            *told.lock().expect("nobody panics") = farm.usable.iter().map(|server| server.name()).collect();
+        backend.watch(Box::new(move |view| {
+            *told.lock().expect("nobody panics") = view.usable.iter().map(|server| server.name()).collect();
         }));
         let set =
             |name, state| backend.change(key(&backend, name), Change::State(state), 1).expect("it is there");

@@ -234,7 +234,7 @@ fn arrays_stand_in_for_the_older_single_counters() {
 }
 
 /// Two servers in turn, which a table overrules.
-fn farm(lines: &str) -> String {
+fn backend_configuration(lines: &str) -> String {
     format!(
         "{HTTP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n stick-table type string size 100\n{lines}\n \
          cookie S insert indirect\n server s1 {{s1}} cookie c1\n server s2 {{s2}} cookie c2\n server s3 {{s3}} non-stick\n"
@@ -256,7 +256,7 @@ async fn server_of(world: &World, fields: &str) -> String {
 
 #[test]
 fn a_table_brings_a_client_back_to_its_server() {
-    run(farm(" stick on req.hdr(key)"), |world| async move {
+    run(backend_configuration(" stick on req.hdr(key)"), |world| async move {
         serve_names(&world);
         let first = server_of(&world, "key: a\r\n").await;
         let second = server_of(&world, "key: b\r\n").await;
@@ -270,7 +270,7 @@ fn a_table_brings_a_client_back_to_its_server() {
 
 #[test]
 fn a_cookie_comes_before_a_table_which_learns_from_it() {
-    run(farm(" stick on req.hdr(key)"), |world| async move {
+    run(backend_configuration(" stick on req.hdr(key)"), |world| async move {
         serve_names(&world);
         assert_eq!(server_of(&world, "key: a\r\ncookie: S=c2\r\n").await, "s2");
         for _ in 0..2 {
@@ -284,7 +284,7 @@ fn a_cookie_comes_before_a_table_which_learns_from_it() {
 #[test]
 fn a_response_may_name_its_server() {
     let rules = " stick match req.hdr(session)\n stick store-response res.hdr(session)";
-    run(farm(rules), |world| async move {
+    run(backend_configuration(rules), |world| async move {
         serve_names(&world);
         assert_eq!(server_of(&world, "").await, "s1");
         assert_eq!(server_of(&world, "").await, "s2");
@@ -297,23 +297,29 @@ fn a_response_may_name_its_server() {
 
 #[test]
 fn a_table_stores_the_choice_of_a_rule() {
-    run(farm(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"), |world| async move {
-        serve_names(&world);
-        for key in ["a", "b"] {
-            assert_eq!(server_of(&world, &format!("key: {key}\r\nto: s2\r\n")).await, "s2");
-            assert_eq!(server_of(&world, &format!("key: {key}\r\n")).await, "s2");
-        }
-    });
+    run(
+        backend_configuration(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"),
+        |world| async move {
+            serve_names(&world);
+            for key in ["a", "b"] {
+                assert_eq!(server_of(&world, &format!("key: {key}\r\nto: s2\r\n")).await, "s2");
+                assert_eq!(server_of(&world, &format!("key: {key}\r\n")).await, "s2");
+            }
+        },
+    );
 }
 
 #[test]
 fn some_servers_are_not_remembered() {
-    run(farm(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"), |world| async move {
-        serve_names(&world);
-        assert_eq!(server_of(&world, "key: a\r\nto: s3\r\n").await, "s3");
-        let next = server_of(&world, "key: a\r\n").await;
-        assert_ne!(next, "s3");
-    });
+    run(
+        backend_configuration(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"),
+        |world| async move {
+            serve_names(&world);
+            assert_eq!(server_of(&world, "key: a\r\nto: s3\r\n").await, "s3");
+            let next = server_of(&world, "key: a\r\n").await;
+            assert_ne!(next, "s3");
+        },
+    );
 }
 
 /// The manual (11.1, "bytes_in_cnt", "bytes_out_cnt") counts bytes received from clients and sent to clients, heads included. HAProxy 3.2

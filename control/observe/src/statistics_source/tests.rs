@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::super::fixture::{ask, with_farm, with_live};
+use super::super::fixture::{ask, with_backend, with_live};
 use weir_backend::{BackendCounter, FrontendCounter, Latencies, LatencyHistograms, ServerCounter};
 use weir_counting::allocations;
 use weir_stats::{Cursor, Field, FieldSet, Row, Selection, StatsSource};
@@ -134,7 +134,7 @@ fn percentiles_add_up() {
 /// Dozens of metrics times thousands of servers are shown at once.
 #[test]
 fn rows_of_servers_are_filled_without_allocations() {
-    with_farm(300, |live| {
+    with_backend(300, |live| {
         let count = |fields: &[Field]| {
             let mut row = Row::default();
             row.fill_only(FieldSet::of(fields));
@@ -156,7 +156,7 @@ fn rows_of_servers_are_filled_without_allocations() {
 
 #[test]
 fn rows_continue_after_the_last_piece() {
-    with_farm(40, |live| {
+    with_backend(40, |live| {
         let (mut cursor, mut row) = (Cursor::default(), Row::default());
         let mut names = Vec::new();
         for piece in 1.. {

@@ -1,12 +1,12 @@
 //! Log backends: the choice of a server for each line, and its transport.
 //!
 //! ```text
-//! line ──► LogSink ──► LogFarm ──► a server that is sent datagrams: one system call that never waits
+//! line ──► LogSink ──► LogBackend ──► a server that is sent datagrams: one system call that never waits
 //!                        │ └─────► any other: its ring ──► forward.rs ──► its connection
 //!                        └ none usable, no room, refused by the kernel: dropped, counted
 //! ```
-//! The farm's backend is an ordinary one, with its servers, states and statistics. Each time that it may have changed, the
-//! farm publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
+//! The attached `Backend` is an ordinary one, with its servers, states and statistics. Each time that it may have changed, the
+//! log backend publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
 //! line, and nothing is allocated. Weights play no part (manual, "balance").
 
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use weir_model::HashType;
 
 use weir_backend::{
-    Backend, BackendCounter, BackendFigures, FarmView, Server, ServerAddress, ServerCounter, ServerKey,
+    Backend, BackendCounter, BackendFigures, BackendView, Server, ServerAddress, ServerCounter, ServerKey,
     hash::hash,
 };
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
@@ -27,7 +27,7 @@ use weir_sys::{Address, AddressFamily, Errno, socket};
 use crate::forward::Forward;
 
 /// A backend in log mode.
-pub struct LogFarm {
+pub struct LogBackend {
     name: Arc<str>,
     policy: Policy,
     /// The next turn. All workers write to it, as to a sampled target's count: turns are those of the process.
@@ -64,7 +64,7 @@ pub enum LogTransport {
 #[derive(Default)]
 struct Usable {
     exits: Box<[Exit]>,
-    /// The counters of the backend; none before the farm is attached.
+    /// The counters of the backend; none before the log backend is attached.
     figures: Option<Arc<BackendFigures>>,
 }
 
@@ -83,16 +83,16 @@ enum Way {
     DatagramsFrom(Arc<OwnedFd>, Address),
 }
 
-impl std::fmt::Debug for LogFarm {
+impl std::fmt::Debug for LogBackend {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "LogFarm({})", self.name)
+        write!(out, "LogBackend({})", self.name)
     }
 }
 
-impl LogFarm {
-    /// A farm without servers: until it is attached, lines are dropped.
+impl LogBackend {
+    /// A log backend without servers: until it is attached, lines are dropped.
     pub fn new(name: Arc<str>, policy: Policy, transports: Vec<LogTransport>) -> Self {
-        LogFarm {
+        LogBackend {
             name,
             policy,
             turn: CachePadded::default(),
@@ -115,13 +115,13 @@ impl LogFarm {
         backend: &Backend,
         figures: &Arc<BackendFigures>,
     ) -> Result<(), (usize, Errno)> {
-        let (farm, figures) = (Arc::clone(self), Arc::clone(figures));
-        backend.watch(Box::new(move |view| farm.follow(view, &figures)));
+        let (log_backend, figures) = (Arc::clone(self), Arc::clone(figures));
+        backend.watch(Box::new(move |view| log_backend.follow(view, &figures)));
         let faults = self.transports.iter().map(LogTransport::fault).enumerate();
         faults.filter_map(|(server, fault)| Some((server, fault?))).next().map_or(Ok(()), Err)
     }
 
-    fn follow(&self, view: &FarmView<'_>, figures: &Arc<BackendFigures>) {
+    fn follow(&self, view: &BackendView<'_>, figures: &Arc<BackendFigures>) {
         for server in view.servers.iter() {
             if let Some(LogTransport::Ring { forward, .. }) = self.transport(server.key()) {
                 let address =
@@ -157,7 +157,7 @@ impl LogFarm {
     }
 }
 
-impl LogServers for LogFarm {
+impl LogServers for LogBackend {
     fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> Result<(), Errno> {
         let usable = self.usable.load();
         let exit = match usable.exits.len() {
