@@ -1,6 +1,6 @@
 //! How long a task switch takes: nanoseconds for each of the moves that the scheduler makes.
 //!
-//! `cargo run --profile bench --example switch`. Figures to compare two builds on one quiet machine, not to quote.
+//! `cargo run --profile bench --example switch`. Numbers to compare two builds on one quiet machine, not to quote.
 //! `valgrind --tool=callgrind target/release/examples/switch simulated` counts instructions: fewer rounds, virtual time.
 
 use std::io::Write;

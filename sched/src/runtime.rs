@@ -146,7 +146,7 @@ impl Handle {
         self.workers.len()
     }
 
-    /// Calls `look` with the figures of a worker.
+    /// Calls `look` with the counters of a worker.
     pub fn activity<R>(&self, worker: usize, look: impl FnOnce(&crate::Activity) -> R) -> Option<R> {
         self.workers.get(worker).map(|shared| look(&shared.activity))
     }

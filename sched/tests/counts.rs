@@ -30,10 +30,10 @@ fn waiter(class: Class) -> TaskKey {
 }
 
 fn runs(world: &World, worker: usize) -> [u64; 4] {
-    let figures = world.look(worker, || {
+    let counters = world.look(worker, || {
         activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
     });
-    figures.expect("the worker lives")
+    counters.expect("the worker lives")
 }
 
 /// R5, R12, R13: each list has its own count, with one worker or more; the number of queued tasks is their sum.

@@ -26,10 +26,10 @@ fn spawn_many(class: Class, count: usize) {
 
 /// Runs of each class on a worker so far.
 fn runs(world: &World, worker: usize) -> [u64; 4] {
-    let figures = world.look(worker, || {
+    let counters = world.look(worker, || {
         activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
     });
-    figures.expect("the worker lives")
+    counters.expect("the worker lives")
 }
 
 /// Runs the next turn of worker 0; returns its runs by class.

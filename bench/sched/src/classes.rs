@@ -1,7 +1,7 @@
 //! The guarantees of the classes: shares, light work beside heavy work, deep run queues, storms of deadlines.
 //!
 //! Waits are measured on the clock of the worker's processor time: how much of it the worker spent on others first. So
-//! the figures exclude other work of the machine. Work is a loop that was calibrated on the same clock.
+//! the numbers exclude other work of the machine. Work is a loop that was calibrated on the same clock.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -72,10 +72,10 @@ pub fn shares() {
             }
         });
         let runs = || -> [u64; 4] {
-            let figures = runtime
+            let measured = runtime
                 .handle()
                 .activity(0, |activity| std::array::from_fn(|class| activity.runs[class].value()));
-            figures.expect("worker 0")
+            measured.expect("worker 0")
         };
         std::thread::sleep(Duration::from_millis(300));
         let before = runs();

@@ -230,9 +230,10 @@ pub(crate) fn entries() -> Vec<Entry> {
         values: &[],
         example: String::new(),
     }));
-    let figures = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
-    let figures = figures.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
-    entries.extend(figures.map(|(name, shown_by, help)| Entry {
+    let statistics = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
+    let statistics =
+        statistics.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
+    entries.extend(statistics.map(|(name, shown_by, help)| Entry {
         place: None,
         behind: Vec::new(),
         name,

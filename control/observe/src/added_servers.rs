@@ -168,7 +168,7 @@ impl LiveTarget {
         if let (Some(live), Some(tls)) = (self.live.record.tls(), proxy.server_tls(server.key())) {
             live.forget_server(&tls);
         }
-        proxy.backend_figures.absorb_latencies(server.figures());
+        proxy.backend_counters.absorb_latencies(server.counters());
         proxy.added_servers.remove(server.key());
         Ok(())
     }

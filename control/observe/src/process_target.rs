@@ -12,7 +12,7 @@ use weir_expr::{
     Scope, SetCondition, Value, VariableScope, Warnings,
 };
 use weir_formats::CivilTime;
-use weir_resolvers::{Figure, NameServer, Section};
+use weir_resolvers::{NameServer, QueryCounter, Section};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
@@ -85,7 +85,7 @@ impl ProcessTarget for LiveTarget {
         let sections = self.live.record.resolvers.as_ref().map(|resolvers| resolvers.sections());
         let view = |server: &NameServer| NameServerView {
             name: server.name.to_string(),
-            figures: Figure::ALL.map(|figure| server.figures.value(figure)),
+            counters: QueryCounter::ALL.map(|counter| server.counters.value(counter)),
         };
         let of = |section: &Arc<Section>| {
             (section.settings.name.to_string(), section.name_servers.iter().map(view).collect())
@@ -121,15 +121,15 @@ impl ProcessTarget for LiveTarget {
             }
             proxy.listeners.iter().for_each(|listener| listener.connections.clear_maximum());
             if all {
-                proxy.frontend_figures.clear();
-                proxy.backend_figures.clear();
-                servers.iter().for_each(|server| server.figures().clear());
-                proxy.listeners.iter().for_each(|listener| listener.figures.clear());
+                proxy.frontend_counters.clear();
+                proxy.backend_counters.clear();
+                servers.iter().for_each(|server| server.counters().clear());
+                proxy.listeners.iter().for_each(|listener| listener.counters.clear());
             } else {
-                proxy.frontend_figures.clear_maxima();
-                proxy.backend_figures.clear_maxima();
-                servers.iter().for_each(|server| server.figures().clear_maxima());
-                proxy.listeners.iter().for_each(|listener| listener.figures.clear_maxima());
+                proxy.frontend_counters.clear_maxima();
+                proxy.backend_counters.clear_maxima();
+                servers.iter().for_each(|server| server.counters().clear_maxima());
+                proxy.listeners.iter().for_each(|listener| listener.counters.clear_maxima());
             }
         }
         self.live.instance.connections.clear_maximum();

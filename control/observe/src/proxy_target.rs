@@ -192,7 +192,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn workers(&self) -> usize {
-        self.instance().figures.len()
+        self.instance().process_counters.len()
     }
 
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
@@ -261,8 +261,8 @@ impl ProxyTarget for LiveTarget {
     fn clear_server_counters(&mut self, server: ServerKey) -> bool {
         let Some((proxy, server)) = self.server_of(server) else { return false };
         server.clear_maxima();
-        proxy.backend_figures.absorb_latencies(server.figures());
-        server.figures().clear();
+        proxy.backend_counters.absorb_latencies(server.counters());
+        server.counters().clear();
         true
     }
 

@@ -183,14 +183,14 @@ async fn make_more() {
 
 /// Clients count in the totals of the process, but not in the rates that limits use.
 fn count(live: &Live) {
-    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
-        count_client(figures);
+    if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
+        count_client(counters);
     }
 }
 
 fn count_sent(live: &Live, bytes: usize) {
-    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
-        figures.bytes_out.add(bytes as u64);
+    if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
+        counters.bytes_out.add(bytes as u64);
     }
 }
 

@@ -6,7 +6,7 @@ use weir_counting::{Counting, allocations};
 use weir_stats::{
     Cursor, Field, Format, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
     Progress, ProxyHead, Row, Selection, StatsDump, StatsRequest, StatsSource,
-    prometheus::{NameServerFigures, ScrapeMemory, TableFigures},
+    prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics},
 };
 
 #[global_allocator]
@@ -53,11 +53,11 @@ impl StatsSource for TestSource {
 }
 
 impl MetricsSource for TestSource {
-    fn table(&self, _: usize) -> Option<TableFigures<'_>> {
+    fn table(&self, _: usize) -> Option<TableMetrics<'_>> {
         None
     }
 
-    fn name_server(&self, _: usize) -> Option<NameServerFigures<'_>> {
+    fn name_server(&self, _: usize) -> Option<NameServerMetrics<'_>> {
         None
     }
 }

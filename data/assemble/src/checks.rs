@@ -61,7 +61,7 @@ pub fn checks(instance: &Instance, means: &CheckMeans, view: Box<dyn weir_checks
             plans(instance, proxy, server, ServerKey::configured(rank), means, &mut shared)
         })
     });
-    let load = CheckLoad::new(instance.figures.len(), means.tuning.most_per_thread);
+    let load = CheckLoad::new(instance.process_counters.len(), means.tuning.most_per_thread);
     Checks::new(plans.collect(), load, means.tuning.max_spread.map(milliseconds), view)
 }
 

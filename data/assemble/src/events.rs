@@ -121,7 +121,7 @@ fn attach(log_backend: &Arc<LogBackend>, instance: &Instance) -> Result<(), Buil
     let Some((proxy, backend)) = proxy.and_then(|proxy| Some((proxy, proxy.backend.as_ref()?))) else {
         return Ok(());
     };
-    log_backend.attach(backend, &proxy.backend_figures).map_err(|(server, errno)| BuildError {
+    log_backend.attach(backend, &proxy.backend_counters).map_err(|(server, errno)| BuildError {
         at: proxy.config.servers[server].at.clone(),
         message: format!("'source' : datagrams cannot come from there: {errno}."),
     })

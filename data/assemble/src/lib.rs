@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
+use weir_backend::counters::{BackendCounters, FrontendCounters, ProcessRates};
 use weir_events::LogSink;
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
@@ -197,7 +197,7 @@ pub fn instance(
         proxies: built,
         backends: names.backends,
         frontends: names.frontends,
-        figures: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
+        process_counters: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
         rates: ProcessRates::new(options.workers),
         connections: Arc::default(),
         stopping: AtomicBool::new(false),
@@ -266,8 +266,8 @@ fn make_proxy(
     Proxy {
         index,
         backend,
-        frontend_figures: FrontendFigures::new(workers),
-        backend_figures: Arc::new(BackendFigures::new(workers)),
+        frontend_counters: FrontendCounters::new(workers),
+        backend_counters: Arc::new(BackendCounters::new(workers)),
         added_servers: AddedServers::default(),
         listeners,
         configured_tls,

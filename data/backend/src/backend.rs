@@ -21,7 +21,7 @@ pub use tracking::Follower;
 use crate::balance::{Pick, declaration};
 use crate::changes::{AddError, RemoveError};
 use crate::choice::{Choice, ChooseInput};
-use crate::figures::BackendFigures;
+use crate::counters::BackendCounters;
 use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
@@ -102,26 +102,26 @@ impl Backend {
 
     /// The backend's counters.
     #[must_use]
-    pub fn figures(&self) -> &BackendFigures {
-        &self.shared.figures
+    pub fn counters(&self) -> &BackendCounters {
+        &self.shared.counters
     }
 
     /// A stream of a worker enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
     pub fn enter(&self, worker: usize) {
-        if self.shared.figures.enter(worker) {
+        if self.shared.counters.enter(worker) {
             raise(&self.shared.sessions_maximum, self.sessions());
         }
     }
 
     /// A stream that entered on that worker leaves.
     pub fn leave(&self, worker: usize) {
-        self.shared.figures.leave(worker);
+        self.shared.counters.leave(worker);
     }
 
     /// Streams in the backend.
     #[must_use]
     pub fn sessions(&self) -> u32 {
-        self.shared.figures.inside()
+        self.shared.counters.inside()
     }
 
     /// The most streams in the backend at once since the last [`Backend::clear_maxima`]: exact with one worker; with
@@ -146,7 +146,7 @@ impl Backend {
 
     /// `clear counters`: maxima restart from the current values, of the backend and its servers.
     pub fn clear_maxima(&self) {
-        self.shared.figures.forget_most_inside();
+        self.shared.counters.forget_most_inside();
         self.shared.sessions_maximum.store(self.sessions(), Ordering::Relaxed);
         self.shared.queued_maximum.store(self.queued(), Ordering::Relaxed);
         self.servers().iter().for_each(|server| server.clear_maxima());

@@ -657,7 +657,7 @@ impl LbState {
 
     /// The number of streams in the backend, if a limit depends on it: it sums the counts of all workers.
     fn backend_load(&self) -> u32 {
-        if self.followers_of_load > 0 { self.shared.figures.inside() } else { 0 }
+        if self.followers_of_load > 0 { self.shared.counters.inside() } else { 0 }
     }
 
     fn slot_limit(&self, server: &Server) -> u32 {

@@ -24,8 +24,8 @@ fn locks_of(work: impl FnOnce()) -> u64 {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let count = || {
-        let figures = weir_sync::lock_figures().into_iter().filter(|figures| figures.name == "BACKEND");
-        figures.flat_map(|figures| figures.modes).map(|mode| mode.locks).sum::<u64>()
+        let counters = weir_sync::lock_counters().into_iter().filter(|counters| counters.name == "BACKEND");
+        counters.flat_map(|counters| counters.modes).map(|mode| mode.locks).sum::<u64>()
     };
     let before = count();
     weir_sync::measure_locks(true);
@@ -272,14 +272,14 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
                 scope.spawn(move || {
                     for _ in 0..REQUESTS {
                         let lease = lease(choose_on(backend, worker));
-                        lease.server().figures().increment(worker, ServerCounter::Balanced);
+                        lease.server().counters().increment(worker, ServerCounter::Balanced);
                     }
                 });
             }
         });
         let total = WORKERS as u64 * REQUESTS;
         for (server, weight) in backend.servers().iter().zip(weights) {
-            let (got, due) = (server.figures().sum(ServerCounter::Balanced), total * u64::from(weight) / 20);
+            let (got, due) = (server.counters().sum(ServerCounter::Balanced), total * u64::from(weight) / 20);
             assert!(got.abs_diff(due) * 100 <= due, "{algorithm:?}: {got} of {due}");
             assert_eq!(server.served(), 0);
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use weir_model::HashType;
 
 use weir_backend::{
-    Backend, BackendCounter, BackendFigures, BackendView, Server, ServerAddress, ServerCounter, ServerKey,
+    Backend, BackendCounter, BackendCounters, BackendView, Server, ServerAddress, ServerCounter, ServerKey,
     hash::hash,
 };
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
@@ -65,7 +65,7 @@ pub enum LogTransport {
 struct Usable {
     exits: Box<[Exit]>,
     /// The counters of the backend; none before the log backend is attached.
-    figures: Option<Arc<BackendFigures>>,
+    counters: Option<Arc<BackendCounters>>,
 }
 
 /// A server that can take lines now.
@@ -113,15 +113,15 @@ impl LogBackend {
     pub fn attach(
         self: &Arc<Self>,
         backend: &Backend,
-        figures: &Arc<BackendFigures>,
+        counters: &Arc<BackendCounters>,
     ) -> Result<(), (usize, Errno)> {
-        let (log_backend, figures) = (Arc::clone(self), Arc::clone(figures));
-        backend.watch(Box::new(move |view| log_backend.follow(view, &figures)));
+        let (log_backend, counters) = (Arc::clone(self), Arc::clone(counters));
+        backend.watch(Box::new(move |view| log_backend.follow(view, &counters)));
         let faults = self.transports.iter().map(LogTransport::fault).enumerate();
         faults.filter_map(|(server, fault)| Some((server, fault?))).next().map_or(Ok(()), Err)
     }
 
-    fn follow(&self, view: &BackendView<'_>, figures: &Arc<BackendFigures>) {
+    fn follow(&self, view: &BackendView<'_>, counters: &Arc<BackendCounters>) {
         for server in view.servers.iter() {
             if let Some(LogTransport::Ring { forward, .. }) = self.transport(server.key()) {
                 let address =
@@ -133,7 +133,7 @@ impl LogBackend {
             let way = self.transport(server.key())?.way(destination(&server.address())?)?;
             Some(Exit { server: Arc::clone(server), way })
         });
-        self.usable.publish(Usable { exits: exits.collect(), figures: Some(Arc::clone(figures)) });
+        self.usable.publish(Usable { exits: exits.collect(), counters: Some(Arc::clone(counters)) });
     }
 
     fn transport(&self, key: ServerKey) -> Option<&LogTransport> {
@@ -171,8 +171,8 @@ impl LogServers for LogBackend {
             Some(Way::Datagrams(to)) => sockets.send_to(line, to),
             Some(Way::DatagramsFrom(from, to)) => socket::send_to(from, line, to).map(drop),
         };
-        if let Some(figures) = &usable.figures {
-            count(figures, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
+        if let Some(counters) = &usable.counters {
+            count(counters, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
         }
         left
     }
@@ -180,7 +180,7 @@ impl LogServers for LogBackend {
 
 /// Counts a line as a session, and a line that could not be sent as a failed connection. Without a server, only the
 /// backend counts it.
-fn count(of_backend: &BackendFigures, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
+fn count(of_backend: &BackendCounters, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
     let now_ms = weir_sched::now().as_ms();
     of_backend.increment(worker, BackendCounter::Sessions);
     of_backend.event(worker, 0_usize, now_ms);
@@ -190,7 +190,7 @@ fn count(of_backend: &BackendFigures, server: Option<&Server>, worker: usize, by
         false => of_backend.increment(worker, BackendCounter::FailedConnections),
     }
     let Some(server) = server else { return };
-    let of_server = server.figures();
+    let of_server = server.counters();
     of_backend.increment(worker, BackendCounter::Balanced);
     of_server.increment(worker, ServerCounter::Balanced);
     of_server.increment(worker, ServerCounter::Sessions);

@@ -144,14 +144,14 @@ fn counts_lines_at_the_server_that_received_them() {
         backend.disable(C);
         assert_eq!(backend.send("lost"), Sent::Dropped);
         let proxy = &backend.instance.proxies[0];
-        let figures = &proxy.backend_figures;
-        let of = |counter| figures.sum(counter);
+        let counters = &proxy.backend_counters;
+        let of = |counter| counters.sum(counter);
         // "<134>12345" and a newline.
         assert_eq!((of(BackendCounter::Sessions), of(BackendCounter::BytesIn)), (3, 22));
         assert_eq!((of(BackendCounter::Balanced), of(BackendCounter::FailedConnections)), (2, 1));
         let servers = proxy.servers().servers();
-        assert_eq!(servers[0].figures().sum(ServerCounter::Sessions), 2);
-        assert_eq!(servers[1].figures().sum(ServerCounter::Sessions), 0);
+        assert_eq!(servers[0].counters().sum(ServerCounter::Sessions), 2);
+        assert_eq!(servers[1].counters().sum(ServerCounter::Sessions), 0);
     });
 }
 

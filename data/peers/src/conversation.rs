@@ -15,7 +15,7 @@ use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
 
 use crate::section::{Peer, Section};
 use crate::session::{ControlMessage, Session};
-use crate::view::{LinkState, PeerFigures};
+use crate::view::{LinkState, LinkStatus};
 
 /// The limit of a greeting, in milliseconds.
 pub(crate) const GREETING_MS: u64 = 5_000;
@@ -75,13 +75,13 @@ impl Section {
                 sleep_until(now().after(LOOK_MS)).await;
                 continue;
             }
-            peer.note(|figures| {
-                (figures.state, figures.reconnect_at) = (LinkState::Connecting, None);
-                figures.attempts += 1;
+            peer.note(|link| {
+                (link.state, link.reconnect_at) = (LinkState::Connecting, None);
+                link.attempts += 1;
             });
             let greeted = || {
                 if !peer.is_connected() {
-                    peer.note(|figures| figures.state = LinkState::Greeting);
+                    peer.note(|link| link.state = LinkState::Greeting);
                 }
             };
             let connected = self.connect(&peer.link, &peer.name, greeted).await;
@@ -89,12 +89,12 @@ impl Section {
             if !peer.is_connected() {
                 match connected {
                     Ok(connection) => self.converse(connection, Partner::Peer(position), true).await,
-                    Err(state) => peer.note(|figures| figures.state = state),
+                    Err(state) => peer.note(|link| link.state = state),
                 }
             }
             let pause = RECONNECT_MS + weir_sched::random() % RECONNECT_SPREAD_MS;
             let next = now().after(pause);
-            peer.note(|figures| figures.reconnect_at = Some(next));
+            peer.note(|link| link.reconnect_at = Some(next));
             sleep_until(next).await;
         }
     }
@@ -218,7 +218,7 @@ impl Conversation<'_> {
         lock(&self.session)
     }
 
-    fn note(&self, change: impl FnOnce(&mut PeerFigures)) {
+    fn note(&self, change: impl FnOnce(&mut LinkStatus)) {
         if let Some((peer, number)) = self.peer
             && peer.is_current(number)
         {
@@ -248,13 +248,13 @@ impl Conversation<'_> {
             }
             let now = now();
             if now >= self.heard_at.after(SILENCE_MS) {
-                self.note(|figures| figures.silences += 1);
+                self.note(|link| link.silences += 1);
                 return;
             }
             let heartbeat_at = self.said_at.after(HEARTBEAT_MS);
-            self.note(|figures| {
-                figures.turns += 1;
-                figures.heartbeat_at = Some(heartbeat_at);
+            self.note(|link| {
+                link.turns += 1;
+                link.heartbeat_at = Some(heartbeat_at);
             });
             if more_came || (more_to_say && self.out.is_empty()) {
                 yield_now().await;
@@ -309,7 +309,7 @@ impl Conversation<'_> {
         }
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
-            self.note(|figures| figures.protocol_errors += 1);
+            self.note(|link| link.protocol_errors += 1);
             // Sends as much of the error message as the socket accepts.
             self.send();
         }

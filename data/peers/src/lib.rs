@@ -29,4 +29,4 @@ pub use section::{Peer, Section, UPDATES_AT_ONCE};
 pub use session::{ControlMessage, Session};
 pub use shared_table::SharedTable;
 pub use trace::PEERS;
-pub use view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView, TableProgress};
+pub use view::{LearnState, LinkState, LinkStatus, ListenerEvent, SessionView, TableProgress};

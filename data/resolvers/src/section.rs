@@ -13,9 +13,9 @@ use weir_sync::{Lock, LockLabel};
 use weir_sys::Address;
 
 use crate::course::Failure;
-use crate::figures::{Figure, NameServerFigures};
 use crate::followers::{self, Followed, Follower, Lookup};
 use crate::knowledge::{HoldTimes, Knowledge};
+use crate::query_counters::{NameServerCounters, QueryCounter};
 
 /// The settings of a section's questions.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct NameServer {
     pub(crate) link: Link,
     /// `maxconn`: limits the concurrent connections to it, if configured.
     pub(crate) connections: Option<Turns>,
-    pub figures: NameServerFigures,
+    pub counters: NameServerCounters,
     /// Until when it gets queries in lower case, because it does not preserve the case.
     small_letters_until_ms: AtomicU64,
 }
@@ -68,7 +68,7 @@ impl NameServer {
             over_tcp,
             link: Link::to(Address::Inet(address)),
             connections: most_connections.map(Turns::new),
-            figures: NameServerFigures::default(),
+            counters: NameServerCounters::default(),
             small_letters_until_ms: AtomicU64::new(0),
         }
     }
@@ -252,7 +252,7 @@ impl Section {
         if let Some(server) = server
             && followed.updates > 0
         {
-            server.figures.count(Figure::Updates);
+            server.counters.count(QueryCounter::Updates);
         }
         followed.news
     }

@@ -22,7 +22,7 @@ use weir_sys::Address;
 
 use crate::addresses::Addresses;
 use crate::ending::{By, During};
-use crate::figures;
+use crate::process_counters;
 use crate::recycle::LARGE;
 use crate::session::Session;
 
@@ -208,13 +208,13 @@ impl OwnEntry {
         entry.calls.set(1);
         entry.retries.set(0);
         entry.id.set(id);
-        figures::count(|figures| figures.streams_now.increment());
+        process_counters::count(|counters| counters.streams_now.increment());
     }
 
     /// Removes the stream from the list.
     pub(crate) fn end(&self) {
         if self.0.id.replace(0) != 0 {
-            figures::count(|figures| figures.streams_now.decrement());
+            process_counters::count(|counters| counters.streams_now.decrement());
         }
     }
 }

@@ -117,7 +117,7 @@ impl StreamLog {
         if rendered.is_none() && frontend.log_timing.has_effects {
             Rendered::of(&mut self.stream);
         }
-        frontend.frontend_figures.log_line(weir_sched::worker_index());
+        frontend.frontend_counters.log_line(weir_sched::worker_index());
     }
 
     /// Logs a connection that ended before its first stream, with the error `what` of its PROXY header. The format is

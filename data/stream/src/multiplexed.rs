@@ -14,7 +14,7 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use crate::clock;
 use crate::deadlines;
 use crate::http::FirstByteWait;
-use crate::http2_figures::ConnectionCount;
+use crate::http2_counters::ConnectionCount;
 use crate::session::Session;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;

@@ -25,7 +25,7 @@ fn locks_of(lines: &str) -> u64 {
     let measure =
         |on| (0..WORKERS).for_each(|worker| running.ask(worker, move || weir_sync::measure_locks(on)));
     let count = || {
-        let modes = weir_sync::lock_figures().into_iter().flat_map(|figures| figures.modes);
+        let modes = weir_sync::lock_counters().into_iter().flat_map(|counters| counters.modes);
         modes.map(|mode| mode.locks).sum::<u64>()
     };
     let before = count();

@@ -39,8 +39,8 @@ async fn answered(world: &World, head: &str, received: &str) -> (Peer, Peer) {
 /// The counters of spliced bytes: from clients, to clients, from servers, to servers.
 fn counted(world: &World) -> [u64; 4] {
     let proxy = &world.instance.proxies[0];
-    let front = |counter| proxy.frontend_figures.sum(counter);
-    let back = |counter| proxy.backend_figures.sum(counter);
+    let front = |counter| proxy.frontend_counters.sum(counter);
+    let back = |counter| proxy.backend_counters.sum(counter);
     [
         front(FrontendCounter::SplicedIn),
         front(FrontendCounter::SplicedOut),

@@ -1,4 +1,4 @@
-//! Streams and stick-tables: figures of tracked entries, limits, stored servers. The figures are those of HAProxy 3.2 with the
+//! Streams and stick-tables: counts of tracked entries, limits, stored servers. The counts are those of HAProxy 3.2 with the
 //! same configuration and requests.
 
 mod support;
@@ -16,8 +16,8 @@ fn tables(list: &[(&str, &str)]) -> String {
 const COUNTED: &str = "type string size 100 store conn_cnt,conn_cur,sess_cnt,http_req_cnt,http_err_cnt,http_fail_cnt,\
                        http_req_rate(10s),bytes_in_cnt,bytes_out_cnt,gpc0,gpt0";
 
-/// Figures of the entry of a key in the table of that position; none without an entry.
-fn figures(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
+/// The counters of a key's entry in the table at that position; `None` without an entry.
+fn counters(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
     let key = Key::of(Value::str(key.as_bytes()), KeyType::Text(32)).expect("a key");
     let now = weir_sched::now().as_ms();
     let read = |data: &DataType, row: &weir_tables::Row<'_>| row.get(*data, 0).expect("it is stored");
@@ -53,14 +53,14 @@ fn a_connection_counts_once_and_its_requests_each() {
             client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
             client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
         }
-        assert_eq!(figures(&world, 0, "c", TRAFFIC), Some(vec![1, 1, 1, 3, 0, 0]), "by the connection");
-        assert_eq!(figures(&world, 0, "r", TRAFFIC), Some(vec![3, 0, 0, 3, 0, 0]), "by each request");
+        assert_eq!(counters(&world, 0, "c", TRAFFIC), Some(vec![1, 1, 1, 3, 0, 0]), "by the connection");
+        assert_eq!(counters(&world, 0, "r", TRAFFIC), Some(vec![3, 0, 0, 3, 0, 0]), "by each request");
         client.finish();
         client.closed().await;
-        assert_eq!(figures(&world, 0, "c", TRAFFIC), Some(vec![1, 0, 1, 3, 0, 0]), "it is left at the end");
+        assert_eq!(counters(&world, 0, "c", TRAFFIC), Some(vec![1, 0, 1, 3, 0, 0]), "it is left at the end");
         let bytes = [DataType::BytesInCount, DataType::BytesOutCount];
-        assert_eq!(figures(&world, 0, "c", &bytes), Some(vec![3 * 27, 3 * 38]));
-        assert_eq!(figures(&world, 0, "r", &bytes), Some(vec![3 * 27, 3 * 38]));
+        assert_eq!(counters(&world, 0, "c", &bytes), Some(vec![3 * 27, 3 * 38]));
+        assert_eq!(counters(&world, 0, "r", &bytes), Some(vec![3 * 27, 3 * 38]));
     });
 }
 
@@ -87,7 +87,7 @@ fn counts_errors_of_clients_and_failures_of_servers() {
         for (path, expected) in cases {
             ask(&world, path, "").await;
             let wanted = [DataType::RequestCount, DataType::ErrorCount, DataType::FailureCount];
-            assert_eq!(figures(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
+            assert_eq!(counters(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
         }
     });
 }
@@ -109,7 +109,7 @@ fn which_statuses_count_is_configurable() {
         {
             ask(&world, path, "").await;
             let wanted = [DataType::ErrorCount, DataType::FailureCount];
-            assert_eq!(figures(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
+            assert_eq!(counters(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
         }
     });
 }
@@ -146,7 +146,7 @@ fn a_counter_tracks_the_first_key_that_a_rule_finds() {
     run(text, |world| async move {
         let reply = ask(&world, "/p", "").await;
         assert!(reply.ends_with("\r\n\r\n/p 1 0 [] 1 7 1 2 2 1 0 0 1 99"), "{reply}");
-        assert_eq!(figures(&world, 0, "late", &[DataType::Gpc0]), None);
+        assert_eq!(counters(&world, 0, "late", &[DataType::Gpc0]), None);
     });
 }
 
@@ -163,7 +163,7 @@ fn a_counter_of_the_session_is_not_taken_by_a_stream() {
         for _ in 0..2 {
             ask(&world, "/", "").await;
         }
-        let counted = |key| figures(&world, 0, key, &[DataType::ConnectionCount, DataType::RequestCount]);
+        let counted = |key| counters(&world, 0, key, &[DataType::ConnectionCount, DataType::RequestCount]);
         for tracked in ["c", "s", "r"] {
             assert_eq!(counted(tracked), Some(vec![2, 2]), "{tracked}");
         }
@@ -186,10 +186,10 @@ fn all_that_is_tracked_counts_whatever_it_stores_and_in_which_order_it_is_tracke
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".len() as u64;
         for key in ["first", "last"] {
             let counted = [DataType::ConnectionsCurrent, DataType::RequestCount, DataType::BytesInCount];
-            assert_eq!(figures(&world, 0, key, &counted), Some(vec![0, 1, request]), "{key}");
+            assert_eq!(counters(&world, 0, key, &counted), Some(vec![0, 1, request]), "{key}");
         }
         assert_eq!(
-            figures(&world, 1, "rates", &[DataType::BytesInRate]),
+            counters(&world, 1, "rates", &[DataType::BytesInRate]),
             Some(vec![request]),
             "a rate alone"
         );
@@ -209,10 +209,10 @@ fn three_counters_of_one_entry_count_three_times() {
     run(text, |world| async move {
         let reply = ask(&world, "/", "").await;
         assert!(reply.ends_with("\r\n\r\n3 3 3 2 3 3"), "{reply}");
-        assert_eq!(figures(&world, 0, "k", TRAFFIC), Some(vec![3, 0, 2, 3, 0, 0]));
+        assert_eq!(counters(&world, 0, "k", TRAFFIC), Some(vec![3, 0, 2, 3, 0, 0]));
         ask(&world, "/denied", "").await;
-        assert_eq!(figures(&world, 0, "k", TRAFFIC), Some(vec![6, 0, 4, 6, 3, 0]));
-        assert_eq!(figures(&world, 0, "k", &[DataType::Gpc0]), Some(vec![4]), "each rule once");
+        assert_eq!(counters(&world, 0, "k", TRAFFIC), Some(vec![6, 0, 4, 6, 3, 0]));
+        assert_eq!(counters(&world, 0, "k", &[DataType::Gpc0]), Some(vec![4]), "each rule once");
     });
 }
 
@@ -344,9 +344,9 @@ fn bytes_are_those_of_the_wire_once_for_each_counter() {
         let answers = client.rest().await;
         assert_eq!((requests[0].len(), answers.matches("200 OK").count()), (28, 3));
         let wire = [requests.concat().len(), answers.len()].map(|bytes| 3 * bytes as u64);
-        let counted = figures(&world, 0, "k", &[DataType::BytesInCount, DataType::BytesOutCount]);
+        let counted = counters(&world, 0, "k", &[DataType::BytesInCount, DataType::BytesOutCount]);
         assert_eq!(counted, Some(wire.to_vec()));
-        assert_eq!(figures(&world, 0, "k", &[DataType::RequestCount]), Some(vec![9]));
+        assert_eq!(counters(&world, 0, "k", &[DataType::RequestCount]), Some(vec![9]));
     });
 }
 

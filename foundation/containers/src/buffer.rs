@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-use crate::pools::PoolFigures;
+use crate::pools::PoolCounters;
 
 /// A pooled block of bytes: dereferences to the bytes that were filled in and not yet consumed.
 ///
@@ -332,12 +332,12 @@ impl BufferPool {
         });
     }
 
-    /// Figures of the current thread's buffers: those of `tune.bufsize` (with those [set aside](Self::set_aside)), those of
+    /// Counters of the current thread's buffers: those of `tune.bufsize` (with those [set aside](Self::set_aside)), those of
     /// [`BULK_SIZE`], and the bytes in blocks of any other size.
-    pub(crate) fn figures() -> [PoolFigures; 3] {
+    pub(crate) fn counters() -> [PoolCounters; 3] {
         POOL.with_borrow(|pool| {
             let used = pool.statistics.used.saturating_sub(pool.bulk_used) as u64;
-            let buffers = PoolFigures {
+            let buffers = PoolCounters {
                 name: "buffer",
                 size: pool.size,
                 allocated: used + (pool.free.len() + pool.aside.len()) as u64,
@@ -346,17 +346,17 @@ impl BufferPool {
             };
             let used = pool.bulk_used as u64;
             let allocated = used + pool.free_bulk.len() as u64;
-            let bulk = PoolFigures { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 };
+            let bulk = PoolCounters { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 };
             let bytes = pool.fitting_bytes;
             [
                 buffers,
                 bulk,
-                PoolFigures { name: "buffer_fit", size: 1, allocated: bytes, used: bytes, failures: 0 },
+                PoolCounters { name: "buffer_fit", size: 1, allocated: bytes, used: bytes, failures: 0 },
             ]
         })
     }
 
-    /// Figures of the current thread's pool.
+    /// Counters of the current thread's pool.
     pub fn statistics() -> BufferPoolStatistics {
         POOL.with_borrow(|pool| pool.statistics)
     }
@@ -496,7 +496,7 @@ impl BufferPool {
     }
 }
 
-/// Figures of one thread's [`BufferPool`].
+/// Counters of one thread's [`BufferPool`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BufferPoolStatistics {
     pub used: usize,

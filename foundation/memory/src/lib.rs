@@ -4,7 +4,7 @@
 //!  static ALLOCATOR: Measured<Mimalloc> = Measured::new(Mimalloc);
 //!
 //!  alloc ──► one load, one branch ──► the allocator                         (nothing is measured)
-//!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
+//!                    └──► the allocator ──► stack ──► counters of that place   (bounded table, "other" beyond)
 //! ```
 //! While measuring is off, an allocation costs one load of a word that is never written, and one predictable branch.
 //! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses on
@@ -27,7 +27,7 @@ mod table;
 
 pub use mimalloc::Mimalloc;
 pub use pages::Pages;
-pub use table::{CallSite, Figures, Method, Report};
+pub use table::{CallSite, CallSiteCounters, Method, Report};
 
 use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
@@ -142,7 +142,7 @@ pub fn name_places_here() {
     without_counting(|| TABLE.name());
 }
 
-/// The figures counted so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
+/// The counters so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
 pub fn report() -> Report {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);

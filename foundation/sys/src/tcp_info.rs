@@ -1,4 +1,4 @@
-//! The kernel's figures of a TCP connection (`fc_rtt` and others).
+//! The kernel's measurements of a TCP connection (`fc_rtt` and others).
 
 use crate::Result;
 use std::mem::MaybeUninit;

@@ -60,7 +60,7 @@ impl Examples {
         }
         match Sort::of(entry) {
             Sort::Command => command(entry.name),
-            Sort::Statistic => Some(figure(entry)),
+            Sort::Statistic => Some(statistic(entry)),
             _ => None,
         }
     }
@@ -239,8 +239,8 @@ fn differing_answers(name: &str) -> Vec<String> {
     told
 }
 
-/// Where a figure is found.
-fn figure(entry: &Entry) -> String {
+/// Where a statistic is found.
+fn statistic(entry: &Entry) -> String {
     let column = weir_stats::fields::FIELDS.iter().position(|row| row.name == entry.name);
     let place = match column.filter(|_| entry.sort.contains("show stat")) {
         Some(column) => format!("`show stat`, column {} of the CSV", column + 1),

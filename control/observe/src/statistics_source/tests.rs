@@ -70,14 +70,14 @@ fn rows_include_the_columns_for_operators() {
 }
 
 #[test]
-fn figures_appear_under_their_names() {
+fn counters_appear_under_their_names() {
     with_live(|live| {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
-        fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
-        be.backend_figures.add(0, BackendCounter::BytesIn, 77);
+        fe.frontend_counters.add(0, FrontendCounter::Requests, 5);
+        be.backend_counters.add(0, BackendCounter::BytesIn, 77);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
-        s2.figures().add(0, ServerCounter::Http2xx, 3);
-        s2.figures().session_seen(0, super::now_ms());
+        s2.counters().add(0, ServerCounter::Http2xx, 3);
+        s2.counters().session_seen(0, super::now_ms());
         let answer = ask(&live, "show stat");
         assert_eq!(field(&answer, "fe,FRONTEND", "req_tot"), "5");
         assert_eq!(field(&answer, "be,BACKEND", "bin"), "77");
@@ -96,11 +96,11 @@ fn percentiles_add_up() {
     with_live(|live| {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
-        let of_frontend = fe.frontend_figures.latency_histograms(0);
+        let of_frontend = fe.frontend_counters.latency_histograms(0);
         let at_server = Latencies([0, 20, 3_000, 4_000]);
-        LatencyHistograms::record_in_both(of_frontend, s2.figures().latency_histograms(0), &at_server);
+        LatencyHistograms::record_in_both(of_frontend, s2.counters().latency_histograms(0), &at_server);
         let refused = Latencies([900, Latencies::ABSENT, Latencies::ABSENT, 1_000]);
-        let of_backend = be.backend_figures.latency_histograms(0);
+        let of_backend = be.backend_counters.latency_histograms(0);
         LatencyHistograms::record_in_both(of_frontend, of_backend, &refused);
         let lines = |command: &str| {
             ask(&live, command).trim_end().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()

@@ -229,7 +229,7 @@ fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
 
 /// Numbers in logs and statistics are right at each moment, and the change of the last server is applied at once.
 #[test]
-fn figures_include_postponed_changes_at_once() {
+fn counts_include_postponed_changes_at_once() {
     let count = LARGE_BACKEND as u32 + 10;
     let backend = test_backend(Algorithm::new("roundrobin"), count, 0);
     for rank in 0..count {

@@ -41,8 +41,8 @@ fn a_check_continues_after_a_panic_in_one_run() {
         pass(1000).await;
         assert_eq!((backend.last(0).0, backend.up()), (CheckStatus::L4Ok, 1));
         let counts = checks.load.of(0).expect("a worker");
-        let figures = [&counts.active, &counts.running].map(|count| count.load(Relaxed));
-        assert_eq!((counts.started.load(Relaxed), figures), (2, [0, 0]));
+        let counters = [&counts.active, &counts.running].map(|count| count.load(Relaxed));
+        assert_eq!((counts.started.load(Relaxed), counters), (2, [0, 0]));
         drop(service);
     });
 }

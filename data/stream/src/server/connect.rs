@@ -64,7 +64,7 @@ impl ServerPhase {
             let scope = self.take_idle_connection(identity.key);
             if self.stream.server.upstream.is_none()
                 && let Some(scope) = scope
-                && self.stream.frontend.instance().figures.len() > 1
+                && self.stream.frontend.instance().process_counters.len() > 1
             {
                 self.stream.server.upstream =
                     PooledFuture::new(idle::take_over(&self.stream, identity.key, scope)).await;

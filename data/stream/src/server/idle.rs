@@ -1,7 +1,7 @@
 //! Idle connections to servers: kept by the worker that used them last, handed over to a worker without one.
 //!
 //! A worker's idle connections are in pools of its own, last in first out: no lock guards them, and their descriptors stay registered.
-//! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these figures are in
+//! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these counts are in
 //! `weir-backend`. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
 //!
 //! ```text
@@ -113,7 +113,7 @@ pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
 /// The connection counts of the leased server.
 fn pools_of(stream: &Stream) -> Option<LocalArc<IdlePools>> {
     let server = stream.server.lease.as_ref()?.server();
-    with_pool_of(stream.backend.index, server, |pool| pool.figures().cloned())?
+    with_pool_of(stream.backend.index, server, |pool| pool.server_pools().cloned())?
 }
 
 /// One worker's connections to one server, of both kinds.
@@ -134,7 +134,7 @@ thread_local! {
     static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its figures to the other workers. None
+/// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its counts to the other workers. None
 /// when the server was removed and another one has its place.
 #[inline]
 pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
@@ -183,7 +183,7 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
     let server = stream.server.lease.as_ref()?.server();
     with_pool_of(stream.backend.index, server, |pool| {
         let taken = pool.take(key, scope)?;
-        Some(upstream_of(taken, pool.figures()?))
+        Some(upstream_of(taken, pool.server_pools()?))
     })?
 }
 
@@ -651,7 +651,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
                     surplus = usize::MAX;
                 } else if purge && now_ms >= pool.purge_at_ms {
                     pool.purge_at_ms = now_ms.saturating_add(server.settings().pool.purge_delay_ms);
-                    surplus = pool.figures().map_or(0, |figures| figures.purge(own)) as usize;
+                    surplus = pool.server_pools().map_or(0, |counters| counters.purge(own)) as usize;
                 }
                 if pool.idle() > 0 {
                     pool.sweep(surplus, away);

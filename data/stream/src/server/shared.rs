@@ -22,7 +22,7 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use super::carrier::Carrier;
 use super::idle::{self, PoolKey, with_pool, with_pool_of};
 use crate::clock;
-use crate::http2_figures::ConnectionCount;
+use crate::http2_counters::ConnectionCount;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 use crate::upstream::Upstream;

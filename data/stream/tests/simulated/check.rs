@@ -53,7 +53,7 @@ fn nothing_is_held(stage: &Stage) {
             assert_eq!(server.pools().used(), 0, "connections in use of {name}/{server_name}");
         }
     }
-    assert_eq!(stage.instance.figures[0].streams_now.value(), 0, "streams");
+    assert_eq!(stage.instance.process_counters[0].streams_now.value(), 0, "streams");
     assert_eq!(BufferPool::statistics().used, 0, "buffers");
     assert!(weir_stream::worker::sessions().is_empty(), "sessions");
     // Left are at most the timer of the keeper of idle connections and that of this check; a deadline that was
@@ -67,12 +67,12 @@ fn counters_add_up(stage: &Stage) {
     }
     for proxy in &stage.instance.proxies {
         let name = proxy.name();
-        let front = |counter| proxy.frontend_figures.sum(counter);
-        let back = |counter| proxy.backend_figures.sum(counter);
+        let front = |counter| proxy.frontend_counters.sum(counter);
+        let back = |counter| proxy.backend_counters.sum(counter);
         assert!(front(FrontendCounter::Sessions) <= front(FrontendCounter::Connections), "{name}");
         let Some(backend) = &proxy.backend else { continue };
         let servers = backend.servers();
-        let sum = |counter| servers.iter().map(|server| server.figures().sum(counter)).sum::<u64>();
+        let sum = |counter| servers.iter().map(|server| server.counters().sum(counter)).sum::<u64>();
         assert_eq!(
             (back(BackendCounter::Connects), back(BackendCounter::Reuses)),
             (sum(ServerCounter::Connects), sum(ServerCounter::Reuses)),
@@ -89,7 +89,7 @@ fn counters_add_up(stage: &Stage) {
 /// Checks that the counters equal what scripts sent and received, except for bytes lost on the way.
 fn bytes_add_up(stage: &Stage) {
     let sum = |counter| -> u64 {
-        stage.instance.proxies.iter().map(|proxy| proxy.frontend_figures.sum(counter)).sum()
+        stage.instance.proxies.iter().map(|proxy| proxy.frontend_counters.sum(counter)).sum()
     };
     let (sent, received) = stage.of_clients.get();
     let (counted_in, counted_out) = (sum(FrontendCounter::BytesIn), sum(FrontendCounter::BytesOut));
@@ -147,7 +147,7 @@ fn lines_tell_all(stage: &Stage) {
     for proxy in stage.instance.proxies.iter().filter(|proxy| proxy.config.is_frontend()) {
         let name = proxy.name();
         let own = || lines.iter().filter(|line| line.proxy == name);
-        let front = |counter| proxy.frontend_figures.sum(counter);
+        let front = |counter| proxy.frontend_counters.sum(counter);
         // In HTTP the log counts another form of responses, as HAProxy does: see `note_head_size`.
         let (up, down) = own().fold((0, 0), |sum, line| (sum.0 + line.up, sum.1 + line.down));
         let counted = front(FrontendCounter::BytesIn);

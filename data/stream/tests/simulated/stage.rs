@@ -90,7 +90,7 @@ impl Stage {
         if let Some(most) = course.buffers {
             BufferPool::configure(instance.limits.buffer_size, most, 64);
         }
-        weir_stream::worker::install(Arc::clone(&instance.figures[0]));
+        weir_stream::worker::install(Arc::clone(&instance.process_counters[0]));
         weir_stream::recycle::configure(instance.limits.header_count);
         weir_stream::log::install(instance::logger());
         weir_stream::server::idle::start_keeper(Rc::clone(&instance));

@@ -82,7 +82,7 @@ fn does_not_send_learned_entries_on() {
 #[test]
 fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     let table = Table::shared(declaration(10, 1000), 1);
-    let figures = |entry, now_ms| {
+    let counters = |entry, now_ms| {
         table.at(entry, now_ms, |row| (row.get(DataType::Gpc0, 0), row.trackers(), row.expires_in_ms()))
     };
     let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 1)).expect("room");
@@ -90,22 +90,22 @@ fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     // Another instance has more, and would forget it soon.
     table.learn(&key(1), 100, Some(50), |row| row.set(DataType::Gpc0, 0, 7)).expect("it is there");
     assert_eq!(told(&table, 0), []);
-    assert_eq!(figures(entry, 100), Some((Some(7), 1, 50)));
+    assert_eq!(counters(entry, 100), Some((Some(7), 1, 50)));
     // It does not expire: the tracker keeps it alive.
     while table.expire(5000, 100) {}
     assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
     table.at(entry, 5000, |row| row.add(DataType::Gpc0, 0, 1));
-    assert_eq!(figures(entry, 5000), Some((Some(8), 1, 0)));
+    assert_eq!(counters(entry, 5000), Some((Some(8), 1, 0)));
     assert_eq!(told(&table, 0), [(1, 8)]);
     // Untracking restores its whole time, and then others may clear it.
     table.untrack(entry, 5000, |_| ());
-    assert_eq!(figures(entry, 5999), Some((Some(8), 0, 1)));
+    assert_eq!(counters(entry, 5999), Some((Some(8), 0, 1)));
     table.learn(&key(1), 5999, None, |row| row.set(DataType::Gpc0, 0, 9)).expect("it is there");
     assert_eq!(table.remove(&key(1), 6000), Removed::Gone);
-    assert_eq!(figures(entry, 6000), None);
+    assert_eq!(counters(entry, 6000), None);
     // It is another one then.
     table.learn(&key(1), 6000, None, |row| row.add(DataType::Gpc0, 0, 3)).expect("room");
-    assert_eq!((figures(entry, 6000), table.used()), (None, 1));
+    assert_eq!((counters(entry, 6000), table.used()), (None, 1));
     table.check_invariants();
 }
 
