@@ -104,7 +104,7 @@ pub fn heavy() {
         let (near, far): (Vec<_>, Vec<_>) =
             (0..16).map(|_| weir_sys::socket::stream_pair().expect("two descriptors")).unzip();
         let near = Mutex::new(near);
-        let (clock, told) = mpsc::channel();
+        let (clock, receiver) = mpsc::channel();
         let server = {
             let units = units.clone();
             start(tuning, move |_| {
@@ -125,7 +125,7 @@ pub fn heavy() {
             })
         };
         let (sender, receiver) = mpsc::channel();
-        let (far, clock) = (Mutex::new(far), told.recv().expect("the worker tells"));
+        let (far, clock) = (Mutex::new(far), receiver.recv().expect("the worker sends"));
         let client = start(Tuning::default(), move |_| {
             for socket in far.lock().expect("one thread").drain(..) {
                 let descriptor = Descriptor::register(socket).expect("registers");
@@ -183,7 +183,7 @@ pub fn deep() {
         for (low_latency, depth) in [(false, entries), (true, entries), (false, 200), (true, 200)] {
             let tuning = Tuning { low_latency, runqueue_depth: depth, ..Tuning::default() };
             let light = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false)));
-            let (clock, told) = mpsc::channel();
+            let (clock, receiver) = mpsc::channel();
             let runtime = {
                 let light = light.clone();
                 start(tuning, move |_| {
@@ -208,7 +208,7 @@ pub fn deep() {
                     });
                 })
             };
-            let clock = told.recv().expect("the worker tells");
+            let clock = receiver.recv().expect("the worker sends");
             let key = loop {
                 match light.0.load(Ordering::Acquire) {
                     0 => std::thread::yield_now(),

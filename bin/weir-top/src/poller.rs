@@ -132,15 +132,15 @@ impl Poller {
                 }
             },
         };
-        self.tell(News::Done(command, answer))
+        self.send(News::Done(command, answer))
     }
 
     fn round(&mut self) -> Result<(), Over> {
         match self.ask_all() {
-            Ok(news) => news.into_iter().try_for_each(|news| self.tell(news)),
+            Ok(news) => news.into_iter().try_for_each(|news| self.send(news)),
             Err(why) => {
                 self.connection = None;
-                self.tell(News::Lost(why))
+                self.send(News::Lost(why))
             }
         }
     }
@@ -200,7 +200,7 @@ impl Poller {
         Ok(self.connection.as_mut().expect("it was just opened"))
     }
 
-    fn tell(&self, news: News) -> Result<(), Over> {
+    fn send(&self, news: News) -> Result<(), Over> {
         self.news.send(news).map_err(|_| Over)
     }
 }

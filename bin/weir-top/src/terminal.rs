@@ -72,12 +72,12 @@ pub(crate) fn take() -> io::Result<(Screen, TerminalGuard)> {
 /// in any case: reading keys from a closed terminal never returns.
 pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&over);
+    let over_flag = Arc::clone(&over);
     thread::spawn(move || {
         while !is_gone() && matches!(signals.next(), Ok(None)) {
             thread::sleep(LOOK);
         }
-        told.store(true, Ordering::Relaxed);
+        over_flag.store(true, Ordering::Relaxed);
         thread::sleep(GRACE);
         restore();
         process::exit(0);

@@ -136,8 +136,8 @@ impl Entry {
         let mut text =
             format!("\n{}{separator}{}\n  {}\n  {}\n", self.name, self.arguments, self.sort, self.help);
         // Writing to a string does not fail.
-        if let Some(told) = self.default {
-            let _ = writeln!(text, "  Default: {}", default(told, ""));
+        if let Some(value) = self.default {
+            let _ = writeln!(text, "  Default: {}", default(value, ""));
         }
         let width = self.values.iter().map(|(value, _)| value.len()).max().unwrap_or_default();
         for (index, (value, help)) in self.values.iter().enumerate() {

@@ -83,7 +83,7 @@ impl LiveTarget {
                 self.remove_from(proxy, &server)?;
                 return Err("the server to track was removed meanwhile.".to_owned());
             }
-            notices::tell(&self.live, backend.catch_up(server.key(), now_ms()));
+            notices::report(&self.live, backend.catch_up(server.key(), now_ms()));
         }
         if let Some(checks) = record.checks.as_ref() {
             let mut alone = weir_assemble::CheckParts::default();

@@ -111,9 +111,9 @@ impl WeakLive {
     }
 
     /// Logs the changes of servers, and starts the work that follows from them.
-    pub fn tell(&self, news: News) {
+    pub fn report(&self, news: News) {
         if let Some(live) = self.upgrade() {
-            notices::tell(&live, news);
+            notices::report(&live, news);
         }
     }
 }

@@ -488,7 +488,7 @@ fn ending(failure: Failure) -> (u16, &'static str) {
 
 fn log(live: &Live, level: Level, line: &str) {
     let sinks = &live.record.log_sinks;
-    weir_stream::log::tell(sinks, &live.record.log_tag, level, line.as_bytes());
+    weir_stream::log::send_line(sinks, &live.record.log_tag, level, line.as_bytes());
 }
 
 fn seconds() -> u64 {

@@ -119,7 +119,7 @@ pub async fn converse(
     mut client: Connection,
     peer: &Address,
 ) {
-    let _told = traces::TracedSession::begin(&settings.address);
+    let _trace = traces::TracedSession::begin(&settings.address);
     let operator = Operator::enlist(&live, settings, peer, &client);
     count(&live);
     let mut session = Session::new(SessionSettings {

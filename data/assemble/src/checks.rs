@@ -172,8 +172,8 @@ fn program_plan(proxy: &Proxy, server: &weir_model::Server, means: &CheckMeans) 
     if !matches!(said.method, CheckMethod::Program) || server.settings.check.section.is_some() {
         return None;
     }
-    let is_told = |address: &&Address| matches!(address, Address::Inet(_) | Address::Unix(_));
-    let listener = proxy.listeners.iter().filter_map(|listener| listener.address.as_ref()).find(is_told);
+    let is_passed = |address: &&Address| matches!(address, Address::Inet(_) | Address::Unix(_));
+    let listener = proxy.listeners.iter().filter_map(|listener| listener.address.as_ref()).find(is_passed);
     Some(ProgramPlan {
         launcher: means.launcher.clone()?,
         command: said.program.clone()?,

@@ -72,7 +72,7 @@ pub fn resolvers(
     families: AcceptedFamilies,
     instance: &Instance,
     states: &SavedStates,
-    tell: Box<dyn Fn(News) + Send + Sync>,
+    report: Box<dyn Fn(News) + Send + Sync>,
 ) -> Resolvers {
     let families =
         Families { ipv4: families.ipv4, ipv6: families.ipv6, ipv6_if_routed: families.ipv6_if_routed };
@@ -94,7 +94,7 @@ pub fn resolvers(
             .collect();
         Section::new(settings(section), name_servers, families, followers)
     });
-    Resolvers::new(live.collect(), tell)
+    Resolvers::new(live.collect(), report)
 }
 
 fn settings(section: &weir_model::Resolvers) -> SectionSettings {

@@ -50,7 +50,7 @@ impl SavedStates {
     }
 
     /// Reports missing or empty files as notices, and other faults as warnings.
-    pub fn tell(&self, announce: impl Fn(String), warn: impl Fn(String)) {
+    pub fn report(&self, announce: impl Fn(String), warn: impl Fn(String)) {
         self.notices.iter().for_each(|text| announce(with_origin(text)));
         self.warnings.iter().for_each(|text| warn(with_origin(text)));
     }

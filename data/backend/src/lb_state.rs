@@ -646,7 +646,7 @@ impl LbState {
             .pick(&servers, &Request { hash: input.hash, avoid, random: input.random, worker: input.worker })
     }
 
-    /// Tells the balancing structure that a server's number of served or queued requests changed.
+    /// Notifies the balancing structure of a changed number of served or queued requests.
     pub(crate) fn load_changed(&mut self, key: ServerKey) {
         let Some(member) = self.members.position(key) else { return };
         // A member that left is not put back into the order.

@@ -110,16 +110,16 @@ fn a_conditional_success_takes_new_visitors_away_from_a_running_server() {
 fn a_server_that_its_agent_took_down_needs_both_checks_to_come_up() {
     let agent = Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp });
     let backend = backend("be", vec![ServerSettings { agent, ..checked("s", InitialState::FullyUp) }]);
-    let tell = |kind, status| report(&backend, kind, status);
-    tell(CheckKind::Agent, CheckStatus::L4Connection);
+    let report_check = |kind, status| report(&backend, kind, status);
+    report_check(CheckKind::Agent, CheckStatus::L4Connection);
     assert_eq!(state(&backend), OperationalState::Running, "an agent that is away says nothing");
-    tell(CheckKind::Agent, CheckStatus::L7Status);
+    report_check(CheckKind::Agent, CheckStatus::L7Status);
     assert_eq!(state(&backend), OperationalState::Stopped);
-    tell(CheckKind::Health, CheckStatus::L4Ok);
+    report_check(CheckKind::Health, CheckStatus::L4Ok);
     assert_eq!(state(&backend), OperationalState::Stopped, "its check alone does not bring it back");
-    tell(CheckKind::Agent, CheckStatus::Checked);
+    report_check(CheckKind::Agent, CheckStatus::Checked);
     assert_eq!(state(&backend), OperationalState::Stopped);
-    tell(CheckKind::Agent, CheckStatus::L7Ok);
+    report_check(CheckKind::Agent, CheckStatus::L7Ok);
     assert_eq!(state(&backend), OperationalState::Running);
 }
 

@@ -90,7 +90,7 @@ struct Inner {
     lent: LentWindow,
     identity: Identity,
     /// How many bytes of the output were traced, or [`UNKNOWN`].
-    told: usize,
+    traced: usize,
 }
 
 /// Limits of one turn of a connection, after which other tasks run, 0 for unlimited; and how payload is sent.
@@ -147,7 +147,7 @@ impl Inner {
             Sent::Failed(fault) => self.fail(fault),
         }
         self.stuck = !self.engine.output().is_empty();
-        self.note_told(active, waiting);
+        self.note_traced(active, waiting);
         self.engine.output().is_empty()
     }
 
@@ -173,7 +173,7 @@ impl Inner {
             }
         });
         self.stuck = !self.engine.output().is_empty();
-        self.told = UNKNOWN;
+        self.traced = UNKNOWN;
         if let Some(fault) = fault {
             self.fail(fault);
         }
@@ -244,7 +244,7 @@ impl Multiplexer {
                 clogged_since_ms: 0,
                 lent: LentWindow::default(),
                 identity,
-                told: UNKNOWN,
+                traced: UNKNOWN,
             }),
             facts,
             owner: Cell::new(owner),

@@ -81,8 +81,8 @@ impl PeerAcceptor {
     async fn serve(&self, mut connection: Connection, source: &mut Address) -> Result<(), String> {
         let (section, deadline) = (&self.section, now().after(GREETING_MS));
         if self.accept_proxy {
-            let told = proxy_header::read(&mut connection, deadline, proxy_header::client).await?;
-            *source = told.unwrap_or_else(|| source.clone());
+            let announced = proxy_header::read(&mut connection, deadline, proxy_header::client).await?;
+            *source = announced.unwrap_or_else(|| source.clone());
         }
         if let Some(chooser) = &self.tls {
             let session = weir_tls::Session::server(Arc::clone(chooser));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  [connect ─► hello ─► status] ─┐
-//!                                ├─► converse: receive, answer, ask, tell, beat, wait ─► end
+//!                                ├─► converse: receive, answer, request, send, beat, wait ─► end
 //!  [accept ─► hello ─► status] ──┘
 //! ```
 
@@ -178,7 +178,7 @@ impl Section {
             sent: 0,
             heard_at: now(),
             said_at: now(),
-            tell_at: now(),
+            send_at: now(),
             is_over: false,
         };
         conversation.run(position).await;
@@ -208,7 +208,7 @@ struct Conversation<'s> {
     heard_at: Tick,
     said_at: Tick,
     /// When changes are sent again.
-    tell_at: Tick,
+    send_at: Tick,
     /// Whether the next process has confirmed all tables.
     is_over: bool,
 }
@@ -261,8 +261,8 @@ impl Conversation<'_> {
                 continue;
             }
             let mut until = self.heard_at.after(SILENCE_MS).min(heartbeat_at);
-            if self.tell_at > now {
-                until = until.min(self.tell_at);
+            if self.send_at > now {
+                until = until.min(self.send_at);
             }
             // Sums are sent once our own resync is complete.
             if let Some(learned_at) = self.section.resync_until().filter(|at| *at > now) {
@@ -295,17 +295,17 @@ impl Conversation<'_> {
             position.is_none() || self.section.learning(|learning, now| !learning.is_complete(now));
         let mut session = lock(&self.session);
         session.set_learning(is_learning);
-        let told = session.told();
+        let received_entries = session.received_entries();
         let result = session.receive(now().as_ms(), &mut self.out, |heard| {
             is_over |= heard == ControlMessage::Confirmed;
             self.section.hear(position, heard);
         });
-        let is_taught = session.told() != told;
+        let is_taught = session.received_entries() != received_entries;
         drop(session);
         if let Some(position) = position
             && is_taught
         {
-            self.section.learning(|learning, now| learning.told(position, now));
+            self.section.learning(|learning, now| learning.entries_received(position, now));
         }
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
@@ -328,13 +328,13 @@ impl Conversation<'_> {
         let now = now();
         let is_full = self.out.len() - self.sent >= MOST_WAITING;
         let mut more = false;
-        if !is_full && now >= self.tell_at {
+        if !is_full && now >= self.send_at {
             let is_complete = self.section.learning(|learning, now| learning.is_complete(now));
             let before = self.out.len();
             let budget = self.section.updates_at_once;
             more = lock(&self.session).produce(budget, is_complete, now.as_ms(), &mut self.out);
             if !more && self.out.len() > before {
-                self.tell_at = now.after(TOGETHER_MS);
+                self.send_at = now.after(TOGETHER_MS);
             }
         }
         if self.out.is_empty() && now >= self.said_at.after(HEARTBEAT_MS) {

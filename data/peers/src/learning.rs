@@ -105,7 +105,7 @@ impl Learning {
     }
 
     /// Entries of a peer were received: if they belong to a lesson, its deadline is extended.
-    pub(crate) fn told(&mut self, by: usize, now: Tick) {
+    pub(crate) fn entries_received(&mut self, by: usize, now: Tick) {
         self.advance(now);
         if let LearningState::Asked(lesson) = &mut self.state
             && lesson.by == by
@@ -215,8 +215,8 @@ mod tests {
     fn gives_up_a_teacher_that_sends_nothing_for_five_seconds() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.ask(3, at(100)));
-        learning.told(3, at(4_000));
-        learning.told(4, at(8_000));
+        learning.entries_received(3, at(4_000));
+        learning.entries_received(4, at(8_000));
         assert!(!learning.ask(4, at(8_999)));
         assert!(learning.ask(4, at(9_000)), "five seconds after the last entry of the lesson");
         assert!(!learning.is_complete(at(13_999)));
@@ -228,9 +228,9 @@ mod tests {
     fn a_lesson_ends_after_a_minute() {
         let mut learning = Learning::new(false, at(0));
         assert!(learning.ask(3, at(0)));
-        (0..60).for_each(|second| learning.told(3, at(second * 1000)));
+        (0..60).for_each(|second| learning.entries_received(3, at(second * 1000)));
         assert!(!learning.ask(4, at(59_999)));
-        learning.told(3, at(60_000));
+        learning.entries_received(3, at(60_000));
         assert!(!learning.is_complete(at(64_999)));
         assert!(learning.is_complete(at(65_000)), "nobody else was there");
     }

@@ -16,14 +16,14 @@ use crate::section::{Families, QueryResult, Question, RenameError, Section};
 pub struct Resolvers {
     sections: Vec<Arc<Section>>,
     /// Called with the changes of servers.
-    tell: Box<dyn Fn(News) + Send + Sync>,
+    report: Box<dyn Fn(News) + Send + Sync>,
 }
 
 impl Resolvers {
-    /// Sections that are not started yet. `tell` receives the changes of servers.
+    /// Sections that are not started yet. `report` receives the changes of servers.
     #[must_use]
-    pub fn new(sections: Vec<Section>, tell: Box<dyn Fn(News) + Send + Sync>) -> Self {
-        Resolvers { sections: sections.into_iter().map(Arc::new).collect(), tell }
+    pub fn new(sections: Vec<Section>, report: Box<dyn Fn(News) + Send + Sync>) -> Self {
+        Resolvers { sections: sections.into_iter().map(Arc::new).collect(), report }
     }
 
     /// The sections, in the order of the configuration.
@@ -57,7 +57,7 @@ impl Resolvers {
         let former = former?;
         let change = Change::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
-            (self.tell)(news);
+            (self.report)(news);
         }
         // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is
         // queried.
@@ -121,7 +121,7 @@ impl Resolvers {
             // A panic ends one resolution, not the task.
             let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotAsked));
             for news in section.conclude(&lookup, outcome, now().as_ms()) {
-                (self.tell)(news);
+                (self.report)(news);
             }
             self.keep_all(&section);
             let concluded_ms = now().as_ms();

@@ -48,7 +48,7 @@ impl ConnectionCount {
     }
 
     /// Adds the changes since the last call.
-    pub(crate) fn tell(&mut self, multiplexer: &Multiplexer) {
+    pub(crate) fn record(&mut self, multiplexer: &Multiplexer) {
         let now = counts(multiplexer);
         if now != self.counts {
             let before = std::mem::replace(&mut self.counts, now);

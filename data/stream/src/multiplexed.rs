@@ -54,8 +54,8 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
     let mut heard = 0;
     loop {
         let turn = multiplexer.turn();
-        oddities.tell(&multiplexer, &session);
-        counted.tell(&multiplexer);
+        oddities.record(&multiplexer, &session);
+        counted.record(&multiplexer);
         while let Some(id) = multiplexer.next_started() {
             begin(&multiplexer, &session, id);
         }

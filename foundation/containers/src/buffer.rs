@@ -218,8 +218,8 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let block = std::mem::take(&mut self.block);
         // While the thread ends its pool may be gone already: then the allocator takes the block.
-        if let Ok(Some(tell)) = POOL.try_with(|pool| pool.borrow_mut().push(block)) {
-            tell();
+        if let Ok(Some(notify)) = POOL.try_with(|pool| pool.borrow_mut().push(block)) {
+            notify();
         }
     }
 }
@@ -264,7 +264,7 @@ pub struct BufferPool {
     /// Whether memory is short: then the pool does not allocate.
     is_short: fn() -> bool,
     /// Called once when a buffer comes back.
-    tell: Option<fn()>,
+    notify: Option<fn()>,
     statistics: BufferPoolStatistics,
 }
 
@@ -320,8 +320,8 @@ impl BufferPool {
     }
 
     /// Calls the function once, on the next release of a buffer to the current thread's pool.
-    pub fn tell_of_next(tell: fn()) {
-        POOL.with_borrow_mut(|pool| pool.tell = Some(tell));
+    pub fn notify_of_next(notify: fn()) {
+        POOL.with_borrow_mut(|pool| pool.notify = Some(notify));
     }
 
     /// Returns the pool's free buffers to the allocator, except those that were set aside.
@@ -379,7 +379,7 @@ impl BufferPool {
             aside: Vec::new(),
             aside_count: 0,
             is_short: || false,
-            tell: None,
+            notify: None,
             statistics: BufferPoolStatistics { used: 0, free: 0, high_water: 0, allocated: 0, refused: 0 },
         }
     }
@@ -492,7 +492,7 @@ impl BufferPool {
             self.limit -= allowance.batch;
             (allowance.give)(allowance.batch);
         }
-        self.tell.take()
+        self.notify.take()
     }
 }
 
@@ -658,12 +658,12 @@ mod tests {
 
     #[test]
     fn notifies_once_when_a_buffer_is_released() {
-        thread_local!(static TOLD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+        thread_local!(static NOTIFIED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
         let (one, other) = (Buffer::take().expect("one"), Buffer::take().expect("another"));
-        BufferPool::tell_of_next(|| TOLD.set(TOLD.get() + 1));
+        BufferPool::notify_of_next(|| NOTIFIED.set(NOTIFIED.get() + 1));
         drop(one);
         drop(other);
-        assert_eq!(TOLD.get(), 1);
+        assert_eq!(NOTIFIED.get(), 1);
     }
 
     #[test]

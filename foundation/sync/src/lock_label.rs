@@ -371,8 +371,8 @@ mod tests {
         assert_eq!(counters.len(), 1, "however often it is locked");
         assert_eq!((counters[0].modes[0].locks, counters[0].modes[0].unlocks), (2, 2));
         // Write and read are always printed, also before their first unlock; seek only if it was used.
-        let told = counters[0].to_string();
-        assert!(told.contains("write lock : 2") && told.contains("read lock : 0") && !told.contains("seek"));
+        let text = counters[0].to_string();
+        assert!(text.contains("write lock : 2") && text.contains("read lock : 0") && !text.contains("seek"));
         let seeks = ModeReport { locks: 1, ..ModeReport::default() };
         let modes = [ModeReport::default(), seeks, ModeReport::default()];
         assert!(
@@ -486,16 +486,16 @@ mod tests {
         const HELD_NS: u64 = 2_000_000;
         let one = || {
             let holding = hold();
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             let wait = &wait;
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(move || {
                     measure_locks(true);
-                    tell.send(monotonic_ns()).expect("somebody listens");
+                    sender.send(monotonic_ns()).expect("somebody listens");
                     wait();
                     lock_times_ns().0
                 });
-                let began_ns = told.recv().expect("it begins");
+                let began_ns = receiver.recv().expect("it begins");
                 while monotonic_ns() < began_ns + HELD_NS {
                     std::thread::yield_now();
                 }
@@ -520,15 +520,15 @@ mod tests {
         static LABEL: LockLabel = LockLabel::new("TEST_WAIT");
         let lock = SeekLock::labelled((), &LABEL);
         let holding = lock.write();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 measure_locks(true);
-                tell.send(monotonic_ns()).expect("somebody listens");
+                sender.send(monotonic_ns()).expect("somebody listens");
                 drop(lock.read());
                 (monotonic_ns(), lock_times_ns().0)
             });
-            let began_ns = told.recv().expect("it begins");
+            let began_ns = receiver.recv().expect("it begins");
             // Long enough to be seen, on the clock that measures it.
             while monotonic_ns() < began_ns + 2_000_000 {
                 std::thread::yield_now();

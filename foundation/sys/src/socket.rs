@@ -157,7 +157,7 @@ pub fn send_vectored_to(socket: impl AsFd, slices: &[IoSlice<'_>], address: &Add
     rustix::net::sendmsg_addr(socket, &address, slices, control, send_flags(false))
 }
 
-/// Tells the far end that no more is coming.
+/// Announces the end of the data to the far end.
 pub fn shutdown_write(socket: impl AsFd) -> Result<()> {
     rustix::net::shutdown(socket, Shutdown::Write)
 }

@@ -308,7 +308,7 @@ mod tests {
     }
 
     /// The message, how many there are, and the lines.
-    fn told(diagnostics: &Diagnostics) -> Vec<(&str, usize, Vec<u32>)> {
+    fn reported(diagnostics: &Diagnostics) -> Vec<(&str, usize, Vec<u32>)> {
         let reports = diagnostics.reports();
         let lines = |report: &Report<'_>| report.places.iter().map(|place| place.line).collect();
         reports.iter().map(|report| (&*report.diagnostic.message, report.count, lines(report))).collect()
@@ -327,7 +327,7 @@ mod tests {
             }
         }
         assert_eq!(
-            told(&diagnostics),
+            reported(&diagnostics),
             [
                 ("server 1: 'check' is not there", 1000, vec![1, 2, 3, 4, 5]),
                 ("twice", 1, vec![]),
@@ -344,11 +344,11 @@ mod tests {
         let mut asked_for = Diagnostic::warning(None, "b");
         asked_for.asked_for = true;
         diagnostics.push(asked_for);
-        assert_eq!((told(&diagnostics).len(), diagnostics.waiting_count()), (2, 0));
+        assert_eq!((reported(&diagnostics).len(), diagnostics.waiting_count()), (2, 0));
         let mut alert = Diagnostic::alert(None, "c");
         alert.also.push(Diagnostic::alert(None, "d"));
         diagnostics.push(alert);
-        let messages: Vec<&str> = told(&diagnostics).iter().map(|(message, ..)| *message).collect();
+        let messages: Vec<&str> = reported(&diagnostics).iter().map(|(message, ..)| *message).collect();
         assert_eq!((messages, diagnostics.waiting_count()), (vec!["b", "c", "d"], 1));
     }
 }

@@ -33,11 +33,11 @@ pub fn peer_messages(bytes: &[u8]) {
         assert_eq!(next(&rest[..length]), Ok(Some((message.clone(), length))));
         assert!(matches!(next(&rest[..length - 1]), Ok(None)));
         match message {
-            Message::Definition(told) => {
+            Message::Definition(received) => {
                 let mut out = Vec::new();
-                write::definition(&told, &mut out);
-                assert_eq!(next(&out), Ok(Some((Message::Definition(told.clone()), out.len()))));
-                definition = Some(told);
+                write::definition(&received, &mut out);
+                assert_eq!(next(&out), Ok(Some((Message::Definition(received.clone()), out.len()))));
+                definition = Some(received);
             }
             Message::Update(update) => {
                 let mut out = Vec::new();

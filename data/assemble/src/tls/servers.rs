@@ -121,7 +121,7 @@ impl TlsBuilder {
             Some(list) => self.schemes(Some(list), Signatures::Clients, &mut never, &layers)?,
             None => schemes.clone(),
         };
-        self.tell_of_never(never);
+        self.warn_of_never(never);
         let protocols = options.protocols.iter().flatten();
         settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
         let authorities = self.authorities_of_server(&options, subject, at)?;

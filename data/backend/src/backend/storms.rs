@@ -177,10 +177,10 @@ fn waiting_requests_do_not_make_changes_expensive() {
 fn a_watcher_sees_each_batch_when_it_is_settled() {
     let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
     let shown = Arc::new(std::sync::Mutex::new((0, 0)));
-    let told = Arc::clone(&shown);
+    let seen = Arc::clone(&shown);
     backend.watch(Box::new(move |view| {
-        let mut told = told.lock().expect("nobody panics");
-        *told = (told.0 + 1, view.usable.len());
+        let mut seen = seen.lock().expect("nobody panics");
+        *seen = (seen.0 + 1, view.usable.len());
     }));
     let news = report(&backend, 7, false, 10);
     assert_eq!(news.batches.iter().map(|end| end.at_ms).collect::<Vec<_>>(), [4]);

@@ -168,7 +168,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// Publishes the counts to the other workers.
     #[inline]
-    pub fn tell(&self, worker: usize) {
+    pub fn publish_counts(&self, worker: usize) {
         let Some(pools) = self.server_pools() else { return };
         let (mut idle, mut safe) = (self.idle.len(), self.safe);
         if let Some(shared) = &self.shared {

@@ -71,7 +71,7 @@ impl Inner {
             let awaited = self.awaited_by_trace();
             let (used, event) = self.engine.advance(self.connection.input(), now_ms);
             if let Some(awaited) = awaited {
-                self.tell_input(awaited, used, &event);
+                self.emit_input(awaited, used, &event);
             }
             let more = event != Event::More;
             self.happened(event, last);

@@ -150,7 +150,7 @@ impl RequestPhase {
         if self.stream.has_other_backend() {
             self.stream.attach_filters(ProxySide::Backend);
         }
-        self.stream.tell_filters_backend();
+        self.stream.notify_filters_of_backend();
     }
 }
 

@@ -164,7 +164,7 @@ pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R)
 #[inline]
 fn use_pool<R>(pool: &mut Pool, then: impl FnOnce(&mut Pool) -> R) -> R {
     let result = then(pool);
-    pool.tell(weir_sched::worker_index());
+    pool.publish_counts(weir_sched::worker_index());
     result
 }
 
@@ -491,7 +491,7 @@ pub fn give_up_half() {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         for pool in idle_pools.iter_mut().flatten().filter(|pool| pool.idle() > 0) {
             pool.sweep(pool.idle().div_ceil(2), &mut away);
-            pool.tell(weir_sched::worker_index());
+            pool.publish_counts(weir_sched::worker_index());
         }
     });
     close(away);
@@ -523,7 +523,7 @@ fn give_up_any(places: usize) -> bool {
             looked += idle_pools[proxy].len();
             if let Some(pool) = idle_pools[proxy].iter_mut().find(|pool| pool.idle() > 0) {
                 let oldest = pool.remove_oldest();
-                pool.tell(weir_sched::worker_index());
+                pool.publish_counts(weir_sched::worker_index());
                 return oldest;
             }
             if looked >= places {
@@ -643,7 +643,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
                 let Some(server) = backend.server(key) else {
                     // The server was removed while its connection was on its way to this worker.
                     pool.sweep(usize::MAX, away);
-                    pool.tell(weir_sched::worker_index());
+                    pool.publish_counts(weir_sched::worker_index());
                     continue;
                 };
                 let mut surplus = 0;
@@ -655,7 +655,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
                 }
                 if pool.idle() > 0 {
                     pool.sweep(surplus, away);
-                    pool.tell(own);
+                    pool.publish_counts(own);
                     kept += pool.idle();
                 }
             }

@@ -138,8 +138,8 @@ struct Care {
 
 impl Care {
     /// Reports the server's limit of streams, or its end, to the pool.
-    fn tell(&mut self, multiplexer: &Multiplexer) {
-        self.counted.tell(multiplexer);
+    fn record(&mut self, multiplexer: &Multiplexer) {
+        self.counted.record(multiplexer);
         let Some((pool_key, id)) = self.place else { return };
         if multiplexer.is_closing() {
             self.place = None;
@@ -162,7 +162,7 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
     let mut rest = Rest::default();
     loop {
         let turn = multiplexer.turn();
-        care.tell(multiplexer);
+        care.record(multiplexer);
         match turn {
             Turn::Over => break,
             Turn::More | Turn::Late => {

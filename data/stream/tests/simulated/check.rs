@@ -152,9 +152,9 @@ fn lines_tell_all(stage: &Stage) {
         let (up, down) = own().fold((0, 0), |sum, line| (sum.0 + line.up, sum.1 + line.down));
         let counted = front(FrontendCounter::BytesIn);
         // A request that an HTTP/2 client retries was counted twice and has one line.
-        let all_told = !stage.multiplexed.get()
+        let all_logged = !stage.multiplexed.get()
             && ledger.values().all(|entry| lines.iter().any(|line| line.is_of(entry)));
-        let agrees = if all_told { up == counted } else { up <= counted };
+        let agrees = if all_logged { up == counted } else { up <= counted };
         assert!(agrees, "{up} bytes in the log, {counted} in the counters of {name}");
         if !proxy.is_http() {
             assert_eq!(
@@ -188,8 +188,8 @@ fn lines_tell_all(stage: &Stage) {
         }
         if entry.arrived > 0 {
             // A client that reuses a connection learns of a server's closing only by the end of its own connection.
-            let untold = !entry.first && answer == Answer::default();
-            assert!(own.len() == 1 || untold, "no line for {entry:?}");
+            let unlogged = !entry.first && answer == Answer::default();
+            assert!(own.len() == 1 || unlogged, "no line for {entry:?}");
         }
         let most = match entry.ask.upload {
             _ if !stage.faulty => 1,

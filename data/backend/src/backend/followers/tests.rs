@@ -34,7 +34,7 @@ fn follow(leader: (&Arc<Backend>, ServerKey), follower: (&Arc<Backend>, ServerKe
     finish(follower.0.catch_up(follower.1, 0).later);
 }
 
-/// Tells all that are left, depth first; returns the lines.
+/// Notifies all that are left, depth first; returns the lines.
 fn finish(later: Vec<Followers>) -> Vec<String> {
     let (mut later, mut lines) = (later, Vec::new());
     while !later.is_empty() {
@@ -63,17 +63,17 @@ fn updates_one_portion_at_once_and_the_rest_later_newest_first() {
         lines.iter().filter_map(id).collect()
     };
     let mut news = report(&leader, false);
-    let mut told = ids(&texts(&news));
-    assert_eq!((told.len(), news.later.len()), (PORTION, 1));
+    let mut notified = ids(&texts(&news));
+    assert_eq!((notified.len(), news.later.len()), (PORTION, 1));
     let mut portions = Vec::new();
     while let Some(followers) = news.later.pop() {
         news = followers.go_on(2);
         let next = ids(&texts(&news));
         portions.push(next.len());
-        told.extend(next);
+        notified.extend(next);
     }
     assert_eq!(portions, [64, 64, 8]);
-    assert_eq!(told, (2..=201).rev().collect::<Vec<_>>());
+    assert_eq!(notified, (2..=201).rev().collect::<Vec<_>>());
     assert_eq!(by.usable_servers(), 1);
 }
 

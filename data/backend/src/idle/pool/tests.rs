@@ -52,7 +52,7 @@ fn begin(pool: &mut Pool, key: u64, scope: ReuseScope) -> Option<(&'static str, 
 
 fn end(pool: &mut Pool, id: SharedId) -> &'static str {
     let removed = pool.end_stream(0, id, &PoolSettings::default());
-    pool.tell(0);
+    pool.publish_counts(0);
     name(removed)
 }
 
@@ -62,14 +62,14 @@ fn takes_the_youngest_match_and_lends_the_oldest() {
     for (at, requests) in ["a", "b", "c", "d"].into_iter().zip([2, 1, 2, 1]) {
         pool.put(whole(at, requests));
     }
-    pool.tell(0);
+    pool.publish_counts(0);
     assert_eq!((pools.usage(0).unproven, pools.usage(0).safe), (2, 2));
     let mut take = |scope| pool.take(0, scope).map(|idle| idle.connection.name);
     assert_eq!((take(ReuseScope::Safe), take(ReuseScope::Any)), (Some("c"), Some("d")));
     assert_eq!(pool.take(7, ReuseScope::Any).map(|idle| idle.key), None);
     assert_eq!(name(pool.lend(0, ReuseScope::Any)), "a");
     assert_eq!(name(pool.lend(0, ReuseScope::Safe)), "none");
-    pool.tell(0);
+    pool.publish_counts(0);
     assert_eq!((pools.usage(0).unproven, pools.usage(0).safe), (1, 0));
 }
 
@@ -88,7 +88,7 @@ fn a_shared_connection_counts_once_and_takes_streams_up_to_its_limit() {
     assert_eq!(end(&mut pool, first), "none", "it is kept");
     assert_eq!((pools.used(), pools.safe()), (0, 1));
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", first)));
-    pool.tell(0);
+    pool.publish_counts(0);
     assert_eq!((pools.used(), pools.idle()), (1, 0));
 }
 
@@ -137,7 +137,7 @@ fn both_kinds_count_towards_the_pool_limits() {
     let full = PoolSettings { maximum: Some(1), ..Default::default() };
     let (mut full_pool, _) = pool(4);
     full_pool.put(whole("a", 2));
-    full_pool.tell(0);
+    full_pool.publish_counts(0);
     let id = full_pool.open_shared(0, fake("b"), 0, 9).unwrap();
     assert_eq!(name(full_pool.end_stream(0, id, &full)), "b", "no room beside the other kind");
 
@@ -164,7 +164,7 @@ fn streams_keep_a_connection() {
     assert_eq!(name(pool.lend(0, ReuseScope::Any)), "c");
     assert_eq!(name(pool.lend(0, ReuseScope::Any)), "none");
     assert_eq!(name(pool.remove_oldest()), "none");
-    pool.tell(0);
+    pool.publish_counts(0);
     assert_eq!((pools.used(), pools.idle()), (1, 0));
     assert_eq!(end(&mut pool, a), "none");
     let mut away = Vec::new();
@@ -208,7 +208,7 @@ fn a_newer_server_takes_over_the_pool_of_its_place() {
     pool.put(whole("a", 1));
     assert!(pool.claim(ServerKey::added(0, 1), &pools));
     assert!(!pool.claim(ServerKey::configured(0), &pools));
-    pool.tell(0);
+    pool.publish_counts(0);
     assert_eq!((pool.idle(), pools.total()), (0, Usage::default()));
 }
 
@@ -225,7 +225,7 @@ fn the_first_connection_of_a_key_is_kept_beside_those_of_others() {
             Admission::Refused => return "refused",
         };
         pool.put(keyed(label, key));
-        pool.tell(0);
+        pool.publish_counts(0);
         replaced
     };
     assert_eq!([offer("a", 1), offer("b", 2), offer("c", 2)], ["none", "none", "a"]);
