@@ -184,7 +184,7 @@ fn kill_ends_a_task_that_never_ran() {
                     let held = held.clone();
                     spawn(&KIND, Class::Normal, async move {
                         let _held = held;
-                        unreachable!("asked to end before it ran");
+                        unreachable!("the order to end came before it ran");
                     })
                 };
                 (0..50).map(one).collect()

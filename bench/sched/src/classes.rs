@@ -108,7 +108,7 @@ pub fn heavy() {
         let server = {
             let units = units.clone();
             start(tuning, move |_| {
-                clock.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("asked for");
+                clock.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("the receiver waits");
                 for socket in near.lock().expect("one thread").drain(..) {
                     spawn(&KIND, Class::Normal, echo(Descriptor::register(socket).expect("registers")));
                 }
@@ -129,7 +129,7 @@ pub fn heavy() {
         let client = start(Tuning::default(), move |_| {
             for socket in far.lock().expect("one thread").drain(..) {
                 let descriptor = Descriptor::register(socket).expect("registers");
-                spawn(&KIND, Class::Normal, ask(descriptor, clock, seconds, sender.clone()));
+                spawn(&KIND, Class::Normal, request(descriptor, clock, seconds, sender.clone()));
             }
         });
         let mut latencies: Vec<u64> = (0..16).flat_map(|_| receiver.recv().expect("a client")).collect();
@@ -152,7 +152,7 @@ async fn echo(descriptor: Descriptor) {
     }
 }
 
-async fn ask(descriptor: Descriptor, clock: ThreadClock, seconds: u64, sender: mpsc::Sender<Vec<u64>>) {
+async fn request(descriptor: Descriptor, clock: ThreadClock, seconds: u64, sender: mpsc::Sender<Vec<u64>>) {
     descriptor.set_owner(current());
     let (mut latencies, end) = (Vec::new(), now().after(seconds * 1000));
     while now() < end {
@@ -188,7 +188,7 @@ pub fn deep() {
                 let light = light.clone();
                 start(tuning, move |_| {
                     let worker_clock = ThreadClock::of_this_thread().expect("Linux has them");
-                    clock.send(worker_clock).expect("asked for");
+                    clock.send(worker_clock).expect("the receiver waits");
                     for _ in 0..entries {
                         spawn(&KIND, Class::Bulk, async {
                             loop {

@@ -88,9 +88,9 @@ pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
 /// Whether the other end of standard input is closed.
 fn is_gone() -> bool {
     let stdin = io::stdin();
-    let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
+    let mut polled = [PollFd::new(&stdin, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// How often it looks.

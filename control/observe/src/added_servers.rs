@@ -236,8 +236,8 @@ fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
         is_name(&source.host)
             || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
     });
-    let asked = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
-    for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", asked)] {
+    let agent_address = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
+    for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", agent_address)] {
         if host.is_some_and(is_name) {
             return Err(format!("'{word}' : names are not looked up for a running process."));
         }

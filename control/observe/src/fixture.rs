@@ -212,7 +212,7 @@ pub(crate) fn settings() -> CliSettings {
 }
 
 /// The output for an administrator who sends this on one connection.
-pub(crate) fn ask(live: &Live, text: &str) -> String {
+pub(crate) fn run_command(live: &Live, text: &str) -> String {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
     session.feed(text.as_bytes());

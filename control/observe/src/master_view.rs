@@ -149,14 +149,14 @@ impl MasterView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::ask;
+    use super::super::fixture::run_command;
     use super::*;
 
     static MESSAGES: Messages = Messages::new();
 
     #[track_caller]
     fn check(live: &Live, command: &str, lines: &[&str]) {
-        let answer = ask(live, command);
+        let answer = run_command(live, command);
         for line in lines {
             assert!(answer.lines().any(|known| known == *line), "{line} in {answer}");
         }

@@ -457,8 +457,8 @@ fn status(instance: &Instance, proxy: &Proxy, server: &Server, now_ms: u64) -> (
             .map_or(Cow::Borrowed("MAINT (via)"), |leader| format!("MAINT (via {})", leader.0).into());
         return (via, Health::Maintenance);
     } else if admin.is_drain() && state != OperationalState::Stopped {
-        let asked = server.agent().is_some_and(|agent| agent.record().enabled);
-        (if asked { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
+        let by_agent = server.agent().is_some_and(|agent| agent.record().enabled);
+        (if by_agent { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
     } else if server.is_ejected() && state != OperationalState::Stopped {
         ("EJECTED", Health::NoLoadBalancing)
     } else {

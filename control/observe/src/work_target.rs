@@ -339,7 +339,7 @@ const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{ask, with_live};
+    use super::super::fixture::{run_command, with_live};
     use super::*;
 
     /// R4: the counts are current.
@@ -349,13 +349,13 @@ mod tests {
             for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
                 weir_sched::spawn(&CENSUS, class, async {});
             }
-            let threads = ask(&live, "show threads");
+            let threads = run_command(&live, "show threads");
             assert!(threads.starts_with("* Thread 1 : act=1 wq=0 rq=0 tl=1 tlsz=3 rqsz=3\n"), "{threads}");
             assert!(
                 threads
                     .contains("\n             queued: urgent=1 normal=0 bulk=0 heavy=2 timers=0 tasks=4\n")
             );
-            let tasks = ask(&live, "show tasks");
+            let tasks = run_command(&live, "show tasks");
             assert!(tasks.starts_with("Running tasks: 3 (1 threads)\n"), "{tasks}");
             assert!(tasks.contains("\n  census                            3 100.0"), "{tasks}");
         });
@@ -366,21 +366,22 @@ mod tests {
     fn measures_tasks_that_already_run() {
         let done = weir_sched::run(async {
             let live = super::super::fixture::live(super::super::fixture::CONFIGURATION);
-            assert_eq!(ask(&live, "set profiling tasks on"), "\n");
+            assert_eq!(run_command(&live, "set profiling tasks on"), "\n");
             for _ in 0..3 {
                 weir_sched::yield_now().await;
             }
             weir_sched::spawn(&CENSUS, Class::Normal, async {});
             weir_sched::yield_now().await;
-            let profile = ask(&live, "show profiling");
+            let profile = run_command(&live, "show profiling");
             assert!(profile.starts_with("Per-task CPU profiling              : on "), "{profile}");
             assert!(profile.contains(" <- yield@"), "{profile}");
             assert!(profile.contains(" <- work_target@control/observe/src/work_target.rs:"), "{profile}");
             assert!(profile.contains(" task_spawn\n"), "{profile}");
             assert!(profile.contains("<- Total; Delta_calls="), "{profile}");
-            assert_eq!(ask(&live, "set profiling tasks off"), "\n");
+            assert_eq!(run_command(&live, "set profiling tasks off"), "\n");
             assert!(
-                ask(&live, "show profiling status").starts_with("Per-task CPU profiling              : off ")
+                run_command(&live, "show profiling status")
+                    .starts_with("Per-task CPU profiling              : off ")
             );
         });
         assert!(done.expect("a worker").is_some(), "the test ends");
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn reports_counters_of_each_worker() {
         with_live(|live| {
-            let activity = ask(&live, "show activity");
+            let activity = run_command(&live, "show activity");
             let names: Vec<&str> =
                 activity.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
             for name in

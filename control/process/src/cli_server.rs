@@ -4,7 +4,7 @@
 //!             bytes                        piece of an answer
 //! listening ────────► run ─────────────────────────────────────► sending ──► run ...
 //!     ▲                │ ├─ wants more input ──► listening          │
-//!     │                │ ├─ asked other workers ► until they answer  │
+//!     │                │ ├─ requests to workers ► until they answer  │
 //!     │                │ ├─ watches events ─────► until there are any │
 //!     │                │ └─ a `wait` command ───► until then         │
 //!     └── silence ends it                           over: half-close ┘

@@ -28,13 +28,13 @@ pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
 }
 
 /// The measurements that workers make from the start.
-fn profiling(asked: &Profiling) -> ProfileSettings {
-    let mode = match asked.tasks {
+fn profiling(configured: &Profiling) -> ProfileSettings {
+    let mode = match configured.tasks {
         TaskProfiling::Off => ProfileMode::Off,
         TaskProfiling::Auto => ProfileMode::Auto,
         TaskProfiling::On => ProfileMode::On,
     };
-    ProfileSettings { mode, locks: asked.locks, memory: asked.memory_time }
+    ProfileSettings { mode, locks: configured.locks, memory: configured.memory_time }
 }
 
 /// The settings of each worker.

@@ -278,9 +278,9 @@ fn make_proxy(
         state: AtomicU32::new(0),
         published: AtomicBool::new(!config.unpublished),
         acceptors: Mutex::default(),
-        uses_request_line: asks_for_request_line(&config),
+        uses_request_line: uses_request_line(&config),
         takes_fragments: config.takes_fragments(),
-        asked_userlists: config.asked_userlists(),
+        used_userlists: config.used_userlists(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         rulesets: rulesets(&config),
@@ -295,7 +295,7 @@ fn rulesets(config: &weir_model::Proxy) -> u32 {
 }
 
 /// Whether the request line may be used after the request was sent: rules on responses can.
-fn asks_for_request_line(config: &weir_model::Proxy) -> bool {
+fn uses_request_line(config: &weir_model::Proxy) -> bool {
     let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
     late.iter().any(|kind| config.rules(*kind).next().is_some())
         || config.settings.unique_id_format.is_some()

@@ -163,10 +163,10 @@ struct LiveQuestion {
 }
 
 impl Names for LiveNames {
-    fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
+    fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
         // An invalid name cannot resolve.
         let Ok(name) = Name::parse(name) else { return NameLookup::Known(None) };
-        match self.0.ask(section, name, prefers_ipv4) {
+        match self.0.look_up(section, name, prefers_ipv4) {
             Reply::Known(address) => NameLookup::Known(address),
             Reply::Later { question, limit_ms } => {
                 NameLookup::Later(Box::new(LiveQuestion { question, limit_ms }))

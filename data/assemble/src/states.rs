@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             given("s a.test:80 init-addr none", "64", "b.test", "-"),
             (None, false),
-            "nobody is asked"
+            "no name server is queried"
         );
         assert_eq!(given("s 192.0.2.9:80 resolvers r", "64", "b.test", "-"), (None, false));
         assert_eq!(given(of_service, "64", "h.test", "_h._tcp.test"), (found("h.test", Some(81)), true));

@@ -137,13 +137,13 @@ fn an_inconclusive_check_changes_nothing() {
 fn a_server_leaves_maintenance_in_its_initial_state() {
     let check = |start, expected| {
         let backend = backend("be", vec![checked("s", start)]);
-        let ask = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");
+        let request_state = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");
         report(&backend, CheckKind::Health, CheckStatus::L4Ok);
-        ask(RequestedState::Maintenance);
+        request_state(RequestedState::Maintenance);
         assert_eq!(state(&backend), OperationalState::Stopped);
         report(&backend, CheckKind::Health, CheckStatus::L4Ok);
         assert_eq!(state(&backend), OperationalState::Stopped, "no check ends maintenance");
-        ask(RequestedState::Ready);
+        request_state(RequestedState::Ready);
         assert_eq!(state(&backend), expected, "{start:?}");
     };
     check(InitialState::Up, OperationalState::Running);
@@ -165,13 +165,14 @@ fn followers_follow_through_a_chain() {
     let down = |line: &str| lines.iter().any(|other| other.starts_with(line));
     assert!(down("Server b/m is DOWN via a/s. ") && down("Server c/l is DOWN via b/m. "), "{lines:?}");
     assert_eq!(state(&last), OperationalState::Stopped);
-    let ask = |state| leader.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
+    let request_state =
+        |state| leader.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
     let admin = || last.server(FIRST).expect("a server").admin_state();
-    ask(RequestedState::Maintenance);
+    request_state(RequestedState::Maintenance);
     assert_eq!(admin(), AdminState::INHERITED_MAINTENANCE);
-    ask(RequestedState::Drain);
+    request_state(RequestedState::Drain);
     assert_eq!((admin(), state(&last)), (AdminState::INHERITED_DRAIN, OperationalState::Running));
-    ask(RequestedState::Ready);
+    request_state(RequestedState::Ready);
     assert_eq!((admin(), state(&last)), (AdminState::READY, OperationalState::Running));
 }
 
@@ -183,12 +184,12 @@ fn a_follower_that_leaves_maintenance_takes_its_leaders_state() {
     assert!(
         leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&follower_backend), server: FIRST })
     );
-    let ask = |state| {
+    let request_state = |state| {
         follower_backend.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server")
     };
-    ask(RequestedState::Maintenance);
+    request_state(RequestedState::Maintenance);
     report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
-    ask(RequestedState::Ready);
+    request_state(RequestedState::Ready);
     assert_eq!(state(&follower_backend), OperationalState::Stopped);
     report(&leader, CheckKind::Health, CheckStatus::L4Ok);
     report(&leader, CheckKind::Health, CheckStatus::L4Ok);

@@ -81,7 +81,7 @@ struct Inner {
     /// RST_STREAM frames received in this turn.
     resets: u32,
     /// Whether the peer is a server.
-    asks: bool,
+    sends_requests: bool,
     /// Tasks that wait for the server's first frame.
     greeting_waiters: Vec<TaskKey>,
     /// Since when streams that are not read hold most of the connection's window, in milliseconds; 0 when they do not.
@@ -220,7 +220,7 @@ impl Multiplexer {
         connection: Connection,
         engine: Engine,
         pace: Pace,
-        (asks, identity): (bool, Identity),
+        (sends_requests, identity): (bool, Identity),
         owner: TaskKey,
     ) -> Rc<Self> {
         let facts = connection.tls().cloned().map(Box::new);
@@ -239,7 +239,7 @@ impl Multiplexer {
                 stuck: false,
                 pace,
                 resets: 0,
-                asks,
+                sends_requests,
                 greeting_waiters: Vec::new(),
                 clogged_since_ms: 0,
                 lent: LentWindow::default(),

@@ -237,10 +237,10 @@ impl Conversation<'_> {
             if self.is_over() {
                 return;
             }
-            if position
-                .is_some_and(|position| self.section.learning(|learning, now| learning.ask(position, now)))
-            {
-                lock(&self.session).ask(&mut self.out);
+            if position.is_some_and(|position| {
+                self.section.learning(|learning, now| learning.request_lesson(position, now))
+            }) {
+                lock(&self.session).request_all(&mut self.out);
             }
             let more_to_say = self.say();
             if !self.send() {

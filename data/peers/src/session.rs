@@ -213,8 +213,8 @@ impl Session {
         self.lesson = LessonState::Teaching;
     }
 
-    /// Asks the peer for everything.
-    pub fn ask(&mut self, out: &mut Vec<u8>) {
+    /// Requests everything from the peer.
+    pub fn request_all(&mut self, out: &mut Vec<u8>) {
         self.control(Control::ResyncRequest, out);
     }
 

@@ -16,14 +16,18 @@ use crate::course::Failure;
 use crate::query_counters::QueryCounter;
 use crate::section::{NameServer, Section};
 
-/// Asks all name servers of a section; returns the first valid answer and its server, or the last failure.
-pub(crate) async fn ask(section: &Arc<Section>, name: &Name, kind: Kind) -> Result<(Answer, usize), Failure> {
+/// Queries all name servers of a section; returns the first valid answer and its server, or the last failure.
+pub(crate) async fn query(
+    section: &Arc<Section>,
+    name: &Name,
+    kind: Kind,
+) -> Result<(Answer, usize), Failure> {
     let count = section.name_servers.len();
     let deadline = now().after(section.settings.retry_ms);
     let gathering = Rc::new(Gathering {
         waiter: weir_sched::current(),
         found: RefCell::new(None),
-        failure: Cell::new(Failure::NotAsked),
+        failure: Cell::new(Failure::NotSent),
         left: Cell::new(count),
     });
     for index in 0..count {
@@ -77,7 +81,7 @@ async fn exchange(
         }
         Err(_) if is_late => {}
         Err(failure) => {
-            if failure != Failure::NotAsked {
+            if failure != Failure::NotSent {
                 gathering.failure.set(failure);
             }
             gathering.left.set(gathering.left.get() - 1);
@@ -142,7 +146,7 @@ impl Query<'_> {
             Ok(_) => return Err(self.unsent(Failure::Timeout).await),
             Err(fault) => {
                 let lacks = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
-                return Err(self.unsent(if lacks { Failure::NotAsked } else { Failure::Timeout }).await);
+                return Err(self.unsent(if lacks { Failure::NotSent } else { Failure::Timeout }).await);
             }
         };
         self.count(QueryCounter::Sent);
@@ -195,7 +199,7 @@ impl Query<'_> {
             Err(ConnectError::Failed(fault))
                 if fault.is_lack_of_descriptors() || fault == Fault::Shortage =>
             {
-                return Err(self.unsent(Failure::NotAsked).await);
+                return Err(self.unsent(Failure::NotSent).await);
             }
             Err(_) => return Err(self.unsent(Failure::Timeout).await),
         };

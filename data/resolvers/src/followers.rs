@@ -257,7 +257,7 @@ fn failed(failure: Option<Failure>) -> &'static str {
         Some(Failure::NoSuchName) => "DNS NX status",
         Some(Failure::Refused) => "DNS refused status",
         Some(Failure::Timeout) => "DNS timeout status",
-        Some(Failure::Other | Failure::NotAsked) | None => "unspecified DNS error",
+        Some(Failure::Other | Failure::NotSent) | None => "unspecified DNS error",
     }
 }
 

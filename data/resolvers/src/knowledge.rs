@@ -28,7 +28,7 @@ impl HoldTimes {
             Failure::Refused => self.refused_ms,
             Failure::Timeout => self.timeout_ms,
             Failure::Other => self.other_ms,
-            Failure::NotAsked => u64::MAX,
+            Failure::NotSent => u64::MAX,
         }
     }
 }
@@ -82,7 +82,7 @@ impl Knowledge {
 
     /// A resolution failed: the records hold for a while longer.
     pub(crate) fn fail(&mut self, failure: Failure, hold: &HoldTimes, now_ms: u64) {
-        if failure == Failure::NotAsked {
+        if failure == Failure::NotSent {
             return;
         }
         self.failure = Some(failure);
@@ -223,7 +223,7 @@ mod tests {
     fn keeps_its_answers_when_a_query_could_not_be_sent() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1]), &HOLD, 0);
-        knowledge.fail(Failure::NotAsked, &HOLD, 1_000_000);
+        knowledge.fail(Failure::NotSent, &HOLD, 1_000_000);
         assert!(knowledge.holds() && knowledge.failure().is_none());
     }
 }

@@ -73,7 +73,7 @@ impl Resolvers {
 
     /// Resolves a name in a section (`do-resolve`). The current task is woken once there is an answer.
     #[must_use]
-    pub fn ask(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
+    pub fn look_up(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
         let found = self.sections.iter().position(|known| *known.settings.name == *section);
         let Some((index, section)) = found.and_then(|index| Some((index, self.sections.get(index)?))) else {
             return Reply::Known(None);
@@ -82,7 +82,7 @@ impl Resolvers {
         let settings = &section.settings;
         // The time of two questions a round, and some time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
-        match section.ask(&lookup, weir_sched::current(), now().as_ms()) {
+        match section.look_up(&lookup, weir_sched::current(), now().as_ms()) {
             QueryResult::Known(address) => Reply::Known(address),
             QueryResult::Later(question) => Reply::Later { question, limit_ms },
             QueryResult::Begin(question) => {
@@ -119,7 +119,7 @@ impl Resolvers {
         section.keep(&lookup, weir_sched::current());
         while section.is_kept(&lookup) {
             // A panic ends one resolution, not the task.
-            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotAsked));
+            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotSent));
             for news in section.conclude(&lookup, outcome, now().as_ms()) {
                 (self.report)(news);
             }
@@ -169,13 +169,13 @@ async fn resolve(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usi
     let mut kind = course.first();
     let mut round = now().after(section.settings.retry_ms);
     loop {
-        let failure = match exchange::ask(section, &lookup.name, kind).await {
+        let failure = match exchange::query(section, &lookup.name, kind).await {
             Ok(found) => return Ok(found),
             Err(failure) => failure,
         };
         match course.failed(failure) {
-            Next::Ask(next) => kind = next,
-            Next::AskLater(next) => {
+            Next::Query(next) => kind = next,
+            Next::QueryLater(next) => {
                 sleep_until(round).await;
                 kind = next;
                 round = now().after(section.settings.retry_ms);

@@ -257,8 +257,8 @@ impl Section {
         followed.news
     }
 
-    /// Asks for a name on behalf of a task, which is woken once there is an answer.
-    pub(crate) fn ask(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
+    /// Looks up a name on behalf of a task, which is woken once there is an answer.
+    pub(crate) fn look_up(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
         let mut state = self.state.lock();
         let question = Arc::new(Question { waiter, found: OnceLock::new() });
         if let Some(entry) = state.names.get_mut(lookup) {
@@ -302,9 +302,9 @@ impl Section {
     /// Whether a name is still needed. If not, it is removed.
     pub(crate) fn is_kept(&self, lookup: &Lookup) -> bool {
         let mut state = self.state.lock();
-        let is_asked = state.names.get(lookup).is_some_and(|entry| !entry.questions.is_empty());
+        let is_queried = state.names.get(lookup).is_some_and(|entry| !entry.questions.is_empty());
         let is_wanted =
-            is_asked || state.followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
+            is_queried || state.followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
         if !is_wanted {
             state.names.remove(lookup);
         }

@@ -264,8 +264,8 @@ pub struct Proxy {
     pub uses_request_line: bool,
     /// Whether its rules handle a fragment in a request's target, which is refused otherwise.
     pub takes_fragments: bool,
-    /// The lists of users that its expressions ask.
-    pub asked_userlists: weir_model::AskedUserlists,
+    /// The lists of users that its expressions use.
+    pub used_userlists: weir_model::UsedUserlists,
     /// When its log line is written.
     pub log_timing: crate::log_timing::LogTiming,
     /// Its timeouts, in the form in which its streams have them.

@@ -97,7 +97,7 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
         wait(until.min(rest.at(multiplexer.frames(), !busy))).await;
         rest.take(&multiplexer);
         if ping.is_some() && clock::passed(until) && !clock::passed(deadline) {
-            if !silence.ask(&multiplexer) {
+            if !silence.probe(&multiplexer) {
                 break;
             }
             continue;

@@ -38,9 +38,9 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         values.push((tlv::ALPN, protocol.to_vec()));
     }
     if fields.authority {
-        let asked =
+        let server_name =
             client.and_then(|facts| facts.server_name.as_deref()).map(|name| name.as_bytes().to_vec());
-        let authority = asked.or_else(|| received(&stream.session, tlv::AUTHORITY));
+        let authority = server_name.or_else(|| received(&stream.session, tlv::AUTHORITY));
         values.extend(authority.map(|authority| (tlv::AUTHORITY, authority)));
     }
     if fields.unique_id

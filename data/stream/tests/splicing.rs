@@ -25,7 +25,7 @@ async fn pass(from: &mut Peer, to: &mut Peer, bytes: &[u8]) {
     assert!(got == bytes, "the bytes are the same");
 }
 
-/// A client and a server, after the client asked and received the head of the answer.
+/// A client and a server, after the client sent a request and received the head of the answer.
 async fn answered(world: &World, head: &str, received: &str) -> (Peer, Peer) {
     let mut client = world.client();
     client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;

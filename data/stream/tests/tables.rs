@@ -34,7 +34,7 @@ const TRAFFIC: &[DataType] = &[
 ];
 
 /// Sends a request for `path` with these fields; returns all that is received until the connection ends.
-async fn ask(world: &World, path: &str, fields: &str) -> String {
+async fn request(world: &World, path: &str, fields: &str) -> String {
     let mut client = world.client();
     client.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n")).await;
     client.rest().await
@@ -85,7 +85,7 @@ fn counts_errors_of_clients_and_failures_of_servers() {
             ("/own", [1, 0, 0]),
         ];
         for (path, expected) in cases {
-            ask(&world, path, "").await;
+            request(&world, path, "").await;
             let wanted = [DataType::RequestCount, DataType::ErrorCount, DataType::FailureCount];
             assert_eq!(counters(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
         }
@@ -107,7 +107,7 @@ fn which_statuses_count_is_configurable() {
         for (path, expected) in
             [("/404", [1, 0]), ("/418", [1, 0]), ("/403", [0, 0]), ("/500", [0, 0]), ("/503", [0, 1])]
         {
-            ask(&world, path, "").await;
+            request(&world, path, "").await;
             let wanted = [DataType::ErrorCount, DataType::FailureCount];
             assert_eq!(counters(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
         }
@@ -124,7 +124,7 @@ fn a_rate_limits_each_key_for_itself() {
     run(text, |world| async move {
         let mut seen = Vec::new();
         for key in ["a", "a", "a", "b", "a"] {
-            let reply = ask(&world, "/", &format!("key: {key}\r\n")).await;
+            let reply = request(&world, "/", &format!("key: {key}\r\n")).await;
             seen.push(reply[9..12].to_owned());
         }
         assert_eq!(seen, ["200", "200", "429", "200", "429"]);
@@ -144,7 +144,7 @@ fn a_counter_tracks_the_first_key_that_a_rule_finds() {
         tables(&[("t", COUNTED)])
     );
     run(text, |world| async move {
-        let reply = ask(&world, "/p", "").await;
+        let reply = request(&world, "/p", "").await;
         assert!(reply.ends_with("\r\n\r\n/p 1 0 [] 1 7 1 2 2 1 0 0 1 99"), "{reply}");
         assert_eq!(counters(&world, 0, "late", &[DataType::Gpc0]), None);
     });
@@ -161,7 +161,7 @@ fn a_counter_of_the_session_is_not_taken_by_a_stream() {
     );
     run(text, |world| async move {
         for _ in 0..2 {
-            ask(&world, "/", "").await;
+            request(&world, "/", "").await;
         }
         let counted = |key| counters(&world, 0, key, &[DataType::ConnectionCount, DataType::RequestCount]);
         for tracked in ["c", "s", "r"] {
@@ -182,7 +182,7 @@ fn all_that_is_tracked_counts_whatever_it_stores_and_in_which_order_it_is_tracke
         tables(&[("t", COUNTED), ("r", "type string size 100 store http_err_rate(10s),bytes_in_rate(10s)")])
     );
     run(text, |world| async move {
-        ask(&world, "/", "").await;
+        request(&world, "/", "").await;
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".len() as u64;
         for key in ["first", "last"] {
             let counted = [DataType::ConnectionsCurrent, DataType::RequestCount, DataType::BytesInCount];
@@ -207,10 +207,10 @@ fn three_counters_of_one_entry_count_three_times() {
         tables(&[("t", COUNTED)])
     );
     run(text, |world| async move {
-        let reply = ask(&world, "/", "").await;
+        let reply = request(&world, "/", "").await;
         assert!(reply.ends_with("\r\n\r\n3 3 3 2 3 3"), "{reply}");
         assert_eq!(counters(&world, 0, "k", TRAFFIC), Some(vec![3, 0, 2, 3, 0, 0]));
-        ask(&world, "/denied", "").await;
+        request(&world, "/denied", "").await;
         assert_eq!(counters(&world, 0, "k", TRAFFIC), Some(vec![6, 0, 4, 6, 3, 0]));
         assert_eq!(counters(&world, 0, "k", &[DataType::Gpc0]), Some(vec![4]), "each rule once");
     });
@@ -228,7 +228,7 @@ fn arrays_stand_in_for_the_older_single_counters() {
         tables(&[("t", "type string size 10 store gpc(2),gpc_rate(2,10s),gpt(2)")])
     );
     run(text, |world| async move {
-        let reply = ask(&world, "/", "").await;
+        let reply = request(&world, "/", "").await;
         assert!(reply.ends_with("\r\n\r\n6 1 6 1 9 [] 6"), "{reply}");
     });
 }
@@ -250,7 +250,7 @@ fn serve_names(world: &World) {
 }
 
 async fn server_of(world: &World, fields: &str) -> String {
-    let reply = ask(world, "/", fields).await;
+    let reply = request(world, "/", fields).await;
     reply[reply.len() - 2..].to_owned()
 }
 

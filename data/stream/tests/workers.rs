@@ -162,7 +162,7 @@ fn servers_come_and_go_under_load() {
             while backend.remove(key, 0).is_err() {
                 for worker in 0..3 {
                     let instance = Arc::clone(&running.instance);
-                    running.ask(worker, move || {
+                    running.run_on(worker, move || {
                         weir_stream::server::idle::forget(&instance.proxies[0], key);
                     });
                 }

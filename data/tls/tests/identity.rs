@@ -41,7 +41,7 @@ fn sessions_have_identifiers_after_keep_identities() {
     world.settings.tls13 = false;
     let (listener, config) = (world.listener(&["one.example"], false), world.client(None));
     let (_, before) = session(&listener, &config, 1 << 16, false);
-    assert_eq!(before, <[Identifiers; 2]>::default(), "nobody asks");
+    assert_eq!(before, <[Identifiers; 2]>::default(), "they are not kept");
     keep_identities();
 
     for piece in [1 << 16, 1] {

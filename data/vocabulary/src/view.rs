@@ -307,7 +307,7 @@ pub enum MessageSide {
     /// The request, until it is answered.
     Request,
     /// The parts of the request that are kept after it is answered.
-    AskedRequest,
+    KeptRequest,
     Response,
     /// The message that is processed now.
     Current,

@@ -181,7 +181,7 @@ impl Buffer {
     #[inline]
     fn range(&self) -> Range<usize> {
         let word = |at: usize| {
-            let bytes = self.block[at..at + 4].try_into().expect("four bytes were asked for");
+            let bytes = self.block[at..at + 4].try_into().expect("the range has four bytes");
             u32::from_ne_bytes(bytes) as usize
         };
         word(0)..word(4)

@@ -118,21 +118,21 @@ pub fn has_unnamed_places() -> bool {
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     static NAMER: Mutex<Option<Sender<Done>>> = Mutex::new(None);
     let mut namer = NAMER.lock().unwrap_or_else(PoisonError::into_inner);
-    let asked = match &*namer {
-        Some(asked) => asked,
+    let sender = match &*namer {
+        Some(sender) => sender,
         None => {
-            let (asked, questions) = channel::<Done>();
+            let (sender, receiver) = channel::<Done>();
             weir_sys::thread::start(c"place-names", move || {
                 weir_sys::process::give_way();
-                for done in questions {
+                for done in receiver {
                     name_places_here();
                     done();
                 }
             })?;
-            namer.insert(asked)
+            namer.insert(sender)
         }
     };
-    asked.send(Box::new(done)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+    sender.send(Box::new(done)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
 }
 
 type Done = Box<dyn FnOnce() + Send>;

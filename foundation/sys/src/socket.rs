@@ -69,7 +69,7 @@ pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     }
 }
 
-/// Asks again after [`connect`] returned `false`: `true` when the connection is established by now. The error, if it failed.
+/// Checks again after [`connect`] returned `false`: `true` when the connection is established by now. The error, if it failed.
 pub fn connect_again(socket: impl AsFd, address: &Address) -> Result<bool> {
     match rustix::net::connect(socket, &address.to_kernel()?) {
         Ok(()) | Err(crate::Errno::ISCONN) => Ok(true),

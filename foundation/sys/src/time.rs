@@ -76,7 +76,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
-            sender.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("asked for");
+            sender.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("the receiver waits");
             let _ = wait.recv();
         });
         let clock = receiver.recv().expect("sent");

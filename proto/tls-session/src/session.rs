@@ -286,7 +286,7 @@ impl Session {
         if let SessionState::Hello(chooser) = &self.state {
             match begin(&**chooser, wire, has_turn, &mut self.facts, answer)? {
                 HelloOutcome::TooShort => return Ok(Progress::More),
-                HelloOutcome::Signs => return Ok(self.ask_for_turn()),
+                HelloOutcome::Signs => return Ok(self.request_turn()),
                 HelloOutcome::Handshake(server) => self.state = SessionState::Server(server),
             }
         }
@@ -305,7 +305,7 @@ impl Session {
             _ => Cost::Short,
         };
         if cost == Cost::Long {
-            return Ok(self.ask_for_turn());
+            return Ok(self.request_turn());
         }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
@@ -341,7 +341,7 @@ impl Session {
         self.establish(&plain, pumped == Pumped::Ended)
     }
 
-    fn ask_for_turn(&mut self) -> Progress {
+    fn request_turn(&mut self) -> Progress {
         self.has_turn = true;
         Progress::Computes
     }

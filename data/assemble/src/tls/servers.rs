@@ -145,7 +145,7 @@ impl TlsBuilder {
             client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
         };
         // A server's certificate must have the SNI; without an SNI, `verifyhost` gives the name.
-        let named = config(NameCheck::Asked, true);
+        let named = config(NameCheck::Sni, true);
         let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
         match (named, nameless) {
             (Ok(named), Ok(nameless)) => {

@@ -92,7 +92,7 @@ impl Structure for Turns {
     fn rebuild(&mut self, members: &[Member]) {
         self.ahead.clear();
         if self.entries.len() == 1 && self.ranked.is_empty() {
-            // A single member takes its turns without asking for them.
+            // A single member takes its turns without requesting them.
             self.give(0);
         }
         let mut before = std::mem::take(&mut self.entries);
@@ -129,7 +129,7 @@ impl Structure for Turns {
         let Some(member) = self.next(|member| servers.has_room(member), request.avoid) else {
             return Pick::Saturated;
         };
-        // A single member takes its turns without asking for them, with and without the lock.
+        // A single member takes its turns without requesting them, with and without the lock.
         if self.entries.len() == 1 {
             return Pick::Free(member);
         }

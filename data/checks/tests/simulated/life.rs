@@ -73,11 +73,11 @@ fn a_thousand_checks_time_out_together() {
 fn processes_simultaneous_answers_one_by_one() {
     simulate(|network| async move {
         let backend = TestBackend::new(PLACE, 20);
-        let asks = CheckScripts {
+        let scripts = CheckScripts {
             method: CheckMethod::Http(Arc::new(HttpRequest::default())),
             ..CheckScripts::default()
         };
-        let script = Script::of(&asks);
+        let script = Script::of(&scripts);
         let plans =
             (0..20).map(|rank| CheckPlan { script: script.clone(), ..backend.plan_of(rank) }).collect();
         let checks = backend.checks_of(plans, CheckLoad::new(1, 0));

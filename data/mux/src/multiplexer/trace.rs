@@ -229,7 +229,7 @@ impl Inner {
             About { stream: serial, thread: weir_sched::worker_index() as u64 + 1, ..self.identity.about };
         let time = weir_sched::wall_time();
         H2.trace(&Happening { event: event as usize, also, level, about, time }, |verbosity, line| {
-            let side = if self.asks { "be" } else { "fe" };
+            let side = if self.sends_requests { "be" } else { "fe" };
             // Writing to memory does not fail.
             let _ = write!(line, "{side}={} ", self.identity.proxy);
             text(verbosity, line);

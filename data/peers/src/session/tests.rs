@@ -172,7 +172,7 @@ fn a_lesson_contains_all_entries_with_their_remaining_time() {
     (0..3000)
         .for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, u64::from(number))));
     let mut question = Vec::new();
-    other.session.ask(&mut question);
+    other.session.request_all(&mut question);
     let lesson = one.say(&question, 1000, 20_000).expect("nothing wrong");
     let answer = other.say(&lesson, 1000, 500_000).expect("nothing wrong");
     assert_eq!(other.table().used(), 3000);

@@ -57,7 +57,7 @@ impl InspectionPhase {
                         continue 'pass;
                     }
                     Truth::True => {
-                        if proxy.asked_userlists.in_actions {
+                        if proxy.used_userlists.in_actions {
                             PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
                                 .await?;
                         }
@@ -359,7 +359,7 @@ impl InspectionPhase {
                         continue 'pass;
                     }
                     Truth::True => {
-                        if backend.asked_userlists.in_actions {
+                        if backend.used_userlists.in_actions {
                             PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
                                 .await?;
                         }

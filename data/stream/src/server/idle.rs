@@ -242,7 +242,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Asks the worker with most idle connections for one of them. TLS sessions stay with their workers.
+/// Requests one of the idle connections of the worker with most of them. TLS sessions stay with their workers.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let server = stream.server.lease.as_ref()?.server();
     let pool_key = PoolKey::new(stream.backend.index, server);
@@ -481,8 +481,8 @@ pub fn request_room() -> DescriptorRoom {
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
     // A worker with a full queue cannot help.
-    let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
-    if asked.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
+    let requested = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
+    if requested.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
 }
 
 /// Memory is short: closes the older half of this worker's idle connections to each server.

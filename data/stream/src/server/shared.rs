@@ -195,7 +195,7 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
         if stuck && multiplexer.bytes_sent() == sent {
             break;
         }
-        if !stuck && idle && !silence.ask(multiplexer) {
+        if !stuck && idle && !silence.probe(multiplexer) {
             break;
         }
     }

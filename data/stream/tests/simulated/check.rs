@@ -105,7 +105,7 @@ fn bytes_add_up(stage: &Stage) {
         assert!(servers_received <= to_servers, "{servers_received} arrived of {to_servers}");
     } else {
         // The rest of the body of a request that was answered locally is read and discarded.
-        let thrown_away = stage.ledger.borrow().values().any(|entry| entry.ask.how.is_local());
+        let thrown_away = stage.ledger.borrow().values().any(|entry| entry.request.how.is_local());
         assert!(counted_in == sent || (thrown_away && counted_in < sent), "{counted_in} bytes in of {sent}");
         assert_eq!(counted_out, received, "bytes out");
         assert_eq!((from_servers, to_servers), (servers_sent, servers_received), "bytes of servers");
@@ -126,7 +126,7 @@ struct Line<'l> {
 impl Line<'_> {
     fn is_of(&self, entry: &Entry) -> bool {
         let mut words = self.path.split('/');
-        words.nth(1).is_some_and(|id| id == entry.ask.id.to_string())
+        words.nth(1).is_some_and(|id| id == entry.request.id.to_string())
     }
 }
 
@@ -191,7 +191,7 @@ fn lines_tell_all(stage: &Stage) {
             let unlogged = !entry.first && answer == Answer::default();
             assert!(own.len() == 1 || unlogged, "no line for {entry:?}");
         }
-        let most = match entry.ask.upload {
+        let most = match entry.request.upload {
             _ if !stage.faulty => 1,
             Upload::None => stage.most_arrivals.get(),
             _ => stage.most_arrivals.get() - 1,
@@ -199,8 +199,8 @@ fn lines_tell_all(stage: &Stage) {
         assert!(entry.arrived <= most, "{entry:?} arrived more than once");
         if !stage.faulty && stage.left_early() {
             assert!(entry.arrived == 0 || answer.complete, "{entry:?} was not served to its end: {own:?}");
-        } else if !stage.faulty && entry.ask.how.is_local() {
-            let has_body = entry.ask.how == How::Datagrams;
+        } else if !stage.faulty && entry.request.how.is_local() {
+            let has_body = entry.request.how == How::Datagrams;
             let is_right = answer.complete && answer.from_server == has_body && entry.arrived == 0;
             assert!(is_right, "{entry:?}: {own:?}");
             assert!(["PR", "LR", "PT"].contains(&own[0].ending), "{own:?}");

@@ -220,7 +220,7 @@ fn table_argument(args: &Args, index: usize) -> TableArgument {
 
 /// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question makes.
 fn of_counter<'c>(view: &dyn FetchView, counter: usize, other: TableArgument, question: Q) -> Fetched<'c> {
-    let value = view.tracked(counter).and_then(|tracked| tracked.ask(other.named(view), question));
+    let value = view.tracked(counter).and_then(|tracked| tracked.query(other.named(view), question));
     value.map_or(Fetched::Missing, |value| gauge(amount(value)))
 }
 
@@ -238,7 +238,7 @@ fn key_of<'c>(view: &dyn FetchView, counter: usize) -> Fetched<'c> {
 fn of_source<'c>(view: &dyn FetchView, table: TableArgument, question: Q) -> Fetched<'c> {
     let Some(ip) = view.source().and_then(|source| source.ip()) else { return Fetched::Missing };
     let Some(table) = view.table(table.0) else { return Fetched::Missing };
-    tracked::ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+    tracked::query_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
 }
 
 fn of_table<'c>(view: &dyn FetchView, args: &Args, metric: fn(&Table) -> u32) -> Fetched<'c> {

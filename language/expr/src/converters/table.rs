@@ -18,7 +18,7 @@ macro_rules! scalar {
             $name,
             Any,
             Int,
-            Run::Context(|value, args, context| ask(value, args, context, 0, $question)),
+            Run::Context(|value, args, context| query(value, args, context, 0, $question)),
             $help,
         )
         .args(0, TABLE)
@@ -35,7 +35,7 @@ macro_rules! element {
             Run::Context(|value, args, context| {
                 let question: fn(u16) -> TableQuestion = $question;
                 let element = u16::try_from(args.int(0)?).ok()?;
-                ask(value, args, context, 1, question(element))
+                query(value, args, context, 1, question(element))
             }),
             $help,
         )
@@ -51,7 +51,7 @@ macro_rules! time {
             $name,
             Any,
             Int,
-            Run::Context(|value, args, context| ask(value, args, context, 0, $question)),
+            Run::Context(|value, args, context| query(value, args, context, 0, $question)),
             $help,
         )
         .args(0, DEFAULT)
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Converter] = &[
         "in_table",
         Any,
         Bool,
-        Run::Context(|value, args, context| match ask(value, args, context, 0, Q::Exists)? {
+        Run::Context(|value, args, context| match query(value, args, context, 0, Q::Exists)? {
             Value::Int(number) => Some(Value::Bool(number != 0)),
             _ => None,
         }),
@@ -162,7 +162,7 @@ fn check_index(args: &mut Args, _: &crate::scope::Scope<'_>) -> Result<(), Strin
     }
 }
 
-fn ask(
+fn query(
     key: Value<'static>,
     args: &Args,
     context: &mut dyn Context,
