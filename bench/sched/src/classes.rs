@@ -104,11 +104,13 @@ pub fn heavy() {
         let (near, far): (Vec<_>, Vec<_>) =
             (0..16).map(|_| weir_sys::socket::stream_pair().expect("two descriptors")).unzip();
         let near = Mutex::new(near);
-        let (clock, receiver) = mpsc::channel();
+        let (clock_sender, clock_receiver) = mpsc::channel();
         let server = {
             let units = units.clone();
             start(tuning, move |_| {
-                clock.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("the receiver waits");
+                clock_sender
+                    .send(ThreadClock::of_this_thread().expect("Linux has them"))
+                    .expect("the receiver waits");
                 for socket in near.lock().expect("one thread").drain(..) {
                     spawn(&KIND, Class::Normal, echo(Descriptor::register(socket).expect("registers")));
                 }
@@ -125,7 +127,7 @@ pub fn heavy() {
             })
         };
         let (sender, receiver) = mpsc::channel();
-        let (far, clock) = (Mutex::new(far), receiver.recv().expect("the worker sends"));
+        let (far, clock) = (Mutex::new(far), clock_receiver.recv().expect("the worker sends"));
         let client = start(Tuning::default(), move |_| {
             for socket in far.lock().expect("one thread").drain(..) {
                 let descriptor = Descriptor::register(socket).expect("registers");
@@ -183,12 +185,12 @@ pub fn deep() {
         for (low_latency, depth) in [(false, entries), (true, entries), (false, 200), (true, 200)] {
             let tuning = Tuning { low_latency, runqueue_depth: depth, ..Tuning::default() };
             let light = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false)));
-            let (clock, receiver) = mpsc::channel();
+            let (clock_sender, clock_receiver) = mpsc::channel();
             let runtime = {
                 let light = light.clone();
                 start(tuning, move |_| {
                     let worker_clock = ThreadClock::of_this_thread().expect("Linux has them");
-                    clock.send(worker_clock).expect("the receiver waits");
+                    clock_sender.send(worker_clock).expect("the receiver waits");
                     for _ in 0..entries {
                         spawn(&KIND, Class::Bulk, async {
                             loop {
@@ -208,7 +210,7 @@ pub fn deep() {
                     });
                 })
             };
-            let clock = receiver.recv().expect("the worker sends");
+            let clock = clock_receiver.recv().expect("the worker sends");
             let key = loop {
                 match light.0.load(Ordering::Acquire) {
                     0 => std::thread::yield_now(),
