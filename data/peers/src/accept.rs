@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, proxy_header};
-use weir_peer_messages::{Hello, Status};
+use weir_peers_protocol::{Hello, Status};
 use weir_sched::{Class, Descriptor, Kind, Tick, now};
 use weir_sys::{Address, Errno, option};
 use weir_tls::{ChooseServer, openssl};

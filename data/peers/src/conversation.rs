@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::{Connection, Link, Received, Sent};
-use weir_peer_messages::{Hello, Status};
+use weir_peers_protocol::{Hello, Status};
 use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
 
 use crate::section::{Peer, Section};

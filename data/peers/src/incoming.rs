@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use weir_expr::table::DataType;
-use weir_peer_messages::definition::Fields;
-use weir_peer_messages::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
+use weir_peers_protocol::definition::Fields;
+use weir_peers_protocol::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
 use weir_tables::{RateParts, Row, Share, ShareValue};
 
 use crate::mismatch::Mismatch;

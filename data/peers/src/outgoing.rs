@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_peer_messages::{SentNames, write};
+use weir_peers_protocol::{SentNames, write};
 use weir_tables::{Cursor, Position, Row, Share};
 
 use crate::shared_table::SharedTable;

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use weir_peer_messages::{Control, Fault, Message, message, next, write};
+use weir_peers_protocol::{Control, Fault, Message, message, next, write};
 
 use crate::incoming::Incoming;
 use crate::mismatch::Mismatch;

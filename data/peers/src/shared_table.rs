@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use weir_expr::Value as Sample;
 use weir_expr::table::{DataType, KeyType};
-use weir_peer_messages::definition::Fields;
-use weir_peer_messages::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
+use weir_peers_protocol::definition::Fields;
+use weir_peers_protocol::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
 use weir_tables::{Key, RateParts, Row, Share, ShareValue, Table};
 use xxhash_rust::xxh64::xxh64;
 

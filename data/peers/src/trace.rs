@@ -5,7 +5,7 @@
 use std::io::Write as _;
 
 use weir_events::trace::{About, Event, Happening, Level, Source};
-use weir_peer_messages::{Control, Fault, Message};
+use weir_peers_protocol::{Control, Fault, Message};
 
 /// The peers protocol.
 pub static PEERS: Source = Source::new(

@@ -1,6 +1,6 @@
 //! Messages of the peers protocol.
 
-use weir_peer_messages::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
+use weir_peers_protocol::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
 
 /// The greeting of a session, of either side: it parses from its own bytes alone, whatever follows; one byte less is
 /// incomplete.

@@ -2,7 +2,7 @@
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_peer_messages::message::MAX_LENGTH;
+use weir_peers_protocol::message::MAX_LENGTH;
 use weir_tables::{Key, Row, Table};
 
 use super::*;
@@ -390,7 +390,7 @@ fn limits_the_bytes_held_of_an_endless_message() {
     let mut out = Vec::new();
     // A length of 32,000 bytes, and then as many bytes as the session takes.
     let mut length = Vec::new();
-    weir_peer_messages::integer::write(32_000, &mut length);
+    weir_peers_protocol::integer::write(32_000, &mut length);
     one.session.hold(&[&[77, 200], &length[..]].concat());
     for _ in 0..100 {
         one.session.hold(&[0; 1000]);

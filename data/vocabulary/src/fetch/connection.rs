@@ -6,7 +6,7 @@ use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleT
 use weir_model::Mode;
 use weir_mux::{Multiplexer, SharedStream, StreamConnector};
 use weir_net::Fault;
-use weir_proxy::tlv;
+use weir_proxy_protocol::tlv;
 use weir_sys::tcp_info::TcpInfo;
 use weir_sys::{Address, Errno};
 use weir_tls::Why;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
-use weir_proxy::tlv;
-use weir_proxy::{
+use weir_proxy_protocol::tlv;
+use weir_proxy_protocol::{
     Addresses, Command, Header, ProxyError, Ssl, Tlv, Tlvs, Transport, V2, Version, parse, write_v1, write_v2,
 };
 
