@@ -69,7 +69,7 @@ bench: build
 readme:
 	@cargo run --quiet --locked -p weir-tidy -- readme
 
-# Writes the figures that fell into tools/tidy/ratchets; fails when a figure would rise (STYLE.md, "Ratchets").
+# Writes the counts that fell into tools/tidy/ratchets; fails when a count would rise (STYLE.md, "Ratchets").
 ratchets:
 	@cargo run --quiet --locked -p weir-tidy -- ratchets
 

@@ -2,7 +2,7 @@
 """How the cost of bodies in chunks grows with their number, beside HAProxy: `bench/growth/chunks.py [row...]`.
 
 Rows are chosen by the beginning of their names. `ROUNDS` and `BINARY` are read from the environment. The size is the number of chunks of a
-body; all chunks leave in one send. Figures are us of CPU a request. `buffered` and `awaited` rows are bodies that are held as a whole before
+body; all chunks leave in one send. Numbers are us of CPU a request. `buffered` and `awaited` rows are bodies that are held as a whole before
 the request goes on. `h2c` rows have a client of HTTP/2 (nghttp of nghttp2-client).
 """
 import os

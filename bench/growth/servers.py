@@ -33,7 +33,7 @@ frontend page
 """
 
 
-def farm(size):
+def configuration(size):
     servers = "".join(f"    server s{at} 127.{at >> 16 & 255}.{at >> 8 & 255}.{at & 255}:80 weight 10\n" for at in range(1, size + 1))
     return (HEAD + FRONT).format() + "backend be\n    balance roundrobin\n" + servers
 
@@ -42,7 +42,7 @@ def commands(line, count=200, before=None):
     """The cost of one of many commands to different servers. `{at}` is the server."""
 
     def begin(binary, size):
-        proxy = Proxy(binary, farm(size))
+        proxy = Proxy(binary, configuration(size))
         last = [0]
 
         def lines(text):
@@ -68,7 +68,7 @@ def shown(command):
     """The cost of a dump for all servers, in us."""
 
     def begin(binary, size):
-        proxy = Proxy(binary, farm(size))
+        proxy = Proxy(binary, configuration(size))
         return proxy, lambda: proxy.cost_us(lambda: proxy.command(command))
 
     return begin
@@ -78,7 +78,7 @@ def page(path):
     """The cost of a page for all servers, in us."""
 
     def begin(binary, size):
-        proxy = Proxy(binary, farm(size))
+        proxy = Proxy(binary, configuration(size))
         return proxy, lambda: proxy.cost_us(lambda: proxy.get(path))
 
     return begin

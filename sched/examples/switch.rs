@@ -1,6 +1,6 @@
 //! How long a task switch takes: nanoseconds for each of the moves that the scheduler makes.
 //!
-//! `cargo run --profile bench --example switch`. Figures to compare two builds on one quiet machine, not to quote.
+//! `cargo run --profile bench --example switch`. Numbers to compare two builds on one quiet machine, not to quote.
 //! `valgrind --tool=callgrind target/release/examples/switch simulated` counts instructions: fewer rounds, virtual time.
 
 use std::io::Write;
@@ -30,7 +30,7 @@ fn report(name: &str, work: fn() -> (u64, f64)) -> std::io::Result<()> {
 }
 
 /// With the argument `profiled` everything is measured as `profiling.tasks on` does.
-fn measure_if_asked() {
+fn measure_if_requested() {
     if std::env::args().any(|word| word == "profiled") {
         let settings =
             weir_sched::ProfileSettings { mode: weir_sched::ProfileMode::On, ..Default::default() };
@@ -41,7 +41,7 @@ fn measure_if_asked() {
 fn timed(count: u64, work: impl Future<Output = ()> + 'static) -> (u64, f64) {
     let start = Instant::now();
     let measured = async {
-        measure_if_asked();
+        measure_if_requested();
         yield_now().await;
         work.await;
     };

@@ -464,22 +464,22 @@ mod tests {
             crate::runtime::shared_sides(1, crate::Tuning::default(), bell).expect("one side");
         let key = commons.spawn(&KIND, &ThreadSet::all(1), Box::pin(async {}));
         commons.set_deadline(key.slot(), Tick::from_ms(5));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let soon = std::time::Duration::from_secs(20);
         std::thread::scope(|scope| {
-            let expire = |tell: std::sync::mpsc::Sender<(Option<u64>, u32)>| {
+            let expire = |sender: std::sync::mpsc::Sender<(Option<u64>, u32)>| {
                 let commons = &commons;
                 scope.spawn(move || {
                     let next = commons.next_due();
-                    let _ = tell.send((next, commons.expire(Tick::from_ms(10), 100)));
+                    let _ = sender.send((next, commons.expire(Tick::from_ms(10), 100)));
                 });
             };
             let seeking = commons.timers.try_seek().expect("nobody else");
-            expire(tell.clone());
-            let beside_a_scan = told.recv_timeout(soon);
+            expire(sender.clone());
+            let beside_a_scan = receiver.recv_timeout(soon);
             let writing = seeking.upgrade();
-            expire(tell.clone());
-            let beside_a_writer = told.recv_timeout(soon);
+            expire(sender.clone());
+            let beside_a_writer = receiver.recv_timeout(soon);
             drop(writing);
             assert_eq!((beside_a_scan, beside_a_writer), (Ok((Some(5), 0)), Ok((Some(5), 0))));
         });

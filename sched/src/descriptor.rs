@@ -408,7 +408,7 @@ impl Descriptor {
         self.sent(drained, wanted)
     }
 
-    /// Tells the far end that no more is coming.
+    /// Announces the end of the data to the far end.
     pub fn shutdown_write(&self) -> Result<()> {
         if self.is_simulated() {
             return self.simulated(|network, token| network.shutdown_write(token));

@@ -1,7 +1,7 @@
 //! Costs of each kind of work, by the place that woke it (R73, R77).
 //!
 //! ```text
-//!  wake ──► note of the slot: when, where ──► run ──► figures of (kind, place) ──► report
+//!  wake ──► note of the slot: when, where ──► run ──► counters of (kind, place) ──► report
 //!           (or a stamp in the wake list,                (one writer, bounded,      (sums over
 //!            when it comes from elsewhere)                readable by all)           the workers)
 //! ```
@@ -12,15 +12,15 @@
 //! With `auto` each worker decides for itself: on when its average loop takes a millisecond, off again below 990 us
 //! (manual, `profiling.tasks`).
 
-mod figures;
+mod recorder;
 mod report;
 
-pub(crate) use figures::Recorder;
+pub(crate) use recorder::Recorder;
 pub(crate) use report::of_workers;
 pub use report::{Origin, ProfileLine, ProfileReport};
 
 use crate::task::Kind;
-use figures::Sample;
+use recorder::Sample;
 use std::cell::Cell;
 use std::panic::Location;
 use weir_containers::Arena;
@@ -244,8 +244,8 @@ impl Profiler {
     #[cold]
     fn adopt(&self, recorder: &Recorder, slots: u32, average_ns: u64) {
         let wish = recorder.wish();
-        let settings = figures::settings_of(wish);
-        let fresh = figures::number_of(wish) != figures::number_of(self.wish.replace(wish));
+        let settings = recorder::settings_of(wish);
+        let fresh = recorder::number_of(wish) != recorder::number_of(self.wish.replace(wish));
         self.mode.set(settings.mode);
         if fresh && settings.mode == ProfileMode::On {
             recorder.clear();

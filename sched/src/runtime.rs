@@ -104,7 +104,7 @@ impl Runtime {
         }
     }
 
-    /// Asks all workers to end, each after its turn; their tasks are dropped.
+    /// Requests the end of all workers, each after its turn; their tasks are dropped.
     pub fn stop(&self) {
         self.handle.stop();
     }
@@ -136,7 +136,7 @@ impl Runtime {
 }
 
 impl Handle {
-    /// Asks all workers to end.
+    /// Requests the end of all workers.
     pub fn stop(&self) {
         self.workers.iter().for_each(|shared| shared.request_stop());
     }
@@ -146,7 +146,7 @@ impl Handle {
         self.workers.len()
     }
 
-    /// Calls `look` with the figures of a worker.
+    /// Calls `look` with the counters of a worker.
     pub fn activity<R>(&self, worker: usize, look: impl FnOnce(&crate::Activity) -> R) -> Option<R> {
         self.workers.get(worker).map(|shared| look(&shared.activity))
     }

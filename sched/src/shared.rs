@@ -1,4 +1,4 @@
-//! The part of a worker that other threads see: its inboxes, its bell and its figures.
+//! The part of a worker that other threads see: its inboxes, its bell and its counters.
 
 use crate::current_work::CurrentWork;
 use crate::driver::Bell;
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) bell: Bell,
     /// The current work of the worker, for a watchdog.
     pub(crate) current: CachePadded<CurrentWork>,
-    /// Profiling settings and figures.
+    /// Profiling settings and counters.
     pub(crate) profile: CachePadded<Recorder>,
     pub(crate) profiled_since_ns: AtomicU64,
     pub(crate) profiled_until_ns: AtomicU64,
@@ -172,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// Sets the profiling settings from now on. A new `number` resets the figures.
+    /// Sets the profiling settings from now on. A new `number` resets the counters.
     pub(crate) fn set_profiling(&self, settings: ProfileSettings, number: u32, now_ns: u64) {
         if number != self.profile.number() {
             let date = match settings.mode {

@@ -21,7 +21,7 @@ pub static POLLER: Source = Source::new(
 
 #[cold]
 pub(crate) fn turned(worker: usize, wall_ns: u64, timeout_ms: Option<u64>) {
-    tell(&SCHEDULER, Level::Developer, worker, wall_ns, |line| {
+    trace(&SCHEDULER, Level::Developer, worker, wall_ns, |line| {
         // Writing to memory does not fail.
         let _ = match timeout_ms {
             Some(0) => write!(line, "more to run"),
@@ -33,14 +33,14 @@ pub(crate) fn turned(worker: usize, wall_ns: u64, timeout_ms: Option<u64>) {
 
 #[cold]
 pub(crate) fn polled(worker: usize, wall_ns: u64, events: usize) {
-    tell(&POLLER, Level::State, worker, wall_ns, |line| {
+    trace(&POLLER, Level::State, worker, wall_ns, |line| {
         // Writing to memory does not fail.
         let _ = write!(line, "{events} events");
     });
 }
 
-fn tell(source: &Source, level: Level, worker: usize, wall_ns: u64, text: impl FnOnce(&mut Vec<u8>)) {
+fn trace(source: &Source, level: Level, worker: usize, wall_ns: u64, text: impl FnOnce(&mut Vec<u8>)) {
     let about = About { thread: worker as u64 + 1, ..About::default() };
     let time = WallTime::from_micros((wall_ns / 1000) as i64);
-    source.tell(&Happening { event: 0, also: 0, level, about, time }, |_, line| text(line));
+    source.trace(&Happening { event: 0, also: 0, level, about, time }, |_, line| text(line));
 }

@@ -268,7 +268,7 @@ impl Worker {
         self.now.get()
     }
 
-    /// The worker of this runtime that `key` belongs to, found without asking the whole process: the workers of a runtime
+    /// The worker of this runtime that `key` belongs to, found without a query of the whole process: the workers of a runtime
     /// are numbered in a row, nearly always.
     #[inline]
     fn peer(&self, key: TaskKey) -> Option<&Shared> {

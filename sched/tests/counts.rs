@@ -30,10 +30,10 @@ fn waiter(class: Class) -> TaskKey {
 }
 
 fn runs(world: &World, worker: usize) -> [u64; 4] {
-    let figures = world.look(worker, || {
+    let counters = world.look(worker, || {
         activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
     });
-    figures.expect("the worker lives")
+    counters.expect("the worker lives")
 }
 
 /// R5, R12, R13: each list has its own count, with one worker or more; the number of queued tasks is their sum.
@@ -184,14 +184,18 @@ fn kill_ends_a_task_that_never_ran() {
                     let held = held.clone();
                     spawn(&KIND, Class::Normal, async move {
                         let _held = held;
-                        unreachable!("told to end before it ran");
+                        unreachable!("the order to end came before it ran");
                     })
                 };
                 (0..50).map(one).collect()
             });
             world.look(from, || keys.into_iter().for_each(kill));
             assert!(world.settle(1000));
-            assert_eq!((Rc::strong_count(&held), world.look(0, || queues().tasks)), (1, 0), "told by {from}");
+            assert_eq!(
+                (Rc::strong_count(&held), world.look(0, || queues().tasks)),
+                (1, 0),
+                "ended by {from}"
+            );
         }
         let panics = world.look(0, || activity(0, |activity| activity.panics.value()));
         assert_eq!(panics, Some(0), "and none of them ran");

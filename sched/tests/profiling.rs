@@ -55,7 +55,7 @@ fn runs_are_counted_by_their_cause() {
     }
 }
 
-/// R73: nothing is measured while it is off, and turning it on resets the figures.
+/// R73: nothing is measured while it is off, and turning it on resets the counters.
 #[test]
 fn runs_while_profiling_is_off_are_not_reported() {
     let reports = simulate::run(1, async {

@@ -256,10 +256,10 @@ fn check(seed: u64) -> u64 {
             ),
         });
     }
-    let mut figures = vec![(0, 0, 0); workers];
+    let mut counters = vec![(0, 0, 0); workers];
     let mut step = |world: &mut World| {
         let goes_on = world.step();
-        for (worker, last) in figures.iter_mut().enumerate() {
+        for (worker, last) in counters.iter_mut().enumerate() {
             let now = world.look(worker, || {
                 activity(worker, |activity| {
                     let runs: u64 = activity.runs[..3].iter().map(|runs| runs.value()).sum();

@@ -448,7 +448,7 @@ fn low_latency_lets_urgent_work_pass() {
 #[test]
 fn a_task_is_woken_and_killed_from_another_worker() {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (key_sender, key_receiver) = std::sync::mpsc::channel();
     let settings = Settings { threads: 2, ..Settings::default() };
     let runtime = Runtime::start(&settings, move |index| {
         if index != 0 {
@@ -469,14 +469,14 @@ fn a_task_is_woken_and_killed_from_another_worker() {
             report.0.send("woken again").expect("the test listens");
         });
         // The task runs first before anything is sent back.
-        let tell = tell.clone();
+        let key_sender = key_sender.clone();
         spawn(&KIND, Class::Bulk, async move {
             yield_now().await;
-            tell.send(key.to_bits()).expect("the test listens");
+            key_sender.send(key.to_bits()).expect("the test listens");
         });
     })
     .expect("two threads");
-    let bits = told.recv().expect("it waits");
+    let bits = key_receiver.recv().expect("it waits");
     let by_the_other = |order: fn(TaskKey)| {
         let sent = runtime.handle().send_to(1, move || order(TaskKey::from_bits(bits)));
         sent.expect("the worker lives");

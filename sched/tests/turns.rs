@@ -26,10 +26,10 @@ fn spawn_many(class: Class, count: usize) {
 
 /// Runs of each class on a worker so far.
 fn runs(world: &World, worker: usize) -> [u64; 4] {
-    let figures = world.look(worker, || {
+    let counters = world.look(worker, || {
         activity(worker, |activity| std::array::from_fn(|class| activity.runs[class].value()))
     });
-    figures.expect("the worker lives")
+    counters.expect("the worker lives")
 }
 
 /// Runs the next turn of worker 0; returns its runs by class.
@@ -128,26 +128,26 @@ fn heavy_entries_run_one_a_turn_beside_all_the_others() {
 fn a_turn_grants_one_heavy_run() {
     let mut world = world(1, 200, false);
     let taken = Rc::new(Cell::new(0_u64));
-    let ask = |count| {
+    let spawn_requests = |count| {
         for _ in 0..count {
             let taken = taken.clone();
             spawn(&KIND, Class::Normal, async move { taken.set(taken.get() + u64::from(take_heavy_run())) });
         }
     };
-    world.on(0, || ask(10));
+    world.on(0, || spawn_requests(10));
     assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1));
     world.on(0, || {
-        ask(10);
+        spawn_requests(10);
         spawn_many(Class::Heavy, 2);
     });
     assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1), "what waits comes first");
-    world.on(0, || ask(10));
+    world.on(0, || spawn_requests(10));
     assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 1));
-    world.on(0, || ask(10));
+    world.on(0, || spawn_requests(10));
     assert_eq!((turn(&mut world), taken.get()), ([0, 10, 0, 1], 2));
     // Heavy work that comes up after the run was given away waits for the next turn.
     world.on(0, || {
-        ask(1);
+        spawn_requests(1);
         spawn(&KIND, Class::Normal, async { spawn_many(Class::Heavy, 1) });
     });
     assert_eq!((turn(&mut world), taken.get()), ([0, 2, 0, 1], 3));

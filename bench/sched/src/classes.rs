@@ -1,7 +1,7 @@
 //! The guarantees of the classes: shares, light work beside heavy work, deep run queues, storms of deadlines.
 //!
 //! Waits are measured on the clock of the worker's processor time: how much of it the worker spent on others first. So
-//! the figures exclude other work of the machine. Work is a loop that was calibrated on the same clock.
+//! the numbers exclude other work of the machine. Work is a loop that was calibrated on the same clock.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -72,10 +72,10 @@ pub fn shares() {
             }
         });
         let runs = || -> [u64; 4] {
-            let figures = runtime
+            let measured = runtime
                 .handle()
                 .activity(0, |activity| std::array::from_fn(|class| activity.runs[class].value()));
-            figures.expect("worker 0")
+            measured.expect("worker 0")
         };
         std::thread::sleep(Duration::from_millis(300));
         let before = runs();
@@ -104,11 +104,13 @@ pub fn heavy() {
         let (near, far): (Vec<_>, Vec<_>) =
             (0..16).map(|_| weir_sys::socket::stream_pair().expect("two descriptors")).unzip();
         let near = Mutex::new(near);
-        let (clock, told) = mpsc::channel();
+        let (clock_sender, clock_receiver) = mpsc::channel();
         let server = {
             let units = units.clone();
             start(tuning, move |_| {
-                clock.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("asked for");
+                clock_sender
+                    .send(ThreadClock::of_this_thread().expect("Linux has them"))
+                    .expect("the receiver waits");
                 for socket in near.lock().expect("one thread").drain(..) {
                     spawn(&KIND, Class::Normal, echo(Descriptor::register(socket).expect("registers")));
                 }
@@ -125,11 +127,11 @@ pub fn heavy() {
             })
         };
         let (sender, receiver) = mpsc::channel();
-        let (far, clock) = (Mutex::new(far), told.recv().expect("the worker tells"));
+        let (far, clock) = (Mutex::new(far), clock_receiver.recv().expect("the worker sends"));
         let client = start(Tuning::default(), move |_| {
             for socket in far.lock().expect("one thread").drain(..) {
                 let descriptor = Descriptor::register(socket).expect("registers");
-                spawn(&KIND, Class::Normal, ask(descriptor, clock, seconds, sender.clone()));
+                spawn(&KIND, Class::Normal, request(descriptor, clock, seconds, sender.clone()));
             }
         });
         let mut latencies: Vec<u64> = (0..16).flat_map(|_| receiver.recv().expect("a client")).collect();
@@ -152,7 +154,7 @@ async fn echo(descriptor: Descriptor) {
     }
 }
 
-async fn ask(descriptor: Descriptor, clock: ThreadClock, seconds: u64, sender: mpsc::Sender<Vec<u64>>) {
+async fn request(descriptor: Descriptor, clock: ThreadClock, seconds: u64, sender: mpsc::Sender<Vec<u64>>) {
     descriptor.set_owner(current());
     let (mut latencies, end) = (Vec::new(), now().after(seconds * 1000));
     while now() < end {
@@ -183,12 +185,12 @@ pub fn deep() {
         for (low_latency, depth) in [(false, entries), (true, entries), (false, 200), (true, 200)] {
             let tuning = Tuning { low_latency, runqueue_depth: depth, ..Tuning::default() };
             let light = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false)));
-            let (clock, told) = mpsc::channel();
+            let (clock_sender, clock_receiver) = mpsc::channel();
             let runtime = {
                 let light = light.clone();
                 start(tuning, move |_| {
                     let worker_clock = ThreadClock::of_this_thread().expect("Linux has them");
-                    clock.send(worker_clock).expect("asked for");
+                    clock_sender.send(worker_clock).expect("the receiver waits");
                     for _ in 0..entries {
                         spawn(&KIND, Class::Bulk, async {
                             loop {
@@ -208,7 +210,7 @@ pub fn deep() {
                     });
                 })
             };
-            let clock = told.recv().expect("the worker tells");
+            let clock = clock_receiver.recv().expect("the worker sends");
             let key = loop {
                 match light.0.load(Ordering::Acquire) {
                     0 => std::thread::yield_now(),

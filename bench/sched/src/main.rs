@@ -3,7 +3,7 @@
 //! in their name, `-- rates=across only=weir` those of one executor (for a profile, or to count its system calls).
 //!
 //! Rates are processor time, the best of several rounds with the executors taking turns, because the machine's other work
-//! disturbs one and then another. Read ratios; the absolute figures are of one machine on one day.
+//! disturbs one and then another. Read ratios; the absolute numbers are of one machine on one day.
 
 mod classes;
 mod rates;

@@ -44,7 +44,7 @@ pub(crate) enum FileReport<'a> {
 }
 
 /// The receiver of reports.
-pub(crate) type Tell<'t> = &'t mut dyn FnMut(FileReport<'_>) -> io::Result<()>;
+pub(crate) type Reporter<'t> = &'t mut dyn FnMut(FileReport<'_>) -> io::Result<()>;
 
 /// How to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +59,19 @@ impl Follower {
     /// Reports the new messages.
     ///
     /// # Errors
-    /// If the file cannot be read or is not a ring, or `tell` fails.
-    pub(crate) fn look(&mut self, source: &impl Source, look: Look, tell: Tell<'_>) -> io::Result<()> {
+    /// If the file cannot be read or is not a ring, or `report` fails.
+    pub(crate) fn look(&mut self, source: &impl Source, look: Look, report: Reporter<'_>) -> io::Result<()> {
         let header = Header::read(source)?;
         let place = match self.place.take() {
             Some(place) if place.is_of(&header) => place,
             Some(_) => {
-                tell(FileReport::Replaced)?;
+                report(FileReport::Replaced)?;
                 RingPosition::oldest(&header)
             }
             None => RingPosition::oldest(&header),
         };
         let mut reading = Reading { source, look, header, place, stuck: &mut self.stuck, bytes: Vec::new() };
-        let read = reading.read(tell);
+        let read = reading.read(report);
         self.place = Some(reading.place);
         read
     }
@@ -89,25 +89,27 @@ struct Reading<'l, S> {
 
 impl<S: Source> Reading<'_, S> {
     /// Reads up to where messages ended when the look began.
-    fn read(&mut self, tell: Tell<'_>) -> io::Result<()> {
-        self.place.catch_up(&self.header, self.source, tell)?;
+    fn read(&mut self, report: Reporter<'_>) -> io::Result<()> {
+        self.place.catch_up(&self.header, self.source, report)?;
         let end = self.place.end(&self.header);
         while self.place.position + 1 < end {
-            if !self.read_part(end, tell)? {
+            if !self.read_part(end, report)? {
                 return Ok(());
             }
         }
         match counters(&self.header).filter(|counters| counters.steady) {
-            Some(counters) if counters.tail == self.place.position + 1 => self.place.compare(counters, tell),
+            Some(counters) if counters.tail == self.place.position + 1 => {
+                self.place.compare(counters, report)
+            }
             _ => Ok(()),
         }
     }
 
     /// Reads one part; returns whether to go on.
-    fn read_part(&mut self, end: u64, tell: Tell<'_>) -> io::Result<bool> {
+    fn read_part(&mut self, end: u64, report: Reporter<'_>) -> io::Result<bool> {
         if let Some(bytes) = self.place.area.cut_at(self.place.position) {
             let bytes = bytes.min(end - 1 - self.place.position);
-            self.place.damage(self.place.position, bytes, tell)?;
+            self.place.damage(self.place.position, bytes, report)?;
             self.place.sure = false;
             return Ok(true);
         }
@@ -122,7 +124,7 @@ impl<S: Source> Reading<'_, S> {
             if !self.place.is_of(&self.header) {
                 return Ok(false);
             }
-            self.place.catch_up(&self.header, self.source, tell)?;
+            self.place.catch_up(&self.header, self.source, report)?;
             let lost = usize::try_from(self.place.position - former).unwrap_or(usize::MAX);
             if lost >= length.max(1) || (lost > 0 && !missing.is_empty()) {
                 return Ok(true);
@@ -145,7 +147,7 @@ impl<S: Source> Reading<'_, S> {
             }
         };
         self.place.sure = true;
-        self.take(&walked.found, walked.next, tell)
+        self.take(&walked.found, walked.next, report)
     }
 
     /// Whether the number of messages differs from the counters; without counters, whether a text contains tags.
@@ -157,13 +159,13 @@ impl<S: Source> Reading<'_, S> {
     }
 
     /// Reports the messages and faults found in the bytes; returns whether all of them were reported.
-    fn take(&mut self, found: &[RingElement], next: usize, tell: Tell<'_>) -> io::Result<bool> {
+    fn take(&mut self, found: &[RingElement], next: usize, report: Reporter<'_>) -> io::Result<bool> {
         let start = self.place.position;
         let mut last = 0..0;
         for found in found {
             match found {
                 RingElement::Message(range) => {
-                    tell(FileReport::Message(&self.bytes[range.clone()]))?;
+                    report(FileReport::Message(&self.bytes[range.clone()]))?;
                     self.place.pass(start + range.end as u64, 1);
                     last = range.clone();
                 }
@@ -173,12 +175,12 @@ impl<S: Source> Reading<'_, S> {
                         self.place.remember(&self.bytes[last]);
                         return Ok(false);
                     }
-                    tell(FileReport::Unfinished)?;
+                    report(FileReport::Unfinished)?;
                     self.place.pass(self.place.position, 1);
                     last = 0..0;
                 }
                 RingElement::Damage(range) => {
-                    self.place.damage(start + range.start as u64, range.len() as u64, tell)?;
+                    self.place.damage(start + range.start as u64, range.len() as u64, report)?;
                     last = 0..0;
                 }
             }
@@ -236,13 +238,13 @@ impl RingPosition {
     }
 
     /// Moves to the oldest message if that has passed this position.
-    fn catch_up(&mut self, header: &Header, source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
+    fn catch_up(&mut self, header: &Header, source: &impl Source, report: Reporter<'_>) -> io::Result<()> {
         self.area.present = header.area.present;
         if let Some(counters) = counters(header) {
             if self.position < counters.head {
                 let count = self.number.map(|number| counters.recycled.saturating_sub(number));
                 let about = self.about || !counters.steady;
-                tell(FileReport::Lost { count, about })?;
+                report(FileReport::Lost { count, about })?;
                 *self = RingPosition::oldest(header);
             }
             return Ok(());
@@ -255,7 +257,7 @@ impl RingPosition {
         if between && !about && self.is_as_before(kept, source)? {
             return Ok(());
         }
-        tell(FileReport::Lost { count: None, about })?;
+        report(FileReport::Lost { count: None, about })?;
         let ahead = self.area.distance(place, header.head);
         self.position += if ahead == 0 { self.area.size } else { ahead };
         self.sure = true;
@@ -279,8 +281,8 @@ impl RingPosition {
     }
 
     /// Skips bytes that are not messages.
-    fn damage(&mut self, position: u64, bytes: u64, tell: Tell<'_>) -> io::Result<()> {
-        tell(FileReport::Damaged { place: self.area.place(position), bytes })?;
+    fn damage(&mut self, position: u64, bytes: u64, report: Reporter<'_>) -> io::Result<()> {
+        report(FileReport::Damaged { place: self.area.place(position), bytes })?;
         self.position = position + bytes;
         self.number = None;
         self.before.clear();
@@ -294,12 +296,12 @@ impl RingPosition {
     }
 
     /// At the end of all messages: compares their number with the counters.
-    fn compare(&mut self, counters: Counters, tell: Tell<'_>) -> io::Result<()> {
+    fn compare(&mut self, counters: Counters, report: Reporter<'_>) -> io::Result<()> {
         let counted = counters.reserved;
         match self.number.replace(counted) {
             Some(number) if number != counted && !self.about => {
                 let found = number.saturating_sub(counters.recycled);
-                tell(FileReport::Miscounted { counted: counted - counters.recycled, found })?;
+                report(FileReport::Miscounted { counted: counted - counters.recycled, found })?;
             }
             _ => {}
         }
@@ -329,8 +331,8 @@ impl Stuck {
 /// Reports all messages of a file with a damaged header, wherever they are, the oldest first if the order can be found.
 ///
 /// # Errors
-/// If the file cannot be read or does not contain a message, or `tell` fails.
-pub(crate) fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
+/// If the file cannot be read or does not contain a message, or `report` fails.
+pub(crate) fn repair(source: &impl Source, report: Reporter<'_>) -> io::Result<()> {
     let mut best: Option<(u64, Header, u64)> = None;
     for guess in Header::guesses(source)? {
         let known = [guess.tail, guess.head].into_iter().find(|place| *place < guess.area.size);
@@ -345,7 +347,7 @@ pub(crate) fn repair(source: &impl Source, tell: Tell<'_>) -> io::Result<()> {
     }
     let nothing = || io::Error::new(io::ErrorKind::InvalidData, "no messages were found");
     let (_, header, start) = best.ok_or_else(nothing)?;
-    search(&header, source, start, tell)
+    search(&header, source, start, report)
 }
 
 /// The gaps between the messages of a search.
@@ -362,8 +364,8 @@ impl Gaps {
     fn of(header: &Header, source: &impl Source, start: u64) -> io::Result<Self> {
         let mut gaps = Gaps { read: 0, first: start, behind_widest: start };
         let mut widest = 0;
-        search(header, source, start, &mut |told| {
-            match told {
+        search(header, source, start, &mut |report| {
+            match report {
                 FileReport::Message(message) => gaps.read += message.len() as u64,
                 FileReport::Damaged { place, bytes } => {
                     let behind = header.area.place(place + bytes);
@@ -383,7 +385,7 @@ impl Gaps {
 }
 
 /// Reports everything that has the form of a message in the whole area, from `start` on.
-fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> io::Result<()> {
+fn search(header: &Header, source: &impl Source, start: u64, report: Reporter<'_>) -> io::Result<()> {
     let (mut at, mut sure, mut bytes) = (0, false, Vec::new());
     let area = header.area;
     // Once round the area to the last tag; if that is unknown, to the tag of the first message.
@@ -391,7 +393,7 @@ fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> 
     while at + 1 < size {
         if let Some(cut) = area.cut_at(start + at) {
             let cut = cut.min(size - at);
-            tell(FileReport::Damaged { place: area.place(start + at), bytes: cut })?;
+            report(FileReport::Damaged { place: area.place(start + at), bytes: cut })?;
             at += cut;
             sure = false;
             continue;
@@ -404,11 +406,11 @@ fn search(header: &Header, source: &impl Source, start: u64, tell: Tell<'_>) -> 
         sure = true;
         for found in &walked.found {
             match found {
-                RingElement::Message(range) => tell(FileReport::Message(&bytes[range.clone()]))?,
-                RingElement::Busy(_) => tell(FileReport::Unfinished)?,
+                RingElement::Message(range) => report(FileReport::Message(&bytes[range.clone()]))?,
+                RingElement::Busy(_) => report(FileReport::Unfinished)?,
                 RingElement::Damage(range) => {
                     let place = area.place(start + at + range.start as u64);
-                    tell(FileReport::Damaged { place, bytes: range.len() as u64 })?;
+                    report(FileReport::Damaged { place, bytes: range.len() as u64 })?;
                 }
             }
         }

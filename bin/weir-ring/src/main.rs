@@ -66,13 +66,13 @@ fn dump(settings: &Settings) -> io::Result<bool> {
         Err(error) if settings.repair && error.kind() == io::ErrorKind::InvalidData => {
             eprintln!("weir-ring: {error}: everything that looks like a message follows");
             printer.damaged = true;
-            follower::repair(file, &mut |told| printer.tell(told))?;
+            follower::repair(file, &mut |report| printer.print(report))?;
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let hint = format!("{error}; -r looks for messages all the same");
             return Err(io::Error::new(io::ErrorKind::InvalidData, hint));
         }
-        _ => follower.look(file, Look::Once, &mut |told| printer.tell(told))?,
+        _ => follower.look(file, Look::Once, &mut |report| printer.print(report))?,
     }
     printer.out.flush()?;
     Ok(printer.damaged)
@@ -94,7 +94,7 @@ fn follow(settings: &Settings, files: &mut Vec<FollowedFile>, printer: &mut Prin
                     patience -= u32::from(index == newest);
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidData && settings.repair => {
-                    follower::repair(&followed.file, &mut |told| printer.tell(told))?;
+                    follower::repair(&followed.file, &mut |report| printer.print(report))?;
                     printer.out.flush()?;
                     return Err(error);
                 }
@@ -119,8 +119,8 @@ fn follow(settings: &Settings, files: &mut Vec<FollowedFile>, printer: &mut Prin
 fn describe(file: &File, out: &mut impl Write) -> io::Result<bool> {
     let header = Header::read(file)?;
     let (mut complete, mut busy, mut damaged) = (0, 0, header.excess() != 0);
-    Follower::default().look(file, Look::Once, &mut |told| {
-        match told {
+    Follower::default().look(file, Look::Once, &mut |report| {
+        match report {
             FileReport::Message(_) => complete += 1,
             FileReport::Unfinished => busy += 1,
             FileReport::Damaged { .. } | FileReport::Miscounted { .. } => damaged = true,
@@ -152,16 +152,16 @@ struct Printer<'o> {
 }
 
 impl Printer<'_> {
-    fn tell(&mut self, told: FileReport<'_>) -> io::Result<()> {
-        if let FileReport::Message(message) = told {
+    fn print(&mut self, report: FileReport<'_>) -> io::Result<()> {
+        if let FileReport::Message(message) = report {
             self.out.write_all(message)?;
             return self.out.write_all(&[self.end]);
         }
         // On a terminal, remarks are printed between the messages that they are about.
         self.out.flush()?;
-        self.damaged |= matches!(told, FileReport::Damaged { .. } | FileReport::Miscounted { .. });
+        self.damaged |= matches!(report, FileReport::Damaged { .. } | FileReport::Miscounted { .. });
         let messages = |count: u64| if count == 1 { "message was" } else { "messages were" };
-        match told {
+        match report {
             FileReport::Lost { count: Some(count), about } => {
                 let about = if about { "about " } else { "" };
                 eprintln!("weir-ring: {about}{count} {} overwritten before being read", messages(count));
@@ -215,7 +215,7 @@ impl FollowedFile {
         if self.length.replace(length) != Some(length) {
             printer.compare_length(&Header::read(&self.file)?);
         }
-        self.follower.look(&self.file, Look::Again, &mut |told| printer.tell(told))
+        self.follower.look(&self.file, Look::Again, &mut |report| printer.print(report))
     }
 }
 

@@ -276,7 +276,7 @@ impl App {
             }
             KeyCode::Enter => {
                 if let Typing::Weight { server, text } = typing {
-                    self.ask_weight(server, &text, now);
+                    self.confirm_weight(server, &text, now);
                 }
                 return;
             }
@@ -290,7 +290,7 @@ impl App {
         self.typing = Some(typing);
     }
 
-    fn ask_weight(&mut self, server: String, text: &str, now: Instant) {
+    fn confirm_weight(&mut self, server: String, text: &str, now: Instant) {
         let number = text.strip_suffix('%').unwrap_or(text);
         let most = if text.ends_with('%') { 100_000 } else { 256 };
         match number.parse::<u32>() {
@@ -343,9 +343,9 @@ impl App {
             KeyCode::Char('o') => self.lists[self.page as usize].sort = None,
             KeyCode::Char('[') => self.scroll = self.scroll.saturating_sub(1),
             KeyCode::Char(']') => self.scroll = self.scroll.saturating_add(1),
-            KeyCode::Char('d') => self.ask_state("Drain", "drain", now),
-            KeyCode::Char('e') => self.ask_state("Make ready", "ready", now),
-            KeyCode::Char('m') => self.ask_state("Put into maintenance", "maint", now),
+            KeyCode::Char('d') => self.confirm_state("Drain", "drain", now),
+            KeyCode::Char('e') => self.confirm_state("Make ready", "ready", now),
+            KeyCode::Char('m') => self.confirm_state("Put into maintenance", "maint", now),
             KeyCode::Char('w') => {
                 if let Some(server) = self.changeable(now) {
                     self.typing = Some(Typing::Weight { server, text: String::new() });
@@ -425,7 +425,7 @@ impl App {
         list.sort = list.titles.get(next).map(|title| Sort { title: (*title).to_owned(), descending: true });
     }
 
-    fn ask_state(&mut self, verb: &str, state: &str, now: Instant) {
+    fn confirm_state(&mut self, verb: &str, state: &str, now: Instant) {
         if let Some(server) = self.changeable(now) {
             let words = format!("{verb} {server}?");
             self.question = Some(Question { words, command: format!("set server {server} state {state}") });

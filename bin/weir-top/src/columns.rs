@@ -21,7 +21,7 @@ pub(crate) struct Column<R> {
 
 enum Value<R> {
     /// Ends at the right; sorted by itself.
-    Figure {
+    Number {
         choose: fn(&R) -> Option<f64>,
         show: fn(f64) -> String,
         tone: Tone,
@@ -51,7 +51,7 @@ impl<R> Column<R> {
 
     pub(crate) fn cell(&self, row: &R) -> Cell {
         match &self.value {
-            Value::Figure { choose, show, tone } => match choose(row) {
+            Value::Number { choose, show, tone } => match choose(row) {
                 None => Cell::new("-", Tone::Dim),
                 Some(number) => Cell::new(show(number), if number == 0.0 { Tone::Dim } else { *tone }),
             },
@@ -66,7 +66,7 @@ impl<R> Column<R> {
 
     pub(crate) fn key(&self, row: &R) -> Key {
         match &self.value {
-            Value::Figure { choose, .. } => choose(row).map_or(Key::Nothing, Key::Number),
+            Value::Number { choose, .. } => choose(row).map_or(Key::Nothing, Key::Number),
             Value::Count { choose, .. } => {
                 choose(row).map_or(Key::Nothing, |number| Key::Number(number as f64))
             }
@@ -265,7 +265,7 @@ pub(crate) fn streams() -> Vec<Column<Stream>> {
         key: |s| Key::Number(seconds(&s.age) as f64),
         left: false,
     };
-    let calls = Value::Figure {
+    let calls = Value::Number {
         choose: |s: &Stream| Some(s.calls as f64),
         show: |n| count(n as u64),
         tone: Tone::Plain,
@@ -310,7 +310,7 @@ fn traffic<'m>() -> [OfRow<'m>; 4] {
         key: |s| s.track.map_or(Key::Nothing, |track| Key::Number(track.history.most())),
         left: true,
     };
-    let by_bytes = |choose: fn(&DisplayedRow<'m>) -> Option<f64>| Value::Figure {
+    let by_bytes = |choose: fn(&DisplayedRow<'m>) -> Option<f64>| Value::Number {
         choose,
         show: |n| bytes(n as u64),
         tone: Tone::Plain,
@@ -320,7 +320,7 @@ fn traffic<'m>() -> [OfRow<'m>; 4] {
             title: "RATE",
             width: 6,
             rank: 0,
-            value: Value::Figure { choose: |s| Some(s.rate()), show: rate, tone: Tone::Plain },
+            value: Value::Number { choose: |s| Some(s.rate()), show: rate, tone: Tone::Plain },
         },
         Column { title: "HISTORY", width: 12, rank: 5, value: history },
         Column { title: "IN/s", width: 6, rank: 4, value: by_bytes(|s| s.rates(|t| t.rates.bytes_in)) },
@@ -404,7 +404,7 @@ fn retries<'m>() -> OfRow<'m> {
 }
 
 fn error_rate<'m>() -> OfRow<'m> {
-    let value = Value::Figure {
+    let value = Value::Number {
         choose: |s: &DisplayedRow<'m>| s.rates(|t| t.rates.errors),
         show: rate,
         tone: Tone::Bad,

@@ -67,7 +67,7 @@ impl Connection {
     }
 
     /// Sends one command and waits for its whole answer; keeps at most `limit` bytes of it.
-    pub(crate) fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
+    pub(crate) fn request(&mut self, command: &str, limit: usize) -> Result<Answer, Failure> {
         debug_assert!(!command.contains(['\n', ';']), "one command at a time: {command}");
         self.write(&format!("{}{command}\n", self.prefix))?;
         let end = Instant::now() + self.deadline;
@@ -255,9 +255,9 @@ mod tests {
     fn a_connection_stays_for_several_commands() {
         let target = answering("\n> ", &["one {}\n> > x\n\n> ", "\n> ", "äö\n\n> "]);
         let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
-        let mut ask = |command| connection.ask(command, 1000).expect("an answer").text;
+        let mut request = |command| connection.request(command, 1000).expect("an answer").text;
         assert_eq!(
-            (ask("a b"), ask("c"), ask("d")),
+            (request("a b"), request("c"), request("d")),
             ("one a b\n> > x\n".to_owned(), String::new(), "äö\n".to_owned())
         );
         assert!(connection.is_ready());
@@ -272,7 +272,7 @@ mod tests {
         ] {
             let mut connection =
                 Connection::open(&answering(prompt, answers), DEADLINE).expect("a connection");
-            assert_eq!(connection.ask("show info", 1000).expect("an answer").text, "@1 show info\n");
+            assert_eq!(connection.request("show info", 1000).expect("an answer").text, "@1 show info\n");
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
             while stream.write_all(b"0123456789\n").is_ok() {}
         });
         let mut connection = Connection::open(&target, DEADLINE).expect("a connection");
-        let answer = connection.ask("show stat", 1000).expect("an answer");
+        let answer = connection.request("show stat", 1000).expect("an answer");
         assert!(
             answer.cut && answer.text.len() == 990 && answer.text.ends_with("9\n"),
             "{}",
@@ -301,7 +301,7 @@ mod tests {
         });
         let deadline = Duration::from_millis(200);
         let mut connection = Connection::open(&target, deadline).expect("a connection");
-        assert!(matches!(connection.ask("show stat", 1000), Err(Failure::Late(d)) if d == deadline));
+        assert!(matches!(connection.request("show stat", 1000), Err(Failure::Late(d)) if d == deadline));
     }
 
     #[test]

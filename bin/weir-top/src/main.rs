@@ -95,8 +95,8 @@ fn run(settings: Settings) -> Result<(), Fault> {
         (!settings.once).then(|| SignalReader::new(&[SIGTERM, SIGHUP, SIGINT, SIGQUIT])).transpose();
     let signals = signals.map_err(|error| (1, format!("signals cannot be read: {error}")))?;
     let (orders, taken) = sync_channel(CHANNEL);
-    let (told, news) = sync_channel(CHANNEL);
-    poller::start(target, settings.interval, app.watch(), taken, told);
+    let (sender, news) = sync_channel(CHANNEL);
+    poller::start(target, settings.interval, app.watch(), taken, sender);
     match signals {
         None => print_once(&mut app, &news, settings.page, theme),
         Some(signals) => {

@@ -124,7 +124,7 @@ impl Poller {
     fn command(&mut self, command: String) -> Result<(), Over> {
         let answer = match self.connected() {
             Err(failure) => Err(format!("not sent: {failure}")),
-            Ok(connection) => match connection.ask(&command, LONGEST_ANSWER) {
+            Ok(connection) => match connection.request(&command, LONGEST_ANSWER) {
                 Ok(answer) => Ok(answer.text),
                 Err(failure) => {
                     self.connection = None;
@@ -132,20 +132,20 @@ impl Poller {
                 }
             },
         };
-        self.tell(News::Done(command, answer))
+        self.send(News::Done(command, answer))
     }
 
     fn round(&mut self) -> Result<(), Over> {
-        match self.ask_all() {
-            Ok(news) => news.into_iter().try_for_each(|news| self.tell(news)),
+        match self.request_all() {
+            Ok(news) => news.into_iter().try_for_each(|news| self.send(news)),
             Err(why) => {
                 self.connection = None;
-                self.tell(News::Lost(why))
+                self.send(News::Lost(why))
             }
         }
     }
 
-    fn ask_all(&mut self) -> Result<Vec<News>, String> {
+    fn request_all(&mut self) -> Result<Vec<News>, String> {
         let mut picture = self.picture()?;
         // A process that is being replaced keeps its connections: its successor has the socket.
         if picture.info.is_stopping() && self.rounds > 0 {
@@ -155,33 +155,33 @@ impl Poller {
         let mut news = vec![News::Picture(Box::new(picture))];
         // Distributions move slowly, and their list is as long as that of servers.
         if self.knows_latency && self.rounds.is_multiple_of(LATENCY_ROUNDS) {
-            let answer = self.ask("show latency", LONGEST_STATISTICS)?;
+            let answer = self.request("show latency", LONGEST_STATISTICS)?;
             self.knows_latency = answer.text.trim_start().starts_with('#') || answer.text.trim().is_empty();
             news.push(News::Latencies(answer.text));
         }
         if self.watch.errors {
-            news.push(News::Errors(self.ask("show errors", LONGEST_LISTING)?));
+            news.push(News::Errors(self.request("show errors", LONGEST_LISTING)?));
         }
         if self.watch.sessions {
-            news.push(News::Streams(self.ask("show sess", LONGEST_LISTING)?));
+            news.push(News::Streams(self.request("show sess", LONGEST_LISTING)?));
         }
         self.rounds += 1;
         Ok(news)
     }
 
     fn picture(&mut self) -> Result<Picture, String> {
-        let info = self.ask("show info", LONGEST_ANSWER)?;
+        let info = self.request("show info", LONGEST_ANSWER)?;
         let info = Info::read(&info.text)
             .ok_or_else(|| format!("'show info' was answered: {}", refusal(&info.text)))?;
-        let answer = self.ask("show stat", LONGEST_STATISTICS)?;
+        let answer = self.request("show stat", LONGEST_STATISTICS)?;
         let (rows, more) = Row::read_all(&answer.text, MOST_ROWS)
             .ok_or_else(|| format!("'show stat' was answered: {}", refusal(&answer.text)))?;
         Ok(Picture { info, rows, more: more || answer.cut, at: self.began.elapsed() })
     }
 
-    fn ask(&mut self, command: &str, limit: usize) -> Result<Answer, String> {
-        let asked = self.connected().and_then(|connection| connection.ask(command, limit));
-        let answer = asked.map_err(|failure| failure.to_string())?;
+    fn request(&mut self, command: &str, limit: usize) -> Result<Answer, String> {
+        let answered = self.connected().and_then(|connection| connection.request(command, limit));
+        let answer = answered.map_err(|failure| failure.to_string())?;
         if answer.cut {
             self.connection = None;
         }
@@ -200,7 +200,7 @@ impl Poller {
         Ok(self.connection.as_mut().expect("it was just opened"))
     }
 
-    fn tell(&self, news: News) -> Result<(), Over> {
+    fn send(&self, news: News) -> Result<(), Over> {
         self.news.send(news).map_err(|_| Over)
     }
 }

@@ -72,12 +72,12 @@ pub(crate) fn take() -> io::Result<(Screen, TerminalGuard)> {
 /// in any case: reading keys from a closed terminal never returns.
 pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
     let over = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&over);
+    let over_flag = Arc::clone(&over);
     thread::spawn(move || {
         while !is_gone() && matches!(signals.next(), Ok(None)) {
             thread::sleep(LOOK);
         }
-        told.store(true, Ordering::Relaxed);
+        over_flag.store(true, Ordering::Relaxed);
         thread::sleep(GRACE);
         restore();
         process::exit(0);
@@ -88,9 +88,9 @@ pub(crate) fn watch(signals: SignalReader) -> Arc<AtomicBool> {
 /// Whether the other end of standard input is closed.
 fn is_gone() -> bool {
     let stdin = io::stdin();
-    let mut asked = [PollFd::new(&stdin, PollFlags::empty())];
+    let mut polled = [PollFd::new(&stdin, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// How often it looks.

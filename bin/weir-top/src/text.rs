@@ -1,4 +1,4 @@
-//! Text for a terminal: foreign text made harmless, and figures short enough for a column.
+//! Text for a terminal: foreign text made harmless, and numbers short enough for a column.
 
 /// The text without anything that moves the cursor, changes the direction of writing or is invisible, at most `limit`
 /// characters long. Each such character becomes a question mark: names come from configurations, the rest from clients.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_fit_their_columns() {
+    fn numbers_fit_their_columns() {
         for (number, expected) in [
             (0, "0"),
             (99_999, "99999"),

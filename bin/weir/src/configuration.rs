@@ -142,7 +142,7 @@ pub(crate) fn load(
         messages.alert("config : Fatal errors found in configuration.");
         return ReadOutcome::Refused;
     }
-    states.tell(|text| messages.announce(text), |text| messages.warning(text));
+    states.report(|text| messages.announce(text), |text| messages.warning(text));
     let strict = config.global.zero_warning;
     if arguments.check || strict {
         let mut found = looked_up(&config, &states, arguments);

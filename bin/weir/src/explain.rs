@@ -136,8 +136,8 @@ impl Entry {
         let mut text =
             format!("\n{}{separator}{}\n  {}\n  {}\n", self.name, self.arguments, self.sort, self.help);
         // Writing to a string does not fail.
-        if let Some(told) = self.default {
-            let _ = writeln!(text, "  Default: {}", default(told, ""));
+        if let Some(value) = self.default {
+            let _ = writeln!(text, "  Default: {}", default(value, ""));
         }
         let width = self.values.iter().map(|(value, _)| value.len()).max().unwrap_or_default();
         for (index, (value, help)) in self.values.iter().enumerate() {
@@ -230,9 +230,10 @@ pub(crate) fn entries() -> Vec<Entry> {
         values: &[],
         example: String::new(),
     }));
-    let figures = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
-    let figures = figures.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
-    entries.extend(figures.map(|(name, shown_by, help)| Entry {
+    let statistics = fields::FIELDS.iter().map(|row| (row.name, "show stat", row.description));
+    let statistics =
+        statistics.chain(info::INFO_FIELDS.iter().map(|row| (row.name, "show info", row.description)));
+    entries.extend(statistics.map(|(name, shown_by, help)| Entry {
         place: None,
         behind: Vec::new(),
         name,

@@ -61,7 +61,7 @@ fn of_diagnostic(diagnostic: &Diagnostic, times: usize, sources: &SourceMap) -> 
 }
 
 fn code_of(diagnostic: &Diagnostic) -> &'static str {
-    if diagnostic.asked_for { ASKED_FOR } else { problems::code_of(&diagnostic.message) }
+    if diagnostic.requested { REQUESTED } else { problems::code_of(&diagnostic.message) }
 }
 
 /// A finding from after parsing: its text contains its position, if there is one.
@@ -153,7 +153,7 @@ fn name(severity: Severity) -> &'static str {
 const JSON: Escaping = Escaping { short: "\n\t", is_uppercase: false, beyond: Beyond::Stay };
 
 /// The code of messages by `.warning` and the like.
-const ASKED_FOR: &str = "C116";
+const REQUESTED: &str = "C116";
 
 #[cfg(test)]
 mod tests {

@@ -66,10 +66,10 @@ fn inspect(subject: &Subject<'_>, known: &[Finding]) -> Vec<Finding> {
     found.extend(log_sockets::unreachable(subject));
     found.extend(protocols::unknown(subject));
     // The parser already reports some rules that are never reached.
-    let told = |finding: &Finding| {
+    let is_reported = |finding: &Finding| {
         known.iter().any(|other| other.code == "C305" && other.line_of() == finding.line_of())
     };
-    found.retain(|finding| finding.code != flow::UNREACHED || !told(finding));
+    found.retain(|finding| finding.code != flow::UNREACHED || !is_reported(finding));
     found.sort_by(|a, b| a.line_of().cmp(&b.line_of()));
     found
 }

@@ -10,7 +10,7 @@ fn admin() -> SessionSettings {
     SessionSettings { level: Level::Admin, ..SessionSettings::default() }
 }
 
-fn ask(toy: &mut Toy, line: &str) -> String {
+fn run_command(toy: &mut Toy, line: &str) -> String {
     converse(toy, admin(), format!("{line}\n").as_bytes(), usize::MAX, usize::MAX)
 }
 
@@ -18,7 +18,7 @@ fn ask(toy: &mut Toy, line: &str) -> String {
 fn check(dialogue: &[(&str, &str)]) {
     let mut toy = toy();
     for (line, expected) in dialogue {
-        assert_eq!(ask(&mut toy, line), *expected, "to {line:?}");
+        assert_eq!(run_command(&mut toy, line), *expected, "to {line:?}");
     }
 }
 
@@ -176,7 +176,7 @@ fn frontends_and_limits() {
     ]);
     let mut toy = toy();
     assert!(
-        ask(&mut toy, "set rate-limit")
+        run_command(&mut toy, "set rate-limit")
             .starts_with("'set rate-limit' only supports :\n   - 'connections global' ")
     );
 }
@@ -451,11 +451,11 @@ fn profiling() {
 fn a_memory_profile_waits_until_its_callers_have_names() {
     let mut toy = toy();
     toy.pending = 2;
-    let profile = ask(&mut toy, "show profiling");
+    let profile = run_command(&mut toy, "show profiling");
     assert_eq!(toy.pending, 0);
     assert!(profile.starts_with("Per-task CPU profiling ") && profile.contains("\nAlloc/Free statistics "));
     toy.pending = 2;
-    assert!(ask(&mut toy, "show profiling tasks").starts_with("Tasks activity "));
+    assert!(run_command(&mut toy, "show profiling tasks").starts_with("Tasks activity "));
     assert_eq!(toy.pending, 2, "does not wait for data that is not shown");
 }
 
@@ -488,11 +488,11 @@ fn sessions() {
         ("show sess", "\n"),
     ]);
     let mut toy = toy();
-    assert!(ask(&mut toy, "show sess 0x55aa").starts_with(
+    assert!(run_command(&mut toy, "show sess 0x55aa").starts_with(
         "0x55aa: [20/Nov/2026:11:27:22.010000] id=7 proto=tcpv4 source=127.0.0.1:4000\n  phase="
     ));
     toy.pending = 3;
-    assert!(ask(&mut toy, "show sess all").contains("frontend=fe\n"));
+    assert!(run_command(&mut toy, "show sess all").contains("frontend=fe\n"));
     // Each phase shows the server's state, and the time left.
     for (phase, shown) in [
         (
@@ -522,22 +522,24 @@ fn sessions() {
     ] {
         let view = &mut toy.sessions[0];
         (view.phase, view.expires_ms, view.retries) = (phase, Some(9000), 2);
-        let line = ask(&mut toy, "show sess");
+        let line = run_command(&mut toy, "show sess");
         assert_eq!(line[line.find("rq[").unwrap()..].trim_end(), shown, "{phase}");
     }
     // The request line is only shown on demand, and cannot end its quotes or its line.
-    assert!(!ask(&mut toy, "show sess show-uri").contains("uri="));
+    assert!(!run_command(&mut toy, "show sess show-uri").contains("uri="));
     toy.sessions[0].request_line = Some("GET /a\"b\\\n\u{e9} HTTP/1.1".to_owned());
-    assert!(!ask(&mut toy, "show sess").contains("uri="));
+    assert!(!run_command(&mut toy, "show sess").contains("uri="));
     let shown = " uri=\"GET /a\\x22b\\x5c\\x0a\\xe9 HTTP/1.1\"\n";
-    assert!(ask(&mut toy, "show sess show-uri").ends_with(&format!("c_exp={shown}\n")));
-    assert!(ask(&mut toy, "show sess all show-uri").contains(&format!("conn_retries=2, exp=9s{shown}")));
-    assert!(ask(&mut toy, "show sess show-uri older 0 frontend fe").contains("uri="));
+    assert!(run_command(&mut toy, "show sess show-uri").ends_with(&format!("c_exp={shown}\n")));
+    assert!(
+        run_command(&mut toy, "show sess all show-uri").contains(&format!("conn_retries=2, exp=9s{shown}"))
+    );
+    assert!(run_command(&mut toy, "show sess show-uri older 0 frontend fe").contains("uri="));
     // A stream without a client: a ring's connection to its server.
     (toy.sessions[0].protocol, toy.sessions[0].source) = ("?", None);
-    assert!(ask(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));
+    assert!(run_command(&mut toy, "show sess").starts_with("0x55aa: proto=? ts=00 epoch=0 age=0s calls=0 "));
     assert!(
-        ask(&mut toy, "show sess all")
+        run_command(&mut toy, "show sess all")
             .starts_with("0x55aa: [20/Nov/2026:11:27:22.010000] id=7 proto=?\n  phase=")
     );
 }
@@ -548,24 +550,24 @@ fn statistics() {
     let names = |text: &str| -> Vec<String> {
         text.lines().skip(1).filter_map(|line| Some(line.split(',').nth(1)?.to_owned())).collect()
     };
-    assert_eq!(names(&ask(&mut toy, "show stat")), ["FRONTEND", "s1", "s2", "BACKEND"]);
-    assert_eq!(names(&ask(&mut toy, "show stat be 4 2")), ["s2"]);
-    assert_eq!(names(&ask(&mut toy, "show stat -1 2 -1 up")), ["BACKEND"]);
-    assert_eq!(names(&ask(&mut toy, "show stat domain proxy 2 -1 -1")), ["FRONTEND"]);
-    assert_eq!(ask(&mut toy, "show stat nope 1 1"), "No such proxy.\n\n");
-    assert_eq!(ask(&mut toy, "show stat domain foo"), "Invalid statistics domain.\n\n");
+    assert_eq!(names(&run_command(&mut toy, "show stat")), ["FRONTEND", "s1", "s2", "BACKEND"]);
+    assert_eq!(names(&run_command(&mut toy, "show stat be 4 2")), ["s2"]);
+    assert_eq!(names(&run_command(&mut toy, "show stat -1 2 -1 up")), ["BACKEND"]);
+    assert_eq!(names(&run_command(&mut toy, "show stat domain proxy 2 -1 -1")), ["FRONTEND"]);
+    assert_eq!(run_command(&mut toy, "show stat nope 1 1"), "No such proxy.\n\n");
+    assert_eq!(run_command(&mut toy, "show stat domain foo"), "Invalid statistics domain.\n\n");
     assert!(
-        ask(&mut toy, "show stat be 4 1 typed desc")
+        run_command(&mut toy, "show stat be 4 1 typed desc")
             .starts_with("S.3.1.0.pxname.1:KNSV:str:be:\"Proxy name\"\n")
     );
-    assert!(ask(&mut toy, "show stat json").ends_with("}]]\n\n"));
-    assert!(ask(&mut toy, "show info").starts_with("Name: HAProxy\nNbthread: 2\n"));
-    assert!(ask(&mut toy, "show info typed").starts_with("0.Name.1:POSV:str:HAProxy\n"));
-    assert!(ask(&mut toy, "show schema json").starts_with("{\"$schema\""));
+    assert!(run_command(&mut toy, "show stat json").ends_with("}]]\n\n"));
+    assert!(run_command(&mut toy, "show info").starts_with("Name: HAProxy\nNbthread: 2\n"));
+    assert!(run_command(&mut toy, "show info typed").starts_with("0.Name.1:POSV:str:HAProxy\n"));
+    assert!(run_command(&mut toy, "show schema json").starts_with("{\"$schema\""));
 
     let user = SessionSettings { level: Level::User, ..admin() };
     assert!(!converse(&mut toy, user, b"show stat\n", 99, usize::MAX).contains("127.0.0.1:1"));
-    assert!(ask(&mut toy, "show stat").contains("127.0.0.1:1"));
+    assert!(run_command(&mut toy, "show stat").contains("127.0.0.1:1"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, line: &str) -> (String, Status) {
+    fn send(&mut self, line: &str) -> (String, Status) {
         self.session.feed(line.as_bytes());
         self.session.feed(b"\n");
         self.hear()
@@ -54,7 +54,7 @@ impl Client {
 
 fn check(command: &str, expected: &str, status: Status) {
     let mut client = Client::new(with_ring().0);
-    assert_eq!(client.ask(command), (expected.to_owned(), status), "{command}");
+    assert_eq!(client.send(command), (expected.to_owned(), status), "{command}");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn sinks_are_listed_as_the_reference_does() {
     let (mut toy, ring) = with_ring();
     ring.write(0, &[&[b'x'; 5000]]);
     toy.sinks.add(Sink::ring("a-long-name", "long", LogFormat::Raw, 1024, Ring::in_memory(4096, 6)));
-    let (listed, _) = Client::new(toy).ask("show events");
+    let (listed, _) = Client::new(toy).send("show events");
     assert_eq!(
         listed,
         "Supported events sinks are listed below. Add -0(zero), -w(wait), -n(new). Any key to stop.\n\
@@ -95,12 +95,12 @@ fn r115_flags_of_waiting_and_seeking_apply_to_one_command() {
     assert_eq!(converse(&mut with_ring().0, settings, b"show events r\n", 1, 1), "one\n{\n \"a\": 1\n}\n\n");
     // `show errors` after a command with flags, in the same session, is not affected by them.
     let mut fresh = Client::new(with_ring().0);
-    let (errors, _) = fresh.ask("show errors");
+    let (errors, _) = fresh.send("show errors");
     let mut client = Client::new(with_ring().0);
-    client.ask("prompt i");
-    client.ask("show events r -n");
-    assert_eq!(client.ask("show errors").0, errors);
-    assert_eq!(client.ask("show events r").0, "one\n{\n \"a\": 1\n}\n\n");
+    client.send("prompt i");
+    client.send("show events r -n");
+    assert_eq!(client.send("show errors").0, errors);
+    assert_eq!(client.send("show events r").0, "one\n{\n \"a\": 1\n}\n\n");
 }
 
 #[test]
@@ -108,15 +108,15 @@ fn events_wake_a_watcher_and_any_key_stops_it() {
     let (toy, ring) = with_ring();
     let woken = Arc::clone(&toy.woken);
     let mut client = Client::new(toy);
-    client.ask("prompt i");
-    assert_eq!(client.ask("show events r -wn"), (String::new(), Status::Watch));
+    client.send("prompt i");
+    assert_eq!(client.send("show events r -wn"), (String::new(), Status::Watch));
     ring.write(0, &[b"new"]);
     assert_eq!(woken.load(SeqCst), 1);
     assert_eq!(client.hear(), ("new\n".to_owned(), Status::Watch));
     // The input that stops it is not executed.
-    assert_eq!(client.ask("show version"), ("\n".to_owned(), Status::NeedInput));
+    assert_eq!(client.send("show version"), ("\n".to_owned(), Status::NeedInput));
     assert_eq!(ring.readers(), 0);
-    assert_eq!(client.ask("show version").0, "3.5-weir\n\n");
+    assert_eq!(client.send("show version").0, "3.5-weir\n\n");
 }
 
 /// A client that does not read only delays itself: events without room are lost and counted.
@@ -124,7 +124,7 @@ fn events_wake_a_watcher_and_any_key_stops_it() {
 fn a_slow_watcher_loses_events_and_delays_only_itself() {
     let (toy, ring) = with_ring();
     let mut client = Client::new(toy);
-    client.ask("show events r -w");
+    client.send("show events r -w");
     let kept = (0..1000).filter(|_| ring.write(0, &[b"some event of some length"])).count() as u64;
     assert_eq!(kept + ring.dropped(), 1000);
     assert!(ring.dropped() > 0);
@@ -139,12 +139,12 @@ fn r113_too_many_readers_are_refused() {
     let readers: Vec<_> = (0..MOST_READERS).map(|_| ring.attach(Seek::End, Wait::No)).collect();
     let mut client = Client::new(toy);
     assert_eq!(
-        client.ask("show events r").0,
+        client.send("show events r").0,
         "Cannot read the events: the ring has 254 readers already.\n\n"
     );
     drop(readers);
     client = Client::new(client.toy);
-    assert_eq!(client.ask("show events r").0, "one\n{\n \"a\": 1\n}\n\n");
+    assert_eq!(client.send("show events r").0, "one\n{\n \"a\": 1\n}\n\n");
 }
 
 #[test]
@@ -158,12 +158,12 @@ fn refusals_are_those_of_the_reference() {
 #[test]
 fn traces_are_chosen_and_shown() {
     let mut client = Client::new(with_ring().0);
-    client.ask("prompt i");
-    assert!(client.ask("trace").0.contains(" [.] toy        : a toy\n"));
-    assert_eq!(client.ask("trace toy sink r start now").0, "\n");
-    assert!(client.ask("show trace").0.contains(" [R] toy        -> r [drp 0]  [a toy]\n"));
-    assert!(client.ask("show trace toy").0.contains("  + - - - toy_new"));
-    assert_eq!(client.ask("trace 0").0, "All traces now stopped\n\n");
-    assert!(client.ask("show trace").0.contains(" [.] toy        -> r [drp 0]"));
-    assert_eq!(client.ask("trace nosuch").0, "No such trace source 'nosuch'\n\n");
+    client.send("prompt i");
+    assert!(client.send("trace").0.contains(" [.] toy        : a toy\n"));
+    assert_eq!(client.send("trace toy sink r start now").0, "\n");
+    assert!(client.send("show trace").0.contains(" [R] toy        -> r [drp 0]  [a toy]\n"));
+    assert!(client.send("show trace toy").0.contains("  + - - - toy_new"));
+    assert_eq!(client.send("trace 0").0, "All traces now stopped\n\n");
+    assert!(client.send("show trace").0.contains(" [.] toy        -> r [drp 0]"));
+    assert_eq!(client.send("trace nosuch").0, "No such trace source 'nosuch'\n\n");
 }

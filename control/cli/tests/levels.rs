@@ -77,7 +77,7 @@ const FORMS: &[(&str, Level)] = &[
 /// Depends on `expose-fd listeners` on the socket's line, not on its level.
 const EXPOSED: &str = "_getsocks";
 
-fn ask(level: Level, line: &str) -> String {
+fn run_command(level: Level, line: &str) -> String {
     let settings = SessionSettings { level, ..SessionSettings::default() };
     converse(&mut toy(), settings, format!("{line}\n").as_bytes(), 99, usize::MAX)
 }
@@ -105,7 +105,7 @@ fn each_command_is_refused_below_its_level() {
         walked.push(command.name);
         for level in [Level::User, Level::Operator, Level::Admin] {
             let hidden = command.flags & (EXPERT | EXPERIMENTAL) != 0 || command.name == EXPOSED;
-            let answer = ask(level, command.name);
+            let answer = run_command(level, command.name);
             assert_eq!(refuses(&answer), level < needed || hidden, "{} at {level:?}: {answer}", command.name);
         }
     }
@@ -114,7 +114,7 @@ fn each_command_is_refused_below_its_level() {
     }
     for (line, needed) in FORMS {
         for level in [Level::User, Level::Operator, Level::Admin] {
-            assert_eq!(refuses(&ask(level, line)), level < *needed, "{line} at {level:?}");
+            assert_eq!(refuses(&run_command(level, line)), level < *needed, "{line} at {level:?}");
         }
     }
 }
@@ -127,7 +127,7 @@ fn arguments_do_not_raise_the_level() {
             for level in [Level::User, Level::Operator] {
                 let line = format!("{} {words}", command.name);
                 if level < level_of(command.name) {
-                    assert!(refuses(&ask(level, &line)), "{line} at {level:?}");
+                    assert!(refuses(&run_command(level, &line)), "{line} at {level:?}");
                 }
             }
         }

@@ -38,7 +38,7 @@ fn with_tables() -> Toy {
     toy
 }
 
-fn ask(toy: &mut Toy, line: &str, room: usize) -> String {
+fn run_command(toy: &mut Toy, line: &str, room: usize) -> String {
     let settings = SessionSettings { level: Level::Admin, ..SessionSettings::default() };
     let answer = converse(toy, settings, format!("{line}\n").as_bytes(), usize::MAX, room);
     without_numbers(&answer)
@@ -56,7 +56,7 @@ fn without_numbers(answer: &str) -> String {
 fn check(dialogue: &[(&str, &str)]) {
     let mut toy = with_tables();
     for (line, expected) in dialogue {
-        assert_eq!(ask(&mut toy, line, usize::MAX), *expected, "to {line:?}");
+        assert_eq!(run_command(&mut toy, line, usize::MAX), *expected, "to {line:?}");
     }
 }
 
@@ -160,14 +160,14 @@ fn an_entry_is_named_by_its_number_and_stays_while_it_is_tracked() {
     let number = format!("0x{:x}", entry.number());
     let shown = "# table: a, type: ip, size:10000, used:1\n\
                  key=0.0.0.1 use=1 exp=60000 shard=0 gpc0=0 conn_rate(10000)=0\n\n";
-    assert_eq!(ask(&mut toy, &format!("show table a ptr {number}"), usize::MAX), shown);
+    assert_eq!(run_command(&mut toy, &format!("show table a ptr {number}"), usize::MAX), shown);
     let refused = "Entry currently in use, cannot remove\n\n";
-    assert_eq!(ask(&mut toy, &format!("clear table a ptr {number}"), usize::MAX), refused);
-    assert_eq!(ask(&mut toy, "clear table a key 0.0.0.1", usize::MAX), refused);
+    assert_eq!(run_command(&mut toy, &format!("clear table a ptr {number}"), usize::MAX), refused);
+    assert_eq!(run_command(&mut toy, "clear table a key 0.0.0.1", usize::MAX), refused);
     toy.tables[0].untrack(entry, 1_000, |_| ());
-    assert_eq!(ask(&mut toy, &format!("clear table a ptr {number}"), usize::MAX), "\n");
+    assert_eq!(run_command(&mut toy, &format!("clear table a ptr {number}"), usize::MAX), "\n");
     let gone = "No entry can be found matching ptr.\n\n";
-    assert_eq!(ask(&mut toy, &format!("clear table a ptr {number}"), usize::MAX), gone);
+    assert_eq!(run_command(&mut toy, &format!("clear table a ptr {number}"), usize::MAX), gone);
 }
 
 #[test]
@@ -177,13 +177,13 @@ fn sends_a_long_list_in_pieces_without_losses() {
         let key = Key::of(Value::Int(number), KeyType::Ipv4).expect("a key");
         toy.tables[0].store(&key, 1_000, |_| ());
     }
-    let answer = ask(&mut toy, "show table a", 100);
+    let answer = run_command(&mut toy, "show table a", 100);
     let mut keys: Vec<&str> = answer.lines().filter_map(|line| line.split(' ').next()).collect();
     keys.retain(|word| word.starts_with("key="));
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), 5_000);
-    assert_eq!(ask(&mut toy, "clear table a", 100), "\n");
+    assert_eq!(run_command(&mut toy, "clear table a", 100), "\n");
     assert_eq!(toy.tables[0].used(), 0);
 }
 
@@ -223,7 +223,7 @@ fn long_commands_yield_after_a_bounded_number_of_entries() {
 #[test]
 fn users_see_no_entry() {
     let mut toy = with_tables();
-    ask(&mut toy, "set table a key 10.0.0.1 data.gpc0 3", usize::MAX);
+    run_command(&mut toy, "set table a key 10.0.0.1 data.gpc0 3", usize::MAX);
     let head = "# table: a, type: ip, size:10000, used:1\n";
     let concealed = format!("{head}# contents not dumped due to insufficient privileges\n\n");
     for (level, line, expected) in [

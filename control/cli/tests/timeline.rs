@@ -16,18 +16,18 @@ fn entries_of_all_workers_are_merged() {
         entry.encode(&mut bytes);
         toy.timelines[worker].write(worker, &[&bytes]);
     }
-    let mut ask = |line: &[u8]| converse(&mut toy, SessionSettings::default(), line, usize::MAX, 1);
+    let mut run_command = |line: &[u8]| converse(&mut toy, SessionSettings::default(), line, usize::MAX, 1);
     let numbers = |heard: &str| -> Vec<String> {
         heard.split('#').skip(1).filter_map(|rest| rest.split(' ').next()).map(str::to_owned).collect()
     };
-    assert_eq!(numbers(&ask(b"show timeline\n")), ["10", "20", "30"]);
-    assert_eq!(numbers(&ask(b"show timeline status 5xx\n")), ["10", "30"]);
-    assert_eq!(numbers(&ask(b"show timeline last 1\n")), ["30"]);
-    assert_eq!(ask(b"show timeline proxy x json\n"), "[]\n\n");
-    let json = ask(b"show timeline json\n");
+    assert_eq!(numbers(&run_command(b"show timeline\n")), ["10", "20", "30"]);
+    assert_eq!(numbers(&run_command(b"show timeline status 5xx\n")), ["10", "30"]);
+    assert_eq!(numbers(&run_command(b"show timeline last 1\n")), ["30"]);
+    assert_eq!(run_command(b"show timeline proxy x json\n"), "[]\n\n");
+    let json = run_command(b"show timeline json\n");
     assert!(
         json.starts_with("[{") && json.ends_with("}]\n\n") && json.matches("\"began_us\"").count() == 3,
         "{json}"
     );
-    assert!(ask(b"show timeline foo\n").starts_with("'foo' is not known"));
+    assert!(run_command(b"show timeline foo\n").starts_with("'foo' is not known"));
 }

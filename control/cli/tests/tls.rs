@@ -5,7 +5,7 @@ mod toy;
 use toy::{Toy, converse, toy};
 use weir_cli::{Level, SessionSettings};
 
-fn ask_at(toy: &mut Toy, level: Level, line: &str) -> String {
+fn run_command_at(toy: &mut Toy, level: Level, line: &str) -> String {
     let settings = SessionSettings { level, ..SessionSettings::default() };
     converse(toy, settings, format!("{line}\n").as_bytes(), usize::MAX, usize::MAX)
 }
@@ -14,7 +14,7 @@ fn ask_at(toy: &mut Toy, level: Level, line: &str) -> String {
 fn check(dialogue: &[(&str, &str)]) {
     let mut toy = toy();
     for (line, expected) in dialogue {
-        assert_eq!(ask_at(&mut toy, Level::Admin, line), *expected, "to {line:?}");
+        assert_eq!(run_command_at(&mut toy, Level::Admin, line), *expected, "to {line:?}");
     }
 }
 
@@ -151,20 +151,20 @@ fn lists_names_and_filters_them_by_time() {
     let line =
         |ending: &str| format!("{HEAD}f/a.cfg:3\t*.example\t!b.example \trsa\ta.pem\tthen\t{ending}\n\n");
     let mut toy = toy();
-    let mut ask = |line: &str| ask_at(&mut toy, Level::User, line);
-    assert_eq!(ask("show ssl sni"), line("None"));
-    assert_eq!(ask("show ssl sni -f f -A -t 2h"), line("Some(1795181242)"));
-    assert_eq!(ask("show ssl sni -f g"), "Couldn't find the specified frontend!\n\n");
-    assert_eq!(ask("show ssl sni -t"), "'-t' requires an offset in seconds!\n\n");
+    let mut run_command = |line: &str| run_command_at(&mut toy, Level::User, line);
+    assert_eq!(run_command("show ssl sni"), line("None"));
+    assert_eq!(run_command("show ssl sni -f f -A -t 2h"), line("Some(1795181242)"));
+    assert_eq!(run_command("show ssl sni -f g"), "Couldn't find the specified frontend!\n\n");
+    assert_eq!(run_command("show ssl sni -t"), "'-t' requires an offset in seconds!\n\n");
 }
 
 #[test]
 fn only_administrators_change_certificates() {
     let mut toy = toy();
     for line in ["set ssl cert a.pem", "dump ssl cert a.pem", "show ssl crt-list", "new ssl ca-file x"] {
-        assert_eq!(ask_at(&mut toy, Level::Operator, line), "Permission denied\n\n", "to {line:?}");
+        assert_eq!(run_command_at(&mut toy, Level::Operator, line), "Permission denied\n\n", "to {line:?}");
     }
-    assert!(ask_at(&mut toy, Level::User, "show ssl cert").contains("a.pem"));
+    assert!(run_command_at(&mut toy, Level::User, "show ssl cert").contains("a.pem"));
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn lists_ticket_keys_and_adds_new_ones() {
         ("show tls-keys #0", "# id secret\n# 0 (b.keys)\n0.0 one\n0.1 two\n0.2 three\n\n"),
     ]);
     let mut toy = toy();
-    assert_eq!(ask_at(&mut toy, Level::User, "show tls-keys *"), "Permission denied\n\n");
-    assert_eq!(ask_at(&mut toy, Level::User, "set ssl tls-key #0 x"), "Permission denied\n\n");
+    assert_eq!(run_command_at(&mut toy, Level::User, "show tls-keys *"), "Permission denied\n\n");
+    assert_eq!(run_command_at(&mut toy, Level::User, "set ssl tls-key #0 x"), "Permission denied\n\n");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn written(processes: &Processes) -> String {
             worker.started,
             worker.version,
             if worker.state == WorkerState::Leaving { "leaving" } else { "ready" },
-            u8::from(worker.told_to_end)
+            u8::from(worker.stop_requested)
         );
     }
     text
@@ -144,7 +144,7 @@ fn read_process(fields: &Fields<'_>, processes: &mut Processes, inheritance: &mu
             reloads,
             started,
             version: fields.value("version").unwrap_or_default().to_owned(),
-            told_to_end: fields.number("told") == Some(1),
+            stop_requested: fields.number("told") == Some(1),
             channel: fields.value("fd").and_then(|number| inheritance.take(number)),
         }),
         _ => {}
@@ -218,7 +218,7 @@ mod tests {
         processes.begin(12, 9, channel);
         processes.workers[0].state = WorkerState::Ready;
         processes.workers[1].state = WorkerState::Leaving;
-        processes.workers[1].told_to_end = true;
+        processes.workers[1].stop_requested = true;
         let texts = variables(&processes, &waiting, &[], true, true, 3);
         let value = |at: usize| texts[at].split_once('=').expect("a name").1.to_owned();
         // Inherited descriptors lack an owner until they are taken.
@@ -234,7 +234,7 @@ mod tests {
         let workers: Vec<_> = found
             .workers
             .iter()
-            .map(|w| (w.pid, w.state, w.reloads, w.told_to_end, w.version.as_str(), w.channel.is_some()))
+            .map(|w| (w.pid, w.state, w.reloads, w.stop_requested, w.version.as_str(), w.channel.is_some()))
             .collect();
         assert_eq!(
             workers,

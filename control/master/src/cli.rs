@@ -98,7 +98,7 @@ struct Payload {
 /// without a prompt, as HAProxy's does.
 pub(crate) async fn converse(master: Rc<Master>, client: Client, connection: Connection) {
     let address = client.address.clone();
-    let _told = TracedSession::begin(&address);
+    let _trace = TracedSession::begin(&address);
     let modes = SessionModes {
         level: client.level,
         severity_output: client.severity_output,

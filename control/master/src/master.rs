@@ -112,7 +112,7 @@ impl Master {
         let result = weir_sched::run(async move { running.live().await });
         if let Err(errno) = result {
             master.messages.alert(format!("The master cannot watch its worker: {errno}."));
-            master.tell_all(signal::SIGTERM);
+            master.signal_all(signal::SIGTERM);
             return 1;
         }
         master.status.get()
@@ -145,7 +145,7 @@ impl Master {
             signal::SIGCHLD => self.reap(),
             signal::SIGUSR2 | signal::SIGHUP => self.reload(How::Soft, None),
             signal::SIGTERM | signal::SIGINT | signal::SIGUSR1 => self.end(signal),
-            other => self.tell_all(other),
+            other => self.signal_all(other),
         }
     }
 
@@ -154,7 +154,7 @@ impl Master {
         self.messages.warning("Exiting Master process...");
         self.setup.service.stopping();
         self.begin_to_end();
-        self.tell_all(signal);
+        self.signal_all(signal);
         if self.processes.borrow().workers.is_empty() {
             self.finish();
         }
@@ -173,7 +173,7 @@ impl Master {
         self.own.look(self.messages, sockets, self.ending.get())
     }
 
-    fn tell_all(&self, signal: Signal) {
+    fn signal_all(&self, signal: Signal) {
         for worker in &self.processes.borrow().workers {
             // A worker that is gone will be reaped.
             let _ = signal::send(worker.pid, signal);
@@ -199,7 +199,7 @@ impl Master {
             self.messages.alert(text);
             self.status.set(1);
             self.begin_to_end();
-            self.tell_all(signal::SIGTERM);
+            self.signal_all(signal::SIGTERM);
             return;
         }
         self.messages.announce("Loading success.");
@@ -306,7 +306,7 @@ impl Master {
             if !self.setup.stays {
                 self.messages.alert("exit-on-failure: killing every processes with SIGTERM");
                 self.begin_to_end();
-                self.tell_all(signal::SIGTERM);
+                self.signal_all(signal::SIGTERM);
             }
         }
         if self.processes.borrow().workers.is_empty() {

@@ -24,32 +24,32 @@ impl Supervisor {
 
     /// The first worker, or a later one, serves.
     pub fn ready(&self) {
-        self.tell(&format!("READY=1\nMAINPID={}\nSTATUS=Ready.\n", weir_sys::process::id()));
+        self.send(&format!("READY=1\nMAINPID={}\nSTATUS=Ready.\n", weir_sys::process::id()));
     }
 
     /// A reload begins.
     pub fn reloading(&self) {
         let now_us = time::monotonic_ns() / 1000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=Reloading Configuration.\n"));
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=Reloading Configuration.\n"));
     }
 
     /// A reload failed; the former worker continues.
     pub fn reload_failed(&self) {
-        self.tell(&format!("READY=1\nMAINPID={}\nSTATUS=Reload failed!\n", weir_sys::process::id()));
+        self.send(&format!("READY=1\nMAINPID={}\nSTATUS=Reload failed!\n", weir_sys::process::id()));
     }
 
     /// The first worker failed: the master ends.
     pub fn start_failed(&self) {
-        self.tell("STATUS=Start failed!\n");
+        self.send("STATUS=Start failed!\n");
     }
 
     /// The master ends with its workers.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1\nSTATUS=Stopping.\n");
+        self.send("STOPPING=1\nSTATUS=Stopping.\n");
     }
 
     /// A service manager that does not listen is ignored.
-    fn tell(&self, text: &str) {
+    fn send(&self, text: &str) {
         let Some(address) = &self.address else { return };
         let sent = socket::datagram(AddressFamily::Unix)
             .and_then(|socket| socket::send_to(socket, text.as_bytes(), address));
@@ -69,7 +69,7 @@ mod tests {
         let systemd = UnixDatagram::bind(&path).expect("a new path");
         let heard = || {
             let mut bytes = [0; 256];
-            let length = systemd.recv(&mut bytes).expect("it was told");
+            let length = systemd.recv(&mut bytes).expect("it was notified");
             String::from_utf8_lossy(&bytes[..length]).into_owned()
         };
         let service = Supervisor::new(Some(path.as_os_str()));

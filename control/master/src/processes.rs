@@ -35,7 +35,7 @@ pub struct Worker {
     /// The version of the program that it runs.
     pub version: String,
     /// Whether it was ordered to end at once.
-    pub told_to_end: bool,
+    pub stop_requested: bool,
     /// The master's end of their pair of sockets; `None` if it was lost.
     pub channel: Option<OwnedFd>,
 }
@@ -78,7 +78,7 @@ impl Processes {
             reloads: 0,
             started,
             version: self.version.clone(),
-            told_to_end: false,
+            stop_requested: false,
             channel: Some(channel),
         };
         self.workers.insert(0, worker);
@@ -112,16 +112,16 @@ impl Processes {
         self.failed = 0;
         let mut orders = Vec::new();
         for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid) {
-            if worker.reloads > reloads_max && !worker.told_to_end {
+            if worker.reloads > reloads_max && !worker.stop_requested {
                 worker.state = WorkerState::Leaving;
-                worker.told_to_end = true;
+                worker.stop_requested = true;
                 orders.push(Order { pid: worker.pid, at_once: true });
             }
         }
-        for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid && !worker.told_to_end) {
+        for worker in self.workers.iter_mut().filter(|worker| worker.pid != pid && !worker.stop_requested) {
             if worker.state == WorkerState::Ready || at_once {
                 worker.state = WorkerState::Leaving;
-                worker.told_to_end = at_once;
+                worker.stop_requested = at_once;
                 orders.push(Order { pid: worker.pid, at_once });
             }
         }
@@ -202,7 +202,7 @@ mod tests {
                 reloads,
                 started: 0,
                 version: "v".into(),
-                told_to_end: false,
+                stop_requested: false,
                 channel: None,
             })
             .collect();

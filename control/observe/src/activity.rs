@@ -1,4 +1,4 @@
-//! The rows of `show activity`: one figure per worker each.
+//! The rows of `show activity`: one value per worker each.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,25 +6,25 @@ use weir_checks::CheckCounts;
 
 use super::Live;
 
-/// One figure.
+/// One value.
 pub(super) struct Row {
     /// HAProxy's name where the meaning is the same.
     pub(super) name: &'static str,
     /// Its value on a worker.
-    pub(super) figure: fn(&Live, usize) -> u64,
+    pub(super) counter: fn(&Live, usize) -> u64,
     /// Whether the workers' values are averaged rather than summed.
     pub(super) average: bool,
 }
 
-const fn row(name: &'static str, figure: fn(&Live, usize) -> u64) -> Row {
-    Row { name, figure, average: false }
+const fn row(name: &'static str, counter: fn(&Live, usize) -> u64) -> Row {
+    Row { name, counter, average: false }
 }
 
-const fn average(name: &'static str, figure: fn(&Live, usize) -> u64) -> Row {
-    Row { name, figure, average: true }
+const fn average(name: &'static str, counter: fn(&Live, usize) -> u64) -> Row {
+    Row { name, counter, average: true }
 }
 
-/// The figures shown for each worker.
+/// The values shown for each worker.
 pub(super) static ACTIVITY: &[Row] = &[
     row("ctxsw", |_, worker| of_worker(worker, runs)),
     row("tasksw", |_, worker| {
@@ -48,7 +48,7 @@ pub(super) static ACTIVITY: &[Row] = &[
     row("tasks_ended", |_, worker| of_worker(worker, |activity| activity.ended.value())),
     row("tasks_refused", |_, worker| of_worker(worker, |activity| activity.refused.value())),
     row("panics", |_, worker| of_worker(worker, |activity| activity.panics.value())),
-    row("streams", |live, worker| of_site(live, worker, |figures| figures.streams.value())),
+    row("streams", |live, worker| of_site(live, worker, |counters| counters.streams.value())),
     row("pool_fail", |live, worker| {
         live.record.pulses.get(worker).map_or(0, |pulse| pulse.buffers_refused.load(Relaxed))
     }),
@@ -63,7 +63,7 @@ pub(super) static ACTIVITY: &[Row] = &[
             .map_or(0, |pulse| u64::from(100 - pulse.idle_percent.load(Relaxed).min(100)))
     }),
     average("avg_loop_us", |_, worker| of_worker(worker, |activity| activity.loop_ns.value() / 1000)),
-    row("accepted", |live, worker| of_site(live, worker, |figures| figures.connections.value())),
+    row("accepted", |live, worker| of_site(live, worker, |counters| counters.connections.value())),
     // The distribution of health checks (R90).
     row("check_adopted", |live, worker| of_checks(live, worker, |counts| counts.adopted.load(Relaxed))),
     row("check_started", |live, worker| of_checks(live, worker, |counts| counts.started.load(Relaxed))),
@@ -73,18 +73,18 @@ pub(super) static ACTIVITY: &[Row] = &[
     }),
 ];
 
-fn of_worker(worker: usize, figure: impl FnOnce(&weir_sched::Activity) -> u64) -> u64 {
-    weir_sched::activity(worker, figure).unwrap_or(0)
+fn of_worker(worker: usize, counter: impl FnOnce(&weir_sched::Activity) -> u64) -> u64 {
+    weir_sched::activity(worker, counter).unwrap_or(0)
 }
 
-fn of_checks(live: &Live, worker: usize, figure: fn(&CheckCounts) -> u64) -> u64 {
-    live.record.checks.as_ref().and_then(|checks| checks.load.of(worker)).map_or(0, figure)
+fn of_checks(live: &Live, worker: usize, counter: fn(&CheckCounts) -> u64) -> u64 {
+    live.record.checks.as_ref().and_then(|checks| checks.load.of(worker)).map_or(0, counter)
 }
 
 fn runs(activity: &weir_sched::Activity) -> u64 {
     activity.runs.iter().map(|class| class.value()).sum()
 }
 
-fn of_site(live: &Live, worker: usize, figure: fn(&weir_stream::worker::ProcessFigures) -> u64) -> u64 {
-    live.instance.figures.get(worker).map_or(0, |figures| figure(figures))
+fn of_site(live: &Live, worker: usize, counter: fn(&weir_stream::worker::ProcessCounters) -> u64) -> u64 {
+    live.instance.process_counters.get(worker).map_or(0, |counters| counter(counters))
 }

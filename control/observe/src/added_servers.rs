@@ -83,7 +83,7 @@ impl LiveTarget {
                 self.remove_from(proxy, &server)?;
                 return Err("the server to track was removed meanwhile.".to_owned());
             }
-            notices::tell(&self.live, backend.catch_up(server.key(), now_ms()));
+            notices::report(&self.live, backend.catch_up(server.key(), now_ms()));
         }
         if let Some(checks) = record.checks.as_ref() {
             let mut alone = weir_assemble::CheckParts::default();
@@ -168,7 +168,7 @@ impl LiveTarget {
         if let (Some(live), Some(tls)) = (self.live.record.tls(), proxy.server_tls(server.key())) {
             live.forget_server(&tls);
         }
-        proxy.backend_figures.absorb_latencies(server.figures());
+        proxy.backend_counters.absorb_latencies(server.counters());
         proxy.added_servers.remove(server.key());
         Ok(())
     }
@@ -236,8 +236,8 @@ fn check(proxy: &Proxy, said: &weir_model::Server) -> Result<(), String> {
         is_name(&source.host)
             || matches!(&source.transparent, Some(TransparentSource::Address { host, .. }) if is_name(host))
     });
-    let asked = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
-    for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", asked)] {
+    let agent_address = checked.agent.as_ref().and_then(|agent| agent.address.as_ref());
+    for (word, host) in [("addr", checked.address.as_ref()), ("agent-addr", agent_address)] {
         if host.is_some_and(is_name) {
             return Err(format!("'{word}' : names are not looked up for a running process."));
         }

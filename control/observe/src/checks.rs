@@ -25,7 +25,7 @@ impl CheckedProcess {
 
 impl ProcessView for CheckedProcess {
     fn news(&self, news: News) {
-        self.live.tell(news);
+        self.live.report(news);
     }
 
     fn take_idle(&self, backend: &Backend, server: &Server, key: u64) -> Option<IdleConnection> {

@@ -18,7 +18,7 @@ pub(super) struct Descriptors {
     /// The first place of the next batch.
     from: usize,
     batch: VecDeque<DescriptorView>,
-    asked: Option<Mailbox<Batch>>,
+    requested: Option<Mailbox<Batch>>,
 }
 
 /// Views, and the place behind them unless they are the last.
@@ -31,9 +31,9 @@ impl Descriptors {
                 return NextDescriptor::Descriptor(Box::new(view));
             }
             let from = self.from;
-            if let Some(mailbox) = &self.asked {
+            if let Some(mailbox) = &self.requested {
                 let Some(batch) = mailbox.take() else { return NextDescriptor::Pending };
-                self.asked = None;
+                self.requested = None;
                 self.accept(batch);
             } else if self.worker >= weir_sched::worker_count() {
                 return NextDescriptor::None;
@@ -41,8 +41,8 @@ impl Descriptors {
                 self.accept(describe(&self.instance, from));
             } else {
                 let instance = Arc::clone(&self.instance);
-                self.asked = Mailbox::ask(self.worker, task, move || describe(&instance, from));
-                if self.asked.is_none() {
+                self.requested = Mailbox::request(self.worker, task, move || describe(&instance, from));
+                if self.requested.is_none() {
                     self.accept((Vec::new(), None));
                 }
             }
@@ -63,7 +63,7 @@ impl DescriptorTarget for LiveTarget {
         if *place == 0 {
             let instance = Arc::clone(&self.live.instance);
             self.descriptors =
-                Some(Descriptors { instance, worker: 0, from: 0, batch: VecDeque::new(), asked: None });
+                Some(Descriptors { instance, worker: 0, from: 0, batch: VecDeque::new(), requested: None });
             *place = 1;
         }
         let Some(descriptors) = &mut self.descriptors else { return NextDescriptor::None };

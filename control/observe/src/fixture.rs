@@ -212,7 +212,7 @@ pub(crate) fn settings() -> CliSettings {
 }
 
 /// The output for an administrator who sends this on one connection.
-pub(crate) fn ask(live: &Live, text: &str) -> String {
+pub(crate) fn run_command(live: &Live, text: &str) -> String {
     let mut target = LiveTarget::new(live, weir_sched::current());
     let mut session = Session::new(SessionSettings { level: Level::Admin, ..SessionSettings::default() });
     session.feed(text.as_bytes());
@@ -223,8 +223,8 @@ pub(crate) fn ask(live: &Live, text: &str) -> String {
     String::from_utf8(out).expect("answers are text")
 }
 
-/// Runs a test on a worker, with the process of a backend `farm` of this size.
-pub(crate) fn with_farm(servers: usize, test: impl FnOnce(Live) + 'static) {
+/// Runs a test on a worker, in a process with a backend `farm` of this size.
+pub(crate) fn with_backend(servers: usize, test: impl FnOnce(Live) + 'static) {
     let lines: String =
         (1..=servers).map(|at| format!("    server s{at} 127.0.0.1:80 weight 10\n")).collect();
     let text = format!(

@@ -28,7 +28,7 @@ pub mod ocsp_updates;
 pub mod operators;
 pub mod pattern_care;
 mod pattern_target;
-mod process_figures;
+mod process_metrics;
 mod process_target;
 mod proxy_target;
 pub mod pulse;
@@ -52,7 +52,7 @@ use std::sync::{Arc, Weak};
 use weir_backend::News;
 use weir_sched::TaskKey;
 use weir_stream::instance::Instance;
-use weir_stream::worker::ProcessFigures;
+use weir_stream::worker::ProcessCounters;
 
 use descriptor_target::Descriptors;
 use session_target::{Listing, Shutdown};
@@ -111,9 +111,9 @@ impl WeakLive {
     }
 
     /// Logs the changes of servers, and starts the work that follows from them.
-    pub fn tell(&self, news: News) {
+    pub fn report(&self, news: News) {
         if let Some(live) = self.upgrade() {
-            notices::tell(&live, news);
+            notices::report(&live, news);
         }
     }
 }
@@ -151,10 +151,10 @@ impl LiveTarget {
 }
 
 /// Counts a client of the runtime API.
-pub fn count_client(figures: &ProcessFigures) {
-    figures.connections.increment();
-    figures.requests.increment();
-    figures.streams.increment();
+pub fn count_client(counters: &ProcessCounters) {
+    counters.connections.increment();
+    counters.requests.increment();
+    counters.streams.increment();
 }
 
 /// The version of weir.

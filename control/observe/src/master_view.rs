@@ -13,7 +13,7 @@ use weir_assemble::{BuiltInstance, NameServersPlan, Options, PeersPlan, SavedSta
 use weir_model::Config;
 use weir_net::{ConnectionLimit, Permit};
 use weir_stream::instance::{Hooks, Identity, Instance};
-use weir_stream::worker::ProcessFigures;
+use weir_stream::worker::ProcessCounters;
 use weir_sync::CachePadded;
 use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
@@ -29,7 +29,7 @@ pub struct MasterView {
     began_wall_us: u64,
     clients: Arc<ConnectionLimit>,
     /// Moved into the instance when that is created.
-    figures: RefCell<Vec<Arc<CachePadded<ProcessFigures>>>>,
+    counters: RefCell<Vec<Arc<CachePadded<ProcessCounters>>>>,
     /// The time from the start until it was ready.
     boot_ms: Cell<u32>,
     live: OnceCell<Live>,
@@ -42,7 +42,7 @@ impl MasterView {
             began_ns: weir_sched::precise_ns(),
             began_wall_us: weir_sched::wall_us(),
             clients: Arc::default(),
-            figures: RefCell::new(vec![Arc::default()]),
+            counters: RefCell::new(vec![Arc::default()]),
             boot_ms: Cell::new(0),
             live: OnceCell::new(),
         }
@@ -62,13 +62,13 @@ impl MasterView {
 
     /// Counts bytes sent to an operator.
     pub fn sent(&self, bytes: usize) {
-        self.count(|figures| figures.bytes_out.add(bytes as u64));
+        self.count(|counters| counters.bytes_out.add(bytes as u64));
     }
 
-    fn count(&self, count: impl FnOnce(&ProcessFigures)) {
+    fn count(&self, count: impl FnOnce(&ProcessCounters)) {
         match self.live.get() {
-            Some(live) => live.instance.figures.first().map(|figures| count(figures)),
-            None => self.figures.borrow().first().map(|figures| count(figures)),
+            Some(live) => live.instance.process_counters.first().map(|counters| count(counters)),
+            None => self.counters.borrow().first().map(|counters| count(counters)),
         };
     }
 
@@ -127,7 +127,7 @@ impl MasterView {
         let BuiltInstance { mut instance, tls, .. } =
             weir_assemble::instance(nothing, options, &mut peers, &mut name_servers)
                 .expect("without proxies no proxy has a fault");
-        instance.figures = self.figures.take();
+        instance.process_counters = self.counters.take();
         Live::new(|live| {
             let hooks = Hooks { statistics: Some(Box::new(Page::new(live))), ..Hooks::default() };
             let instance = instance.with_hooks(hooks);
@@ -149,14 +149,14 @@ impl MasterView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::ask;
+    use super::super::fixture::run_command;
     use super::*;
 
     static MESSAGES: Messages = Messages::new();
 
     #[track_caller]
     fn check(live: &Live, command: &str, lines: &[&str]) {
-        let answer = ask(live, command);
+        let answer = run_command(live, command);
         for line in lines {
             assert!(answer.lines().any(|known| known == *line), "{line} in {answer}");
         }

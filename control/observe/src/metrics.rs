@@ -2,18 +2,18 @@
 
 use weir_memory::shortage;
 use weir_mux::{Made, Service};
-use weir_resolvers::Figure;
-use weir_stats::prometheus::{NameServerFigures, ScrapeMemory, TableFigures};
+use weir_resolvers::QueryCounter;
+use weir_stats::prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics};
 use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
 use weir_stream::instance::service::Page;
 
 use super::Live;
 
 impl MetricsSource for Live {
-    fn table(&self, position: usize) -> Option<TableFigures<'_>> {
+    fn table(&self, position: usize) -> Option<TableMetrics<'_>> {
         let table = self.instance.tables.get(position)?;
         let declaration = table.declaration();
-        Some(TableFigures {
+        Some(TableMetrics {
             name: &declaration.name,
             key_type: declaration.key.name(),
             size: declaration.size,
@@ -23,16 +23,16 @@ impl MetricsSource for Live {
         })
     }
 
-    fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>> {
+    fn name_server(&self, position: usize) -> Option<NameServerMetrics<'_>> {
         let sections = self.record.resolvers.as_ref()?.sections();
         let servers = sections
             .iter()
             .flat_map(|section| section.name_servers.iter().map(move |server| (section, server)));
         let (section, server) = servers.into_iter().nth(position)?;
-        Some(NameServerFigures {
+        Some(NameServerMetrics {
             section: &section.settings.name,
             name: &server.name,
-            figures: Figure::ALL.map(|figure| server.figures.value(figure)),
+            counters: QueryCounter::ALL.map(|counter| server.counters.value(counter)),
         })
     }
 }
@@ -88,10 +88,10 @@ mod tests {
     fn counters_appear_under_their_names() {
         with_live(|live| {
             let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
-            fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
-            be.backend_figures.add(0, BackendCounter::BytesIn, 77);
+            fe.frontend_counters.add(0, FrontendCounter::Requests, 5);
+            be.backend_counters.add(0, BackendCounter::BytesIn, 77);
             let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
-            s2.figures().add(0, ServerCounter::Http2xx, 3);
+            s2.counters().add(0, ServerCounter::Http2xx, 3);
             let text = scrape(&live, "");
             for line in [
                 "# TYPE haproxy_frontend_http_requests_total counter",

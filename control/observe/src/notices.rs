@@ -25,12 +25,12 @@ pub(super) fn change_server(
 ) -> Result<(), ChangeError> {
     let Some(backend) = &proxy.backend else { return Err(ChangeError::NoSuchServer) };
     let news = backend.change_for(server.key(), change, Reason::Operator, now_ms())?;
-    tell(live, news);
+    report(live, news);
     Ok(())
 }
 
 /// Logs the result of a change, and starts its delayed effects.
-pub(super) fn tell(live: &Live, news: News) {
+pub(super) fn report(live: &Live, news: News) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
         let level = match notice.urgency {
@@ -54,12 +54,12 @@ pub(super) fn tell(live: &Live, news: News) {
         weir_sched::spawn(&BATCH_END, Class::Normal, settle(live.clone(), *end));
     }
     if !news.later.is_empty() {
-        weir_sched::spawn(&FOLLOWERS, Class::Normal, tell_followers(live.clone(), news.later));
+        weir_sched::spawn(&FOLLOWERS, Class::Normal, notify_followers(live.clone(), news.later));
     }
 }
 
 /// Applies changes to the servers that track the changed ones, a portion at a time.
-async fn tell_followers(live: Live, later: Vec<Followers>) {
+async fn notify_followers(live: Live, later: Vec<Followers>) {
     let mut later = VecDeque::from(later);
     while let Some(followers) = later.pop_front() {
         weir_sched::yield_now().await;
@@ -68,7 +68,7 @@ async fn tell_followers(live: Live, later: Vec<Followers>) {
         for followers in std::mem::take(&mut news.later).into_iter().rev() {
             later.push_front(followers);
         }
-        tell(&live, news);
+        report(&live, news);
     }
 }
 
@@ -77,7 +77,7 @@ async fn end_ejections(live: Live, end: EjectionEnd) {
     weir_sched::sleep_until(Tick::from_ms(end.at_ms)).await;
     let proxy = live.instance.proxies.get(end.proxy);
     if let Some(backend) = proxy.and_then(|proxy| proxy.backend.as_ref()) {
-        tell(&live, backend.end_ejections(now_ms()));
+        report(&live, backend.end_ejections(now_ms()));
     }
 }
 

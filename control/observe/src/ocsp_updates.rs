@@ -1,7 +1,7 @@
 //! OCSP responses that are renewed while the process runs (manual, "ocsp-update").
 //!
 //! ```text
-//!   the keeper: sleeps until one is due ──► a task asks the responder ──► believed? ──► shown, logged, due again
+//!   the keeper: sleeps until one is due ──► a task queries the responder ──► believed? ──► shown, logged, due again
 //!       ▲  certificates changed                      │ at most a few at once                   │ no: logged, due after the least delay
 //!       └────────────────────────────────────────────┴─────────────────────────────────────────┘
 //! ```
@@ -228,8 +228,8 @@ impl OcspUpdates {
         listed.into_iter().map(view).collect()
     }
 
-    /// Asks the responder.
-    async fn ask(&self, subject: &Subject) -> Result<(Exchange, Outcome), UpdateResult> {
+    /// Queries the responder.
+    async fn query(&self, subject: &Subject) -> Result<(Exchange, Outcome), UpdateResult> {
         let unfit = |why: &str| UpdateResult::of(HTTP_ERROR, why.to_owned());
         let responder = subject.responder.as_deref().unwrap_or_default();
         let mut url = Url::parse(responder).map_err(unfit)?;
@@ -245,7 +245,7 @@ impl OcspUpdates {
         let request =
             Request { method, url: &url, proxy, content_type: "application/ocsp-request", body: &body };
         let began_us = weir_sched::wall_us();
-        let outcome = self.client.ask(&request).await;
+        let outcome = self.client.send(&request).await;
         Ok((Exchange { method, url, began_us }, outcome))
     }
 }
@@ -351,7 +351,7 @@ async fn renew(
     tls: &LiveTls,
     subject: &Subject,
 ) -> Result<Response, String> {
-    let renewed = match updates.ask(subject).await {
+    let renewed = match updates.query(subject).await {
         Ok((exchange, outcome)) => {
             log_exchange(&live, &exchange, &outcome);
             response_of(&outcome).and_then(|der| {
@@ -429,7 +429,7 @@ pub(super) fn request_now(
     let (method, url) = (method.to_owned(), Url::parse(url)?);
     Ok(in_background(task, async move {
         let request = Request { method: &method, url: &url, proxy: None, content_type: "", body: b"" };
-        match updates.client.ask(&request).await.answer {
+        match updates.client.send(&request).await.answer {
             Ok(answer) => {
                 let mut text = Vec::new();
                 answer.head.write(&mut text);
@@ -488,7 +488,7 @@ fn ending(failure: Failure) -> (u16, &'static str) {
 
 fn log(live: &Live, level: Level, line: &str) {
     let sinks = &live.record.log_sinks;
-    weir_stream::log::tell(sinks, &live.record.log_tag, level, line.as_bytes());
+    weir_stream::log::send_line(sinks, &live.record.log_tag, level, line.as_bytes());
 }
 
 fn seconds() -> u64 {

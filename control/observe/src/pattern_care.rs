@@ -84,9 +84,9 @@ fn say(live: &Live, text: &str) {
     if let Some(messages) = live.record.messages {
         messages.warning(text);
     }
-    let mut told = HashSet::new();
+    let mut seen = HashSet::new();
     for proxy in &live.instance.proxies {
-        let new = proxy.log_sinks.iter().filter(|sink| told.insert(Arc::as_ptr(sink))).count();
+        let new = proxy.log_sinks.iter().filter(|sink| seen.insert(Arc::as_ptr(sink))).count();
         if new > 0 {
             announce(proxy, Level::Warning, text.as_bytes());
         }

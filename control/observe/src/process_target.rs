@@ -12,7 +12,7 @@ use weir_expr::{
     Scope, SetCondition, Value, VariableScope, Warnings,
 };
 use weir_formats::CivilTime;
-use weir_resolvers::{Figure, NameServer, Section};
+use weir_resolvers::{NameServer, QueryCounter, Section};
 use weir_stats::StatsSource;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
@@ -85,7 +85,7 @@ impl ProcessTarget for LiveTarget {
         let sections = self.live.record.resolvers.as_ref().map(|resolvers| resolvers.sections());
         let view = |server: &NameServer| NameServerView {
             name: server.name.to_string(),
-            figures: Figure::ALL.map(|figure| server.figures.value(figure)),
+            counters: QueryCounter::ALL.map(|counter| server.counters.value(counter)),
         };
         let of = |section: &Arc<Section>| {
             (section.settings.name.to_string(), section.name_servers.iter().map(view).collect())
@@ -121,15 +121,15 @@ impl ProcessTarget for LiveTarget {
             }
             proxy.listeners.iter().for_each(|listener| listener.connections.clear_maximum());
             if all {
-                proxy.frontend_figures.clear();
-                proxy.backend_figures.clear();
-                servers.iter().for_each(|server| server.figures().clear());
-                proxy.listeners.iter().for_each(|listener| listener.figures.clear());
+                proxy.frontend_counters.clear();
+                proxy.backend_counters.clear();
+                servers.iter().for_each(|server| server.counters().clear());
+                proxy.listeners.iter().for_each(|listener| listener.counters.clear());
             } else {
-                proxy.frontend_figures.clear_maxima();
-                proxy.backend_figures.clear_maxima();
-                servers.iter().for_each(|server| server.figures().clear_maxima());
-                proxy.listeners.iter().for_each(|listener| listener.figures.clear_maxima());
+                proxy.frontend_counters.clear_maxima();
+                proxy.backend_counters.clear_maxima();
+                servers.iter().for_each(|server| server.counters().clear_maxima());
+                proxy.listeners.iter().for_each(|listener| listener.counters.clear_maxima());
             }
         }
         self.live.instance.connections.clear_maximum();
@@ -222,26 +222,26 @@ fn shown(value: Value<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{ask, with_live};
+    use super::super::fixture::{run_command, with_live};
     use crate::Live;
 
     #[track_caller]
     fn check(live: &Live, command: &str, expected: &str) {
-        assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
+        assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 
     #[test]
     fn the_process_is_described() {
         with_live(|live| {
-            let info = ask(&live, "show info");
+            let info = run_command(&live, "show info");
             for line in
                 ["Name: HAProxy", "Nbthread: 1", "Pid: 7", "node: vm", "description: a box", "Maxconn: 1000"]
             {
                 assert!(info.lines().any(|known| known == line), "{line} in {info}");
             }
             check(&live, "show env HOME", "HOME=/root\n");
-            assert!(ask(&live, "show activity").starts_with("thread_id: 1 (1..1)\n"));
-            assert!(ask(&live, "show errors").ends_with("] : 0\n\n"));
+            assert!(run_command(&live, "show activity").starts_with("thread_id: 1 (1..1)\n"));
+            assert!(run_command(&live, "show errors").ends_with("] : 0\n\n"));
         });
     }
 
@@ -249,12 +249,12 @@ mod tests {
     fn limits_cannot_exceed_those_at_start() {
         with_live(|live| {
             check(&live, "set maxconn global 100", "");
-            assert!(ask(&live, "show info").contains("\nMaxconn: 100\n"));
+            assert!(run_command(&live, "show info").contains("\nMaxconn: 100\n"));
             check(&live, "set maxconn global 1001", "Value out of range.\n");
             check(&live, "set maxconn global 0", "");
-            assert!(ask(&live, "show info").contains("\nMaxconn: 1000\n"));
+            assert!(run_command(&live, "show info").contains("\nMaxconn: 1000\n"));
             check(&live, "set rate-limit connections global 50", "");
-            assert!(ask(&live, "show info").contains("\nConnRateLimit: 50\n"));
+            assert!(run_command(&live, "show info").contains("\nConnRateLimit: 50\n"));
         });
     }
 
@@ -269,7 +269,7 @@ mod tests {
             check(&live, set, "\n\nproc.five: type=sint value=<12>\n");
             let set = "experimental-mode on; set var proc.foo fmt a%[var(proc.five)]; get var proc.foo";
             check(&live, set, "\n\nproc.foo: type=str value=<a12>\n");
-            let wrong = ask(&live, "experimental-mode on; set var txn.x int(3)");
+            let wrong = run_command(&live, "experimental-mode on; set var txn.x int(3)");
             let text = "'set var': cannot set variable 'txn.x', only scope 'proc' is permitted here.";
             assert_eq!(wrong, format!("\n{text}\n\n"));
         });

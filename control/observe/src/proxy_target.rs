@@ -192,7 +192,7 @@ impl ProxyTarget for LiveTarget {
     }
 
     fn workers(&self) -> usize {
-        self.instance().figures.len()
+        self.instance().process_counters.len()
     }
 
     fn set_server_weight(&mut self, server: ServerKey, weight: u32) -> Result<(), ServerRefusal> {
@@ -261,8 +261,8 @@ impl ProxyTarget for LiveTarget {
     fn clear_server_counters(&mut self, server: ServerKey) -> bool {
         let Some((proxy, server)) = self.server_of(server) else { return false };
         server.clear_maxima();
-        proxy.backend_figures.absorb_latencies(server.figures());
-        server.figures().clear();
+        proxy.backend_counters.absorb_latencies(server.counters());
+        server.counters().clear();
         true
     }
 
@@ -534,16 +534,16 @@ fn uses_tls(live: Option<&LiveUpstream>, settings: Option<&weir_model::ServerSet
 mod tests {
     use weir_counting::allocations;
 
-    use super::super::fixture::{ask, with_farm, with_live};
+    use super::super::fixture::{run_command, with_backend, with_live};
     use crate::Live;
 
     #[track_caller]
     fn check(live: &Live, command: &str, expected: &str) {
-        assert_eq!(ask(live, command), format!("{expected}\n"), "{command}");
+        assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 
     fn states(live: &Live) -> String {
-        let answer = ask(live, "show servers state be");
+        let answer = run_command(live, "show servers state be");
         answer.lines().skip(2).map(|line| line.to_owned() + "\n").collect()
     }
 
@@ -611,10 +611,13 @@ mod tests {
 
     #[test]
     fn connections_of_many_servers_are_listed_without_allocations() {
-        with_farm(300, |live| {
+        with_backend(300, |live| {
             let count = |command: &str| {
                 let before = allocations();
-                assert_eq!(ask(&live, command).lines().filter(|line| line.starts_with("farm/")).count(), 300);
+                assert_eq!(
+                    run_command(&live, command).lines().filter(|line| line.starts_with("farm/")).count(),
+                    300
+                );
                 allocations() - before
             };
             let counted = count("show servers conn farm");
@@ -627,11 +630,11 @@ mod tests {
         with_live(|live| {
             check(&live, "disable frontend fe", "");
             check(&live, "disable frontend fe", "All sockets are already disabled.\n");
-            assert!(ask(&live, "show stat fe 1 -1").contains(",PAUSED,"));
+            assert!(run_command(&live, "show stat fe 1 -1").contains(",PAUSED,"));
             check(&live, "enable frontend fe", "");
             check(&live, "enable frontend fe", "All sockets are already enabled.\n");
             check(&live, "set maxconn frontend fe 7", "");
-            assert!(ask(&live, "show stat fe 1 -1").contains("fe,FRONTEND,,,0,0,7,"));
+            assert!(run_command(&live, "show stat fe 1 -1").contains("fe,FRONTEND,,,0,0,7,"));
             check(&live, "shutdown frontend fe", "");
             check(&live, "enable frontend fe", "Frontend was previously shut down, cannot enable.\n");
             check(&live, "disable frontend fe", "Frontend was previously shut down, cannot disable.\n");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use weir_containers::{BufferPool, POOLS, PoolFigures, pool_figures};
+use weir_containers::{BufferPool, POOLS, PoolCounters, pool_counters};
 use weir_sched::{Class, Kind};
 
 use super::Live;
@@ -18,7 +18,7 @@ pub struct Pulse {
     pub buffers_refused: AtomicU64,
     /// CPU time used, in nanoseconds.
     pub cpu_ns: AtomicU64,
-    /// The pools of the worker, in the order of [`pool_figures`].
+    /// The pools of the worker, in the order of [`pool_counters`].
     pub pools: [PoolPulse; POOLS],
 }
 
@@ -37,7 +37,7 @@ pub struct PoolPulse {
 }
 
 impl PoolPulse {
-    fn beat(&self, now: &PoolFigures) {
+    fn beat(&self, now: &PoolCounters) {
         let needed = self.needed.load(Relaxed);
         self.needed.store(needed - needed / AVERAGED + now.used, Relaxed);
         self.size.store(now.size as u64, Relaxed);
@@ -114,8 +114,8 @@ impl Pulse {
         self.bytes_out_rate.store(u64::try_from(rate).unwrap_or(u64::MAX), Relaxed);
         let buffers = BufferPool::statistics();
         self.buffers_refused.store(buffers.refused, Relaxed);
-        for (pulse, figures) in self.pools.iter().zip(pool_figures()) {
-            pulse.beat(&figures);
+        for (pulse, counters) in self.pools.iter().zip(pool_counters()) {
+            pulse.beat(&counters);
         }
         self.cpu_ns.store(weir_sys::time::thread_cpu_ns(), Relaxed);
     }
@@ -134,7 +134,11 @@ impl Moment {
         Moment {
             at_ns: weir_sched::precise_ns(),
             idle_ns: weir_sched::activity(worker, |activity| activity.idle_ns.value()).unwrap_or(0),
-            bytes_out: live.instance.figures.get(worker).map_or(0, |figures| figures.bytes_out.value()),
+            bytes_out: live
+                .instance
+                .process_counters
+                .get(worker)
+                .map_or(0, |counters| counters.bytes_out.value()),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Mailbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Mailbox<T> {
     /// Queries a worker; `task` is woken when the answer has arrived. `None` if that worker cannot be reached.
-    pub(super) fn ask(
+    pub(super) fn request(
         worker: usize,
         task: TaskKey,
         question: impl FnOnce() -> T + Send + 'static,
@@ -55,7 +55,7 @@ pub(super) struct Listing {
     /// The index of the next forward of a ring.
     forward: usize,
     batch: VecDeque<SessionView>,
-    asked: Option<Mailbox<Vec<SessionView>>>,
+    requested: Option<Mailbox<Vec<SessionView>>>,
 }
 
 /// The next sessions of one worker for a listing.
@@ -78,7 +78,7 @@ impl Listing {
             Some(id) => worker_of(id),
             None => 0,
         };
-        Listing { query, worker, forward: 0, batch: VecDeque::new(), asked: None }
+        Listing { query, worker, forward: 0, batch: VecDeque::new(), requested: None }
     }
 
     fn next(&mut self, task: TaskKey, forwards: &[Arc<Forward>]) -> NextSession {
@@ -86,9 +86,9 @@ impl Listing {
             if let Some(view) = self.batch.pop_front() {
                 return NextSession::Session(Box::new(view));
             }
-            if let Some(mailbox) = &self.asked {
+            if let Some(mailbox) = &self.requested {
                 let Some(batch) = mailbox.take() else { return NextSession::Pending };
-                self.asked = None;
+                self.requested = None;
                 self.accept(batch);
             } else if self.worker >= weir_sched::worker_count() {
                 return self.next_forward(forwards);
@@ -96,8 +96,8 @@ impl Listing {
                 self.accept(self.query.run());
             } else {
                 let query = self.query.clone();
-                self.asked = Mailbox::ask(self.worker, task, move || query.run());
-                if self.asked.is_none() {
+                self.requested = Mailbox::request(self.worker, task, move || query.run());
+                if self.requested.is_none() {
                     self.accept(Vec::new());
                 }
             }
@@ -300,7 +300,7 @@ impl SessionTarget for LiveTarget {
         if worker == weir_sched::worker_index() {
             return done(end_session(id));
         }
-        match Mailbox::ask(worker, self.task, move || end_session(id)) {
+        match Mailbox::request(worker, self.task, move || end_session(id)) {
             Some(found) => {
                 self.shutdown = Some(Shutdown { id, found });
                 ShutdownAnswer::Pending
@@ -383,14 +383,14 @@ mod tests {
             let mut target = LiveTarget::new(&live(CONFIGURATION), weir_sched::current());
             let mut answers = Vec::new();
             for id in [4, 5] {
-                let mut asked = false;
+                let mut was_pending = false;
                 loop {
                     match target.shutdown_session(id) {
                         ShutdownAnswer::Pending => {
-                            asked = true;
+                            was_pending = true;
                             wait(Tick::NEVER).await;
                         }
-                        answer => break answers.push((asked, answer)),
+                        answer => break answers.push((was_pending, answer)),
                     }
                 }
             }

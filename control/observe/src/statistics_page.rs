@@ -30,8 +30,8 @@ impl Statistics for Page {
         let proxy = &instance.proxies[request.proxy];
         let Some(stats) = proxy.config.settings.stats.as_deref() else { return empty(404) };
         let uri = stats.uri();
-        let asked = std::str::from_utf8(request.target).ok();
-        let Some(asked) = asked.and_then(|target| StatsRequest::parse(uri, target)) else {
+        let stats_request = std::str::from_utf8(request.target).ok();
+        let Some(stats_request) = stats_request.and_then(|target| StatsRequest::parse(uri, target)) else {
             return empty(400);
         };
         let Some(record) = self.record.upgrade() else { return empty(503) };
@@ -47,10 +47,10 @@ impl Statistics for Page {
             };
             let status = admin::post(body, trust, &mut live);
             // The browser is redirected to a GET, so that a reload does not repeat the change.
-            let location = admin::location(uri, &asked, status).into_bytes();
+            let location = admin::location(uri, &stats_request, status).into_bytes();
             return service::Page { location: Some(location), content_type: "text/plain", ..empty(303) };
         }
-        answer(live, proxy, stats, asked, request.admin)
+        answer(live, proxy, stats, stats_request, request.admin)
     }
 
     fn metrics(&self, instance: &Arc<Instance>, query: &[u8], accept: &[u8]) -> Option<service::Page> {
@@ -59,12 +59,18 @@ impl Statistics for Page {
     }
 }
 
-fn answer(live: Live, proxy: &Proxy, stats: &Stats, asked: StatsRequest, admin: bool) -> service::Page {
+fn answer(
+    live: Live,
+    proxy: &Proxy,
+    stats: &Stats,
+    stats_request: StatsRequest,
+    admin: bool,
+) -> service::Page {
     let settings = settings(&live, proxy, stats, admin);
-    let refresh = settings.refresh(&asked).map(|seconds| Duration::from_secs(u64::from(seconds)));
-    let content_type = asked.content_type();
-    let policy = (asked.what == What::Page).then_some(page::POLICY);
-    let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, asked) });
+    let refresh = settings.refresh(&stats_request).map(|seconds| Duration::from_secs(u64::from(seconds)));
+    let content_type = stats_request.content_type();
+    let policy = (stats_request.what == What::Page).then_some(page::POLICY);
+    let body: Box<dyn Service> = Box::new(Answer { live, answer: StatsAnswer::new(settings, stats_request) });
     service::Page { refresh, policy, body: Some(body), content_type, ..empty(200) }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::figures::{CounterSet, Figures, Level};
+use weir_backend::counters::{CounterSet, Level, ObjectCounters};
 use weir_backend::server::weight;
 use weir_backend::{
     BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
@@ -35,7 +35,7 @@ impl StatsSource for Live {
     }
 
     fn info(&self, float: bool, info: &mut InfoRow) {
-        super::process_figures::fill(self, float, info);
+        super::process_metrics::fill(self, float, info);
     }
 }
 
@@ -59,7 +59,7 @@ fn visit_proxy(
         cursor.part = LISTENERS;
         if proxy.config.is_frontend() && is_wanted(Kind::Frontend) {
             frontend(proxy, row);
-            latencies(selection, row, |reading| proxy.frontend_figures.latencies(reading));
+            latencies(selection, row, |reading| proxy.frontend_counters.latencies(reading));
             visit(row)?;
         }
     }
@@ -81,7 +81,7 @@ fn visit_proxy(
             for server in servers.iter_after(first) {
                 rows.fill(server, cursor.object == first, row);
                 cursor.object += 1;
-                latencies(selection, row, |reading| server.figures().latencies(reading));
+                latencies(selection, row, |reading| server.counters().latencies(reading));
                 visit(row)?;
             }
         }
@@ -91,8 +91,8 @@ fn visit_proxy(
         cursor.object = 1;
         backend(proxy, of_proxy, row);
         latencies(selection, row, |reading| {
-            proxy.backend_figures.latencies(reading);
-            of_proxy.servers().iter().for_each(|server| server.figures().latencies(reading));
+            proxy.backend_counters.latencies(reading);
+            of_proxy.servers().iter().for_each(|server| server.counters().latencies(reading));
         });
         visit(row)?;
     }
@@ -109,7 +109,7 @@ fn latencies(selection: &Selection, row: &mut Row, read: impl FnOnce(&mut Latenc
 }
 
 /// The proxy of a row. Only rows that may begin a proxy's table on the page look for servers, because that costs as much as some
-/// figures.
+/// counters.
 fn head(proxy: &Proxy, has_servers: bool) -> ProxyHead<'_> {
     ProxyHead {
         id: proxy.config.id,
@@ -132,41 +132,41 @@ fn has_servers(proxy: &Proxy) -> bool {
 
 fn frontend(proxy: &Proxy, row: &mut Row) {
     let now_ms = now_ms();
-    let figures = &proxy.frontend_figures;
+    let counters = &proxy.frontend_counters;
     row.begin(Kind::Frontend, &head(proxy, has_servers(proxy)), 0, "");
-    fill(row, &columns(row, Kind::Frontend, proxy), figures);
+    fill(row, &columns(row, Kind::Frontend, proxy), counters);
     row.set_with(Field::Scur, || proxy.connections.inside());
     row.set_with(Field::Smax, || proxy.connections.maximum());
     row.set_with(Field::Slim, || proxy.connections_limit.load(Relaxed));
     row.set_with(Field::Status, || frontend_status(proxy));
-    row.set_with(Field::Rate, || figures.rate(FrontendRate::Sessions, now_ms));
-    row.set_with(Field::RateMax, || figures.rate_maximum(FrontendRate::Sessions, now_ms));
+    row.set_with(Field::Rate, || counters.rate(FrontendRate::Sessions, now_ms));
+    row.set_with(Field::RateMax, || counters.rate_maximum(FrontendRate::Sessions, now_ms));
     row.set_with(Field::RateLim, || proxy.config.settings.session_rate_limit);
-    row.set_with(Field::ReqRate, || figures.rate(FrontendRate::Requests, now_ms));
-    row.set_with(Field::ReqRateMax, || figures.rate_maximum(FrontendRate::Requests, now_ms));
-    row.set_with(Field::ConnRate, || figures.rate(FrontendRate::Connections, now_ms));
-    row.set_with(Field::ConnRateMax, || figures.rate_maximum(FrontendRate::Connections, now_ms));
+    row.set_with(Field::ReqRate, || counters.rate(FrontendRate::Requests, now_ms));
+    row.set_with(Field::ReqRateMax, || counters.rate_maximum(FrontendRate::Requests, now_ms));
+    row.set_with(Field::ConnRate, || counters.rate(FrontendRate::Connections, now_ms));
+    row.set_with(Field::ConnRateMax, || counters.rate_maximum(FrontendRate::Connections, now_ms));
     if proxy.is_http() {
-        let sum = |counter| figures.sum(counter);
+        let sum = |counter| counters.sum(counter);
         // The two counts are read one after the other.
         row.set_with(Field::H1OpenConnections, || {
-            let http2 = figures.level(Level::Http2Connections);
+            let http2 = counters.level(Level::Http2Connections);
             u64::from(proxy.connections.inside()).saturating_sub(http2)
         });
         row.set_with(Field::H1TotalConnections, || {
             sum(FrontendCounter::Connections).saturating_sub(sum(FrontendCounter::Http2Connections))
         });
-        levels(row, figures);
-        row.set_with(Field::H1TotalStreams, || figures.sum(FrontendCounter::RequestsHttp1));
-        row.set_with(Field::H1BytesIn, || figures.sum(FrontendCounter::BytesIn));
-        row.set_with(Field::H1BytesOut, || figures.sum(FrontendCounter::BytesOut));
+        levels(row, counters);
+        row.set_with(Field::H1TotalStreams, || counters.sum(FrontendCounter::RequestsHttp1));
+        row.set_with(Field::H1BytesIn, || counters.sum(FrontendCounter::BytesIn));
+        row.set_with(Field::H1BytesOut, || counters.sum(FrontendCounter::BytesOut));
     }
 }
 
 /// The current HTTP/2 connections and streams.
-fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, figures: &Figures<C, N, R>) {
-    row.set_with(Field::H2OpenConnections, || figures.level(Level::Http2Connections));
-    row.set_with(Field::H2BackendOpenStreams, || figures.level(Level::Http2Streams));
+fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, counters: &ObjectCounters<C, N, R>) {
+    row.set_with(Field::H2OpenConnections, || counters.level(Level::Http2Connections));
+    row.set_with(Field::H2BackendOpenStreams, || counters.level(Level::Http2Streams));
 }
 
 fn frontend_status(proxy: &Proxy) -> &'static str {
@@ -179,7 +179,7 @@ fn frontend_status(proxy: &Proxy) -> &'static str {
 
 fn listener(proxy: &Proxy, listener: &Listener, row: &mut Row) {
     row.begin(Kind::Listener, &head(proxy, has_servers(proxy)), listener.id, &listener.name);
-    fill(row, &columns(row, Kind::Listener, proxy), &listener.figures);
+    fill(row, &columns(row, Kind::Listener, proxy), &listener.counters);
     let limit = listener.bind.options.maxconn;
     row.set_with(Field::Scur, || listener.connections.inside());
     row.set_with(Field::Smax, || listener.connections.maximum());
@@ -198,7 +198,7 @@ struct ServerRows<'p> {
     proxy: &'p Proxy,
     head: ProxyHead<'p>,
     now_ms: u64,
-    counters: Vec<(ServerCounter, Field)>,
+    columns: Vec<(ServerCounter, Field)>,
     wanted: WantedGroups,
 }
 
@@ -224,12 +224,12 @@ impl<'p> ServerRows<'p> {
             address: row.wants(Field::Addr),
             cookie: row.wants(Field::Cookie),
         };
-        let counters = columns(row, Kind::Server, proxy);
-        ServerRows { instance, proxy, head: head(proxy, true), now_ms: now_ms(), counters, wanted }
+        let columns = columns(row, Kind::Server, proxy);
+        ServerRows { instance, proxy, head: head(proxy, true), now_ms: now_ms(), columns, wanted }
     }
 
     fn fill(&self, server: &Server, is_first: bool, row: &mut Row) {
-        let &ServerRows { instance, proxy, ref head, now_ms, ref counters, ref wanted } = self;
+        let &ServerRows { instance, proxy, ref head, now_ms, ref columns, ref wanted } = self;
         match is_first {
             true => row.begin(Kind::Server, head, server.id(), server.name()),
             false => row.begin_next(head, server.id(), server.name()),
@@ -251,9 +251,9 @@ impl<'p> ServerRows<'p> {
         if wanted.cookie {
             row.set(Field::Cookie, server.cookie().as_deref().map(String::as_str));
         }
-        fill(row, counters, server.figures());
+        fill(row, columns, server.counters());
         if wanted.sessions {
-            session_figures(row, server.figures(), now_ms);
+            session_statistics(row, server.counters(), now_ms);
         }
         if wanted.pools {
             pools(server, row);
@@ -457,8 +457,8 @@ fn status(instance: &Instance, proxy: &Proxy, server: &Server, now_ms: u64) -> (
             .map_or(Cow::Borrowed("MAINT (via)"), |leader| format!("MAINT (via {})", leader.0).into());
         return (via, Health::Maintenance);
     } else if admin.is_drain() && state != OperationalState::Stopped {
-        let asked = server.agent().is_some_and(|agent| agent.record().enabled);
-        (if asked { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
+        let by_agent = server.agent().is_some_and(|agent| agent.record().enabled);
+        (if by_agent { "DRAIN (agent)" } else { "DRAIN" }, Health::Drain)
     } else if server.is_ejected() && state != OperationalState::Stopped {
         ("EJECTED", Health::NoLoadBalancing)
     } else {
@@ -524,8 +524,8 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
     let status = std::cell::LazyCell::new(|| backend.status(now_ms));
     let has_servers = !backend.servers().is_empty();
     row.begin(Kind::Backend, &head(proxy, has_servers), 0, "");
-    fill(row, &columns(row, Kind::Backend, proxy), &proxy.backend_figures);
-    session_figures(row, &proxy.backend_figures, now_ms);
+    fill(row, &columns(row, Kind::Backend, proxy), &proxy.backend_counters);
+    session_statistics(row, &proxy.backend_counters, now_ms);
     row.set_with(Field::Status, || if status.up || !has_servers { "UP" } else { "DOWN" });
     row.set_with(Field::Weight, || status.weight);
     row.set_with(Field::Uweight, || user_weight(backend, status.active == 0));
@@ -546,24 +546,26 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
         row.set_with(Field::Downtime, || u32::try_from(status.downtime_ms / 1000).unwrap_or(u32::MAX));
     }
     if proxy.is_http() {
-        let figures = &proxy.backend_figures;
-        let sum = |counter| figures.sum(counter);
+        let counters = &proxy.backend_counters;
+        let sum = |counter| counters.sum(counter);
         let requests = || sum(BackendCounter::Connects) + sum(BackendCounter::Reuses);
-        let all = |figure: fn(&Server) -> u32| {
-            backend.servers().iter().map(|server| u64::from(figure(server))).sum::<u64>()
+        let all = |counter: fn(&Server) -> u32| {
+            backend.servers().iter().map(|server| u64::from(counter(server))).sum::<u64>()
         };
         let open = || all(|server| server.pools().total().used) + all(|server| server.pools().total().idle());
         let (http2, multiplexed) = (Level::Http2Connections, Level::Http2Streams);
         // The counts are read one after the other.
-        row.set_with(Field::H1OpenConnections, || open().saturating_sub(figures.level(http2)));
-        row.set_with(Field::H1OpenStreams, || all(Server::served).saturating_sub(figures.level(multiplexed)));
+        row.set_with(Field::H1OpenConnections, || open().saturating_sub(counters.level(http2)));
+        row.set_with(Field::H1OpenStreams, || {
+            all(Server::served).saturating_sub(counters.level(multiplexed))
+        });
         row.set_with(Field::H1TotalConnections, || {
             sum(BackendCounter::Connects).saturating_sub(sum(BackendCounter::Http2Connections))
         });
         row.set_with(Field::H1TotalStreams, || requests().saturating_sub(sum(BackendCounter::Http2Streams)));
-        levels(row, figures);
-        row.set_with(Field::H1BytesIn, || figures.sum(BackendCounter::ResponseBytesIn));
-        row.set_with(Field::H1BytesOut, || figures.sum(BackendCounter::RequestBytesOut));
+        levels(row, counters);
+        row.set_with(Field::H1BytesIn, || counters.sum(BackendCounter::ResponseBytesIn));
+        row.set_with(Field::H1BytesOut, || counters.sum(BackendCounter::RequestBytesOut));
     }
     row.set_with(Field::Algo, || proxy.config.settings.balance.word.name);
     row.set_with(Field::Cookie, || proxy.config.settings.cookie.as_ref().map(|cookie| &*cookie.name));
@@ -583,12 +585,16 @@ fn user_weight(backend: &weir_backend::Backend, on_backups: bool) -> u32 {
 }
 
 /// Columns of servers and backends that are not counters.
-fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figures<C, N, 1>, now_ms: u64) {
-    row.set_with(Field::Rate, || figures.rate(0_usize, now_ms));
-    row.set_with(Field::RateMax, || figures.rate_maximum(0_usize, now_ms));
+fn session_statistics<C: CounterSet, const N: usize>(
+    row: &mut Row,
+    counters: &ObjectCounters<C, N, 1>,
+    now_ms: u64,
+) {
+    row.set_with(Field::Rate, || counters.rate(0_usize, now_ms));
+    row.set_with(Field::RateMax, || counters.rate_maximum(0_usize, now_ms));
     row.set_with(Field::Lastsess, || {
         let age = |at_ms| i32::try_from(now_ms.saturating_sub(at_ms) / 1000).unwrap_or(i32::MAX);
-        figures.last_session_ms().map_or(-1, age)
+        counters.last_session_ms().map_or(-1, age)
     });
     let times = [
         (Field::Qtime, Field::QtimeMax, Phase::Queue),
@@ -597,8 +603,8 @@ fn session_figures<C: CounterSet, const N: usize>(row: &mut Row, figures: &Figur
         (Field::Ttime, Field::TtimeMax, Phase::Total),
     ];
     for (average, longest, phase) in times {
-        row.set_with(average, || figures.average(phase));
-        row.set_with(longest, || figures.longest(phase));
+        row.set_with(average, || counters.average(phase));
+        row.set_with(longest, || counters.longest(phase));
     }
 }
 
@@ -618,15 +624,15 @@ fn columns<C: Column>(row: &Row, kind: Kind, proxy: &Proxy) -> Vec<(C, Field)> {
 /// Writes counters into their columns.
 fn fill<C: Column, const N: usize, const R: usize>(
     row: &mut Row,
-    counters: &[(C, Field)],
-    figures: &Figures<C, N, R>,
+    columns: &[(C, Field)],
+    counters: &ObjectCounters<C, N, R>,
 ) {
-    for (counter, field) in counters {
-        row.set(*field, figures.sum(*counter));
+    for (counter, field) in columns {
+        row.set(*field, counters.sum(*counter));
     }
     // Bytes from clients are those received in requests, and bytes to clients those sent in responses.
     for (total, part) in [(Field::Bin, Field::Reqbin), (Field::Bout, Field::Resbout)] {
-        row.set_with(part, || C::of(total).map(|counter| figures.sum(counter)));
+        row.set_with(part, || C::of(total).map(|counter| counters.sum(counter)));
     }
 }
 

@@ -8,7 +8,7 @@ use weir_cli::target::{
     Activity, ActivityRow, Measuring, MemoryLine, MemoryProfile, PoolUse, PoolView, ProfilingChange,
     ProfilingState, Span, TaskLine, TaskProfile, TaskRow, Tasks, ThreadView, WorkTarget,
 };
-use weir_containers::PoolFigures;
+use weir_containers::PoolCounters;
 use weir_memory::CallSite;
 use weir_sched::{Cause, Class, Kind, Origin, ProfileMode, QueueView, TaskKey, Tick, WaitingKind};
 
@@ -18,9 +18,9 @@ use super::{LiveTarget, now_ms};
 
 impl WorkTarget for LiveTarget {
     fn activity(&self) -> Activity {
-        let workers = self.live.instance.figures.len();
+        let workers = self.live.instance.process_counters.len();
         let rows = ACTIVITY.iter().map(|row| {
-            let values: Vec<u64> = (0..workers).map(|worker| (row.figure)(&self.live, worker)).collect();
+            let values: Vec<u64> = (0..workers).map(|worker| (row.counter)(&self.live, worker)).collect();
             let sum = values.iter().fold(0, |sum: u64, value| sum.wrapping_add(*value));
             let total = if row.average { sum / values.len().max(1) as u64 } else { sum };
             ActivityRow { name: row.name, total, values }
@@ -103,18 +103,18 @@ impl WorkTarget for LiveTarget {
             return None;
         }
         let report = weir_memory::report();
-        let lines = report.lines.into_iter().map(|figures| MemoryLine {
+        let lines = report.lines.into_iter().map(|counters| MemoryLine {
             address: 0,
-            caller: match figures.place {
+            caller: match counters.place {
                 CallSite::Caller(name) => name,
                 CallSite::Other => "[other]".to_owned(),
             },
-            context: figures.work.map(str::to_owned),
-            method: figures.method.name(),
-            allocations: figures.allocations,
-            frees: figures.frees,
-            allocated_bytes: figures.allocated_bytes,
-            freed_bytes: figures.freed_bytes,
+            context: counters.work.map(str::to_owned),
+            method: counters.method.name(),
+            allocations: counters.allocations,
+            frees: counters.frees,
+            allocated_bytes: counters.allocated_bytes,
+            freed_bytes: counters.freed_bytes,
         });
         Some(MemoryProfile {
             span: span(report.since_ns, report.until_ns, report.now_ns),
@@ -123,8 +123,8 @@ impl WorkTarget for LiveTarget {
     }
 
     fn pools(&self) -> Vec<PoolView> {
-        let pools = weir_containers::pool_figures();
-        let view = |(at, pool): (usize, &PoolFigures)| {
+        let pools = weir_containers::pool_counters();
+        let view = |(at, pool): (usize, &PoolCounters)| {
             let of_worker = self.live.record.pulses.iter().map(|pulse| &pulse.pools[at]);
             let size = of_worker.clone().map(|pool| pool.size.load(Relaxed)).max();
             let threads = of_worker.map(|pool| PoolUse {
@@ -269,8 +269,8 @@ struct Answer {
     waiting: Vec<WaitingKind>,
 }
 
-/// A question to all workers about their queues. Each answers between two tasks, so its figures are exact; a worker that
-/// does not answer in time is shown with its last known figures.
+/// A question to all workers about their queues. Each answers between two tasks, so its counts are exact; a worker that
+/// does not answer in time is shown with its last known counts.
 pub(super) struct Census {
     answers: Arc<Mutex<Vec<Option<Answer>>>>,
     deadline: Tick,
@@ -339,23 +339,23 @@ const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{ask, with_live};
+    use super::super::fixture::{run_command, with_live};
     use super::*;
 
-    /// R4: the figures are current.
+    /// R4: the counts are current.
     #[test]
     fn threads_report_their_exact_queues() {
         with_live(|live| {
             for class in [Class::Urgent, Class::Heavy, Class::Heavy] {
                 weir_sched::spawn(&CENSUS, class, async {});
             }
-            let threads = ask(&live, "show threads");
+            let threads = run_command(&live, "show threads");
             assert!(threads.starts_with("* Thread 1 : act=1 wq=0 rq=0 tl=1 tlsz=3 rqsz=3\n"), "{threads}");
             assert!(
                 threads
                     .contains("\n             queued: urgent=1 normal=0 bulk=0 heavy=2 timers=0 tasks=4\n")
             );
-            let tasks = ask(&live, "show tasks");
+            let tasks = run_command(&live, "show tasks");
             assert!(tasks.starts_with("Running tasks: 3 (1 threads)\n"), "{tasks}");
             assert!(tasks.contains("\n  census                            3 100.0"), "{tasks}");
         });
@@ -366,21 +366,22 @@ mod tests {
     fn measures_tasks_that_already_run() {
         let done = weir_sched::run(async {
             let live = super::super::fixture::live(super::super::fixture::CONFIGURATION);
-            assert_eq!(ask(&live, "set profiling tasks on"), "\n");
+            assert_eq!(run_command(&live, "set profiling tasks on"), "\n");
             for _ in 0..3 {
                 weir_sched::yield_now().await;
             }
             weir_sched::spawn(&CENSUS, Class::Normal, async {});
             weir_sched::yield_now().await;
-            let profile = ask(&live, "show profiling");
+            let profile = run_command(&live, "show profiling");
             assert!(profile.starts_with("Per-task CPU profiling              : on "), "{profile}");
             assert!(profile.contains(" <- yield@"), "{profile}");
             assert!(profile.contains(" <- work_target@control/observe/src/work_target.rs:"), "{profile}");
             assert!(profile.contains(" task_spawn\n"), "{profile}");
             assert!(profile.contains("<- Total; Delta_calls="), "{profile}");
-            assert_eq!(ask(&live, "set profiling tasks off"), "\n");
+            assert_eq!(run_command(&live, "set profiling tasks off"), "\n");
             assert!(
-                ask(&live, "show profiling status").starts_with("Per-task CPU profiling              : off ")
+                run_command(&live, "show profiling status")
+                    .starts_with("Per-task CPU profiling              : off ")
             );
         });
         assert!(done.expect("a worker").is_some(), "the test ends");
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn reports_counters_of_each_worker() {
         with_live(|live| {
-            let activity = ask(&live, "show activity");
+            let activity = run_command(&live, "show activity");
             let names: Vec<&str> =
                 activity.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
             for name in

@@ -4,7 +4,7 @@
 //!             bytes                        piece of an answer
 //! listening ────────► run ─────────────────────────────────────► sending ──► run ...
 //!     ▲                │ ├─ wants more input ──► listening          │
-//!     │                │ ├─ asked other workers ► until they answer  │
+//!     │                │ ├─ requests to workers ► until they answer  │
 //!     │                │ ├─ watches events ─────► until there are any │
 //!     │                │ └─ a `wait` command ───► until then         │
 //!     └── silence ends it                           over: half-close ┘
@@ -119,7 +119,7 @@ pub async fn converse(
     mut client: Connection,
     peer: &Address,
 ) {
-    let _told = traces::TracedSession::begin(&settings.address);
+    let _trace = traces::TracedSession::begin(&settings.address);
     let operator = Operator::enlist(&live, settings, peer, &client);
     count(&live);
     let mut session = Session::new(SessionSettings {
@@ -183,14 +183,14 @@ async fn make_more() {
 
 /// Clients count in the totals of the process, but not in the rates that limits use.
 fn count(live: &Live) {
-    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
-        count_client(figures);
+    if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
+        count_client(counters);
     }
 }
 
 fn count_sent(live: &Live, bytes: usize) {
-    if let Some(figures) = live.instance.figures.get(weir_sched::worker_index()) {
-        figures.bytes_out.add(bytes as u64);
+    if let Some(counters) = live.instance.process_counters.get(weir_sched::worker_index()) {
+        counters.bytes_out.add(bytes as u64);
     }
 }
 

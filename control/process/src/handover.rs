@@ -1,7 +1,7 @@
 //! Passing listening sockets between processes, in the format of HAProxy's runtime API.
 //!
 //! ```text
-//!   asks                                   gives
+//!   requests                               gives
 //!    │ ── "_getsocks\n" ───────────────────► │
 //!    │ ◄──────────── how many, a C integer ── │
 //!    │ ◄── records, and as many descriptors ─ │   at most 252 at a time
@@ -33,7 +33,7 @@ pub enum Giver<'g> {
     Channel(&'g OwnedFd),
 }
 
-/// Asks a process for its listening sockets. The error is a text for operators.
+/// Requests the listening sockets of a process. The error is a text for operators.
 pub fn take(giver: &Giver<'_>) -> Result<Vec<HandedOver>, String> {
     try_take(giver).map_err(|error| {
         let text = weir_sys::error_text(error);

@@ -335,8 +335,8 @@ fn stopped(proxy: &Proxy) -> String {
     format!(
         "Proxy {} stopped (cumulated conns: FE: {}, BE: {}).",
         proxy.name(),
-        proxy.frontend_figures.sum(FrontendCounter::Connections),
-        proxy.backend_figures.sum(BackendCounter::Sessions)
+        proxy.frontend_counters.sum(FrontendCounter::Connections),
+        proxy.backend_counters.sum(BackendCounter::Sessions)
     )
 }
 
@@ -344,8 +344,8 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
     let name = proxy.name();
     let mut lines = Vec::new();
     let (frontend_now, frontend_total) =
-        (proxy.connections.inside(), proxy.frontend_figures.sum(FrontendCounter::Connections));
-    let backend_total = proxy.backend_figures.sum(BackendCounter::Sessions);
+        (proxy.connections.inside(), proxy.frontend_counters.sum(FrontendCounter::Connections));
+    let backend_total = proxy.backend_counters.sum(BackendCounter::Sessions);
     let Some(backend) = proxy.backend.as_ref().filter(|backend| !backend.servers().is_empty()) else {
         lines.push(format!(
             "Proxy {name} has no servers. Conn: act(FE+BE): {frontend_now}+0, 0 pend (0 unass), tot(FE+BE): \
@@ -362,7 +362,7 @@ fn report_of(proxy: &Proxy) -> Vec<String> {
             if server.is_up() { "UP" } else { "DOWN" },
             server.served(),
             server.queued(),
-            server.figures().sum(weir_backend::ServerCounter::Sessions)
+            server.counters().sum(weir_backend::ServerCounter::Sessions)
         ));
     }
     let status = backend.status(weir_sched::now().as_ms());

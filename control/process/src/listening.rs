@@ -124,7 +124,7 @@ impl Listening {
         let (paths, others): (Vec<_>, Vec<_>) =
             (0..wanted.len()).partition(|index| wanted[*index].is_at_a_path());
         let give_up = Instant::now() + PATIENCE;
-        let mut asked = false;
+        let mut requested = false;
         loop {
             let mut faults = Vec::new();
             for index in paths.iter().chain(&others).copied() {
@@ -142,8 +142,8 @@ impl Listening {
                 break;
             }
             let may_help = faults.iter().all(|(_, error)| error.is_in_use()) && Instant::now() < give_up;
-            if may_help && (asked || predecessor.release()) {
-                asked = true;
+            if may_help && (requested || predecessor.release()) {
+                requested = true;
                 std::thread::sleep(RETRY);
                 continue;
             }

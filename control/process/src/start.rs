@@ -106,7 +106,7 @@ pub struct Prepared {
 
 impl Former {
     /// Sends a signal to them; false if none of them exists.
-    fn tell(&self, signal: signal::Signal) -> bool {
+    fn send_signal(&self, signal: signal::Signal) -> bool {
         self.processes.iter().filter(|&&process| signal::send(process, signal) == Ok(true)).count() > 0
     }
 }

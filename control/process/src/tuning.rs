@@ -28,13 +28,13 @@ pub(crate) fn scheduler(global: &Global, workers: usize) -> Settings {
 }
 
 /// The measurements that workers make from the start.
-fn profiling(asked: &Profiling) -> ProfileSettings {
-    let mode = match asked.tasks {
+fn profiling(configured: &Profiling) -> ProfileSettings {
+    let mode = match configured.tasks {
         TaskProfiling::Off => ProfileMode::Off,
         TaskProfiling::Auto => ProfileMode::Auto,
         TaskProfiling::On => ProfileMode::On,
     };
-    ProfileSettings { mode, locks: asked.locks, memory: asked.memory_time }
+    ProfileSettings { mode, locks: configured.locks, memory: configured.memory_time }
 }
 
 /// The settings of each worker.
@@ -162,10 +162,12 @@ mod tests {
         let (mut looked_at, mut wrong) = (0, Vec::new());
         for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
             let Some(DefaultValue::Described(text)) = word.default else { continue };
-            let Some(told) = text.strip_prefix('`').and_then(|rest| rest.split('`').next()) else { continue };
+            let Some(documented) = text.strip_prefix('`').and_then(|rest| rest.split('`').next()) else {
+                continue;
+            };
             looked_at += 1;
-            if made_of(&format!("{} {told}", word.name)) != plain {
-                wrong.push(format!("{} {told}", word.name));
+            if made_of(&format!("{} {documented}", word.name)) != plain {
+                wrong.push(format!("{} {documented}", word.name));
             }
         }
         assert!(wrong.is_empty(), "{wrong:?}");

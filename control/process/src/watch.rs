@@ -20,7 +20,8 @@ pub(crate) fn start(
 ) -> weir_sys::Result<Watchdog> {
     let handle = runtime.handle();
     runtime.watch(warn_after, move |stall| {
-        let streams = instance.figures.get(stall.worker).map_or(0, |figures| figures.streams_now.value());
+        let streams =
+            instance.process_counters.get(stall.worker).map_or(0, |counters| counters.streams_now.value());
         let mut text = classic_line(severity(stall), weir_sys::process::id(), &describe(stall, streams));
         if stall.deadly {
             text.push_str(&everybody(&handle));
@@ -68,8 +69,8 @@ fn everybody(handle: &Handle) -> String {
     let mut text = String::new();
     for worker in 0..handle.worker_count() {
         let at = handle.running(worker).map_or_else(|| "no task".to_owned(), place_of);
-        let figures = handle.activity(worker, |activity| (activity.loops.value(), activity.queued.value()));
-        let (loops, queued) = figures.unwrap_or_default();
+        let counters = handle.activity(worker, |activity| (activity.loops.value(), activity.queued.value()));
+        let (loops, queued) = counters.unwrap_or_default();
         let _ = writeln!(text, "  thread {}: {at}, loops={loops} queued={queued}", worker + 1);
     }
     text

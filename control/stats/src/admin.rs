@@ -118,7 +118,7 @@ impl AdminForm {
     /// cannot be decoded.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let mut form = Self::default();
-        let mut asked = false;
+        let mut has_action = false;
         for pair in body.split(|&byte| byte == b'&') {
             let end = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
             let value = decode(pair.get(end + 1..).unwrap_or_default())?;
@@ -126,14 +126,14 @@ impl AdminForm {
                 b"b" => form.backend = value,
                 b"s" => form.servers.push(value),
                 b"action" => {
-                    asked = true;
+                    has_action = true;
                     form.action = Action::from_word(&value);
                 }
                 key if key == TOKEN.as_bytes() => form.token = value,
                 _ => {}
             }
         }
-        (asked && !form.servers.is_empty()).then_some(form)
+        (has_action && !form.servers.is_empty()).then_some(form)
     }
 
     /// Applies the action, server by server.

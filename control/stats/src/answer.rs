@@ -18,7 +18,7 @@ pub struct StatsAnswer {
 #[derive(Debug)]
 enum Body {
     Page { dump: Box<PageDump>, text: String },
-    Figures(StatsDump),
+    Statistics(StatsDump),
     Schema { sent: usize },
 }
 
@@ -29,9 +29,9 @@ impl StatsAnswer {
             What::Page => {
                 Body::Page { dump: Box::new(PageDump::new(settings, request)), text: String::new() }
             }
-            What::Figures(format) => {
+            What::Statistics(format) => {
                 let selection = settings.selection(&request);
-                Body::Figures(StatsDump::new(format, false, settings.legends, selection))
+                Body::Statistics(StatsDump::new(format, false, settings.legends, selection))
             }
             What::Schema => Body::Schema { sent: 0 },
         };
@@ -47,7 +47,7 @@ impl StatsAnswer {
                 out.extend_from_slice(text.as_bytes());
                 progress
             }
-            Body::Figures(dump) => dump.advance(source, &mut self.row, enough, out),
+            Body::Statistics(dump) => dump.advance(source, &mut self.row, enough, out),
             Body::Schema { sent } => {
                 let rest = &SCHEMA.as_bytes()[*sent..];
                 let piece = &rest[..rest.len().min(enough.saturating_sub(out.len()))];

@@ -1,7 +1,7 @@
-//! Every figure of a frontend, listener, server or backend, one row each: the dictionary of `show stat`.
+//! Every field of a frontend, listener, server or backend, one row each: the dictionary of `show stat`.
 //!
 //! Monitoring tools for HAProxy read the names, order, tags and descriptions, so these are exact copies. Positions are
-//! the order below. A figure that is always zero where it applies is filled in by [`Row::begin`](crate::Row::begin);
+//! the order below. A field that is always zero where it applies is filled in by [`Row::begin`](crate::Row::begin);
 //! the source of a row only sets the others.
 
 /// The kind of a row's object. The number is that of the `type` field.
@@ -102,7 +102,7 @@ impl FieldDecl {
 
 macro_rules! fields {
     ($($variant:ident: $name:literal, $applies:expr, $tags:literal, $type:ident, $fill:ident, $description:literal;)*) => {
-        /// A figure, by name. Its number is its position.
+        /// A field, by name. Its number is its position.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Field {

@@ -1,4 +1,4 @@
-//! Every figure of the process, one row each: the dictionary of `show info`.
+//! Every field of the process, one row each: the dictionary of `show info`.
 //!
 //! Monitoring tools for HAProxy read the names, positions, tags and descriptions, so these are exact copies,
 //! including gaps in the positions.
@@ -22,7 +22,7 @@ pub struct InfoDecl {
 
 macro_rules! info_fields {
     ($($variant:ident: $position:literal, $name:literal, $tags:literal, $type:ident, $description:literal;)*) => {
-        /// A figure of the process, by name.
+        /// A field of the process, by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum InfoField {
@@ -134,7 +134,7 @@ impl InfoField {
     }
 }
 
-/// The figures of the process, ready to be written.
+/// The fields of the process, ready to be written.
 #[derive(Debug)]
 pub struct InfoRow {
     cells: Cells,
@@ -162,19 +162,19 @@ impl InfoRow {
         Self { cells }
     }
 
-    /// Sets one figure. Its type is that of the row, which typed output names.
+    /// Sets one field. Its type is that of the row, which typed output names.
     pub fn set<'a>(&mut self, field: InfoField, value: impl Into<Value<'a>>) {
         let value = value.into();
         debug_assert!(value.has_type(field.decl().type_), "{field:?} is not {value:?}");
         self.cells.set(field as usize, value);
     }
 
-    /// One figure.
+    /// The value of one field.
     pub fn value(&self, field: InfoField) -> Value<'_> {
         self.cells.value(field as usize)
     }
 
-    /// The figure as text; empty for numbers.
+    /// The value as text; empty for numbers.
     pub fn text(&self, field: InfoField) -> &str {
         match self.value(field) {
             Value::Text(text) => text,
@@ -182,7 +182,7 @@ impl InfoRow {
         }
     }
 
-    /// The figure as a number; 0 for texts.
+    /// The value as a number; 0 for texts.
     pub fn number(&self, field: InfoField) -> u64 {
         match self.value(field) {
             Value::U32(number) => u64::from(number),
@@ -193,7 +193,7 @@ impl InfoRow {
         }
     }
 
-    /// Writes all figures that are set, in the format of `show info`: `name: value` lines (for [`Format::Csv`]), typed
+    /// Writes all fields that are set, in the format of `show info`: `name: value` lines (for [`Format::Csv`]), typed
     /// lines, or JSON. About 2 kB, or 15 kB in JSON.
     pub fn write(&self, format: Format, descriptions: bool, out: &mut Vec<u8>) {
         let mut first = true;

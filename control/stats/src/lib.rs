@@ -1,8 +1,8 @@
 //! Statistics: the counters of every object, written as CSV, typed lines, JSON, for Prometheus, and as
 //! the HTML page.
 //!
-//! The crate knows the dictionary of figures ([`fields`], [`info`]) and how each format writes them. It refuses to know
-//! the origin of figures: a [`StatsSource`] fills one [`Row`] per object, and all formats are written from such rows, a
+//! The crate knows the dictionary of fields ([`fields`], [`info`]) and how each format writes them. It refuses to know
+//! the origin of values: a [`StatsSource`] fills one [`Row`] per object, and all formats are written from such rows, a
 //! bounded piece at a time, so that a page about thousands of servers neither blocks a worker nor fills its memory.
 //!
 //! Begin with [`StatsSource`] and [`StatsDump`]; for HTTP with [`StatsRequest`], [`StatsAnswer`] and [`admin::post`]; for

@@ -2,7 +2,7 @@
 
 /// A counter of a name server.
 #[derive(Debug, Clone, Copy)]
-pub struct Figure {
+pub struct NameServerCounter {
     /// Its label in `show resolvers`.
     pub label: &'static str,
     /// Its name in `show stat domain resolvers` and for Prometheus (management manual).
@@ -13,25 +13,28 @@ pub struct Figure {
     pub help: &'static str,
 }
 
-const fn figure(name: &'static str, description: &'static str, help: &'static str) -> Figure {
-    Figure { label: name, name, description, help }
+const fn counter(name: &'static str, description: &'static str, help: &'static str) -> NameServerCounter {
+    NameServerCounter { label: name, name, description, help }
 }
 
 /// The counters, in the order of all outputs.
-pub const FIGURES: [Figure; 15] = [
-    figure("sent", "Sent", "Queries sent"),
-    Figure { label: "snd_error", ..figure("send_error", "Send error", "Queries that could not be sent") },
-    figure("valid", "Valid", "Valid answers"),
-    figure("update", "Update", "Answers that changed an address"),
-    figure("cname", "CNAME", "Answers with an alias alone"),
-    figure("cname_error", "CNAME error", "Answers with a broken chain of aliases"),
-    figure("any_err", "Any errors", "Empty answers"),
-    figure("nx", "NX", "Answers that the name does not exist"),
-    figure("timeout", "Timeout", "Queries without an answer in time"),
-    figure("refused", "Refused", "Refused queries"),
-    figure("other", "Other", "Other errors"),
-    figure("invalid", "Invalid", "Invalid answers"),
-    figure("too_big", "Too big", "Answers that were too big"),
-    figure("truncated", "Truncated", "Truncated answers"),
-    figure("outdated", "Outdated", "Answers that came too late"),
+pub const COUNTERS: [NameServerCounter; 15] = [
+    counter("sent", "Sent", "Queries sent"),
+    NameServerCounter {
+        label: "snd_error",
+        ..counter("send_error", "Send error", "Queries that could not be sent")
+    },
+    counter("valid", "Valid", "Valid answers"),
+    counter("update", "Update", "Answers that changed an address"),
+    counter("cname", "CNAME", "Answers with an alias alone"),
+    counter("cname_error", "CNAME error", "Answers with a broken chain of aliases"),
+    counter("any_err", "Any errors", "Empty answers"),
+    counter("nx", "NX", "Answers that the name does not exist"),
+    counter("timeout", "Timeout", "Queries without an answer in time"),
+    counter("refused", "Refused", "Refused queries"),
+    counter("other", "Other", "Other errors"),
+    counter("invalid", "Invalid", "Invalid answers"),
+    counter("too_big", "Too big", "Answers that were too big"),
+    counter("truncated", "Truncated", "Truncated answers"),
+    counter("outdated", "Outdated", "Answers that came too late"),
 ];

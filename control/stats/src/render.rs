@@ -7,13 +7,13 @@ use weir_formats::json::{Beyond, Escaping};
 use crate::fields::{FIELD_COUNT, FIELDS, FIRST_EXTRA, Field};
 use crate::row::{Row, Value};
 
-/// The format of figures.
+/// The format of statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// One line per object (`show stat`), or `name: value` lines (`show info`).
     #[default]
     Csv,
-    /// One line per figure, with its tags and type.
+    /// One line per field, with its tags and type.
     Typed,
     /// JSON without whitespace, as `show schema json` describes it.
     Json,
@@ -75,7 +75,7 @@ pub fn write_typed(row: &Row, legends: bool, descriptions: bool, out: &mut Vec<u
     }
 }
 
-/// One object as a JSON array of its figures.
+/// One object as a JSON array of its fields.
 pub fn write_json(row: &Row, legends: bool, out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, (position, value)) in shown(row, legends).enumerate() {

@@ -1,4 +1,4 @@
-//! The figures of one object.
+//! The values of one object's fields.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use weir_events::HistogramReading;
 use crate::field_set::FieldSet;
 use crate::fields::{FIELD_COUNT, FIELDS, Field, Kind, Type};
 
-/// One figure.
+/// The value of one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// Unknown, or not applicable: omitted.
@@ -176,12 +176,12 @@ pub struct ProxyHead<'a> {
     pub description: Option<&'a str>,
 }
 
-/// The figures of one frontend, listener, server or backend. Filled by a [`StatsSource`](crate::StatsSource), written by
+/// The fields of one frontend, listener, server or backend. Filled by a [`StatsSource`](crate::StatsSource), written by
 /// the formats, and reused for the next object.
 #[derive(Debug)]
 pub struct Row {
     pub(crate) cells: Cells,
-    /// The cells of an object of this kind without figures.
+    /// The cells of an object of this kind without values.
     template: &'static Cells,
     kind: Kind,
     proxy_id: u32,
@@ -252,7 +252,7 @@ impl Row {
         self.only().is_none_or(|only| only.meets(fields))
     }
 
-    /// Starts the row of an object: names and identifiers, and zero in the figures that have it as their
+    /// Starts the row of an object: names and identifiers, and zero in the fields that have it as their
     /// default. Frontends and backends pass 0 as `object_id`; their name is fixed.
     pub fn begin(&mut self, kind: Kind, proxy: &ProxyHead<'_>, object_id: u32, object_name: &str) {
         self.kind = kind;
@@ -319,7 +319,7 @@ impl Row {
         self.set_anyway(Field::Type, Value::U32(self.kind as u32));
     }
 
-    /// Sets one figure. A figure that does not apply to this kind of object is an error of the caller, and is ignored.
+    /// Sets one field. A field that does not apply to this kind of object is an error of the caller, and is ignored.
     #[inline]
     pub fn set<'a>(&mut self, field: Field, value: impl Into<Value<'a>>) {
         debug_assert!(field.applies_to(self.kind), "{field:?} does not apply to {:?}", self.kind);
@@ -336,7 +336,7 @@ impl Row {
         }
     }
 
-    /// Sets one figure, which is only computed if the field is filled.
+    /// Sets one field. The value is only computed if the field is filled.
     #[inline]
     pub fn set_with<'a, V: Into<Value<'a>>>(&mut self, field: Field, value: impl FnOnce() -> V) {
         if self.wants(field) {
@@ -369,13 +369,13 @@ impl Row {
         self.latencies.as_deref()
     }
 
-    /// One figure.
+    /// The value of one field.
     #[inline]
     pub fn value(&self, field: Field) -> Value<'_> {
         self.cells.value(field as usize)
     }
 
-    /// The figure as text; empty for numbers.
+    /// The value as text; empty for numbers.
     #[inline]
     pub fn text(&self, field: Field) -> &str {
         match self.value(field) {
@@ -384,7 +384,7 @@ impl Row {
         }
     }
 
-    /// The figure as a number; 0 for texts.
+    /// The value as a number; 0 for texts.
     pub fn number(&self, field: Field) -> u64 {
         match self.value(field) {
             Value::U32(number) => u64::from(number),
@@ -431,7 +431,7 @@ impl Row {
     }
 }
 
-/// The cells of an object without figures: zero in those that have it as their default.
+/// The cells of an object without values: zero in those that have it as their default.
 fn template(kind: Kind, http: bool) -> &'static Cells {
     static TEMPLATES: [OnceLock<Cells>; 8] = [const { OnceLock::new() }; 8];
     TEMPLATES[2 * kind as usize + usize::from(http)].get_or_init(|| {

@@ -28,7 +28,7 @@ pub trait StatsSource {
         visit: &mut dyn FnMut(&Row) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
 
-    /// Fills the figures of the process. With `float`, rates and ages may have a fraction.
+    /// Fills the fields of the process. With `float`, rates and ages may have a fraction.
     fn info(&self, float: bool, info: &mut InfoRow);
 }
 

@@ -29,7 +29,7 @@ pub enum What {
     /// The HTML page.
     #[default]
     Page,
-    Figures(Format),
+    Statistics(Format),
     /// The schema of the JSON format.
     Schema,
 }
@@ -89,9 +89,9 @@ impl StatsRequest {
 
     fn take(&mut self, option: &str) {
         match option {
-            "csv" => self.what = What::Figures(Format::Csv),
-            "typed" => self.what = What::Figures(Format::Typed),
-            "json" => self.what = What::Figures(Format::Json),
+            "csv" => self.what = What::Statistics(Format::Csv),
+            "typed" => self.what = What::Statistics(Format::Typed),
+            "json" => self.what = What::Statistics(Format::Json),
             "json-schema" => self.what = What::Schema,
             "up" => self.only_up = true,
             "no-maint" => self.no_maintenance = true,
@@ -110,8 +110,8 @@ impl StatsRequest {
     pub fn content_type(&self) -> &'static str {
         match self.what {
             What::Page => "text/html",
-            What::Figures(Format::Json) | What::Schema => "application/json",
-            What::Figures(Format::Csv | Format::Typed) => "text/plain",
+            What::Statistics(Format::Json) | What::Schema => "application/json",
+            What::Statistics(Format::Csv | Format::Typed) => "text/plain",
         }
     }
 
@@ -123,9 +123,9 @@ impl StatsRequest {
         let mut link = prefix.to_owned();
         match other.what {
             What::Page => {}
-            What::Figures(Format::Csv) => link.push_str(";csv"),
-            What::Figures(Format::Typed) => link.push_str(";typed"),
-            What::Figures(Format::Json) => link.push_str(";json"),
+            What::Statistics(Format::Csv) => link.push_str(";csv"),
+            What::Statistics(Format::Typed) => link.push_str(";typed"),
+            What::Statistics(Format::Json) => link.push_str(";json"),
             What::Schema => link.push_str(";json-schema"),
         }
         if let Some(status) = other.status {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn options_come_in_any_order() {
         let page = StatsRequest::default;
-        let csv = || StatsRequest { what: What::Figures(Format::Csv), ..page() };
+        let csv = || StatsRequest { what: What::Statistics(Format::Csv), ..page() };
         check("/stats", page());
         check("/statsx", page());
         check("/stats/x?foo", page());
@@ -170,7 +170,10 @@ mod tests {
         check("/stats;norefresh;csv;", StatsRequest { no_refresh: true, ..csv() });
         check("/stats?;csv;scope=be2", StatsRequest { scope: Some("be2".into()), ..csv() });
         check("/stats;csv?scope=be2", StatsRequest { scope: Some("be2".into()), ..csv() });
-        check("/stats;json;up", StatsRequest { what: What::Figures(Format::Json), only_up: true, ..page() });
+        check(
+            "/stats;json;up",
+            StatsRequest { what: What::Statistics(Format::Json), only_up: true, ..page() },
+        );
         check("/stats;json-schema", StatsRequest { what: What::Schema, ..page() });
         check(
             "/stats;st=DONE;no-maint",
@@ -187,7 +190,7 @@ mod tests {
         let request = StatsRequest::parse("/stats", "/stats;up;st=DONE?scope=be2").unwrap();
         assert_eq!(request.link("/stats", |_| {}), "/stats;up?scope=be2");
         assert_eq!(request.link("/stats", |other| other.only_up = false), "/stats?scope=be2");
-        let csv = request.link("/stats", |other| other.what = What::Figures(Format::Csv));
+        let csv = request.link("/stats", |other| other.what = What::Statistics(Format::Csv));
         assert_eq!(csv, "/stats;csv;up?scope=be2");
     }
 }

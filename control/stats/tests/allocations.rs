@@ -6,7 +6,7 @@ use weir_counting::{Counting, allocations};
 use weir_stats::{
     Cursor, Field, Format, InfoRow, Kind, MetricsDump, MetricsRequest, MetricsSource, PageDump, PageSettings,
     Progress, ProxyHead, Row, Selection, StatsDump, StatsRequest, StatsSource,
-    prometheus::{NameServerFigures, ScrapeMemory, TableFigures},
+    prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics},
 };
 
 #[global_allocator]
@@ -17,9 +17,9 @@ const SERVERS: usize = 1_000;
 static MEMORY: ScrapeMemory = ScrapeMemory::new(1 << 20, || false);
 
 /// A backend with many servers.
-struct Farm;
+struct TestSource;
 
-impl StatsSource for Farm {
+impl StatsSource for TestSource {
     fn visit_rows(
         &self,
         cursor: &mut Cursor,
@@ -52,12 +52,12 @@ impl StatsSource for Farm {
     fn info(&self, _: bool, _: &mut InfoRow) {}
 }
 
-impl MetricsSource for Farm {
-    fn table(&self, _: usize) -> Option<TableFigures<'_>> {
+impl MetricsSource for TestSource {
+    fn table(&self, _: usize) -> Option<TableMetrics<'_>> {
         None
     }
 
-    fn name_server(&self, _: usize) -> Option<NameServerFigures<'_>> {
+    fn name_server(&self, _: usize) -> Option<NameServerMetrics<'_>> {
         None
     }
 }
@@ -77,7 +77,7 @@ fn rows_are_written_without_allocations() {
     let mut out = Vec::with_capacity(1 << 23);
     let mut dump = StatsDump::new(Format::Csv, false, true, Selection::default());
     // The buffers of a row grow with the first one.
-    check(20, || while dump.advance(&Farm, &mut row, usize::MAX, &mut out) == Progress::More {});
+    check(20, || while dump.advance(&TestSource, &mut row, usize::MAX, &mut out) == Progress::More {});
 
     let settings = PageSettings {
         uri: "/stats".into(),
@@ -88,13 +88,13 @@ fn rows_are_written_without_allocations() {
     let request = StatsRequest::parse("/stats", "/stats").unwrap();
     let mut page = PageDump::new(settings, request);
     let mut text = String::with_capacity(1 << 23);
-    check(100, || while page.advance(&Farm, &mut row, usize::MAX, &mut text) == Progress::More {});
+    check(100, || while page.advance(&TestSource, &mut row, usize::MAX, &mut text) == Progress::More {});
 
     let mut scrape = MetricsDump::new(MetricsRequest::parse(b"scope=server").unwrap(), &MEMORY);
     out.clear();
     // Some for each of a hundred metrics.
     check(1_000, || {
-        while scrape.advance(&Farm, usize::MAX, &mut out) == Progress::More {
+        while scrape.advance(&TestSource, usize::MAX, &mut out) == Progress::More {
             out.clear()
         }
     });

@@ -209,7 +209,7 @@ fn info_is_the_reference_s() {
     info.write(Format::Csv, false, &mut plain);
     assert_same_lines(std::str::from_utf8(&plain).unwrap(), include_str!("golden/show_info.txt"));
 
-    // A few figures changed between the two captures.
+    // A few fields changed between the two captures.
     for (field, value) in [(InfoField::CumConns, 4u32), (InfoField::CumReq, 4)] {
         info.set(field, value);
     }

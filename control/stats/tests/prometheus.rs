@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use weir_events::Histogram;
-use weir_stats::name_server::FIGURES;
-use weir_stats::prometheus::{NameServerFigures, ScrapeMemory, TableFigures};
+use weir_stats::name_server::COUNTERS;
+use weir_stats::prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics};
 use weir_stats::{
     Cursor, Field, Health, InfoField, InfoRow, Kind, Latencies, MetricsDump, MetricsRequest, MetricsSource,
     Progress, ProxyHead, Row, Selection, StatsSource,
@@ -22,7 +22,7 @@ struct Shop {
     /// How many rows were filled.
     rows: Cell<usize>,
     /// How many fields of rows were to be filled in all.
-    figures: Cell<usize>,
+    fields: Cell<usize>,
 }
 
 const FE: ProxyHead<'static> = ProxyHead {
@@ -55,15 +55,15 @@ impl Shop {
             most_fields: Cell::new(0),
             visits: Cell::new(0),
             rows: Cell::new(0),
-            figures: Cell::new(0),
+            fields: Cell::new(0),
         }
     }
 
     fn fill(&self, object: usize, row: &mut Row) -> bool {
-        // A metric needs its own figure, two names, and the fields on which its presence depends.
+        // A metric needs its own field, two names, and the fields on which its presence depends.
         let filled = row.only().map_or(usize::MAX, |only| only.iter().count());
         self.most_fields.set(self.most_fields.get().max(filled));
-        self.figures.set(self.figures.get() + filled);
+        self.fields.set(self.fields.get() + filled);
         match object {
             0 => frontend(&FE, row),
             1 => frontend(&TCP, row),
@@ -127,8 +127,8 @@ fn server(number: usize, row: &mut Row) {
 }
 
 impl MetricsSource for Shop {
-    fn table(&self, position: usize) -> Option<TableFigures<'_>> {
-        (position < 2).then_some(TableFigures {
+    fn table(&self, position: usize) -> Option<TableMetrics<'_>> {
+        (position < 2).then_some(TableMetrics {
             name: "be",
             key_type: "ip",
             size: 1024,
@@ -138,9 +138,9 @@ impl MetricsSource for Shop {
         })
     }
 
-    fn name_server(&self, position: usize) -> Option<NameServerFigures<'_>> {
-        let figures = FIGURES.map(|figure| figure.name.len() as u64);
-        (position == 0).then_some(NameServerFigures { section: "r1", name: "n1", figures })
+    fn name_server(&self, position: usize) -> Option<NameServerMetrics<'_>> {
+        let counters = COUNTERS.map(|counter| counter.name.len() as u64);
+        (position == 0).then_some(NameServerMetrics { section: "r1", name: "n1", counters })
     }
 }
 
@@ -221,11 +221,11 @@ fn scrape_of_many(query: &[u8], memory: &'static ScrapeMemory) -> (Vec<u8>, usiz
     let mut dump = MetricsDump::new(MetricsRequest::parse(query).expect("a valid request"), memory);
     let mut out = Vec::new();
     loop {
-        let (enough, before) = (out.len() + 16_384, shop.figures.get());
+        let (enough, before) = (out.len() + 16_384, shop.fields.get());
         if dump.advance(&shop, enough, &mut out) == Progress::Done {
             return (out, shop.rows.get());
         }
-        let filled = shop.figures.get() - before;
+        let filled = shop.fields.get() - before;
         assert!(filled <= 4_000, "one piece fills {filled} fields of rows");
     }
 }

@@ -61,7 +61,7 @@ pub fn checks(instance: &Instance, means: &CheckMeans, view: Box<dyn weir_checks
             plans(instance, proxy, server, ServerKey::configured(rank), means, &mut shared)
         })
     });
-    let load = CheckLoad::new(instance.figures.len(), means.tuning.most_per_thread);
+    let load = CheckLoad::new(instance.process_counters.len(), means.tuning.most_per_thread);
     Checks::new(plans.collect(), load, means.tuning.max_spread.map(milliseconds), view)
 }
 
@@ -172,8 +172,8 @@ fn program_plan(proxy: &Proxy, server: &weir_model::Server, means: &CheckMeans) 
     if !matches!(said.method, CheckMethod::Program) || server.settings.check.section.is_some() {
         return None;
     }
-    let is_told = |address: &&Address| matches!(address, Address::Inet(_) | Address::Unix(_));
-    let listener = proxy.listeners.iter().filter_map(|listener| listener.address.as_ref()).find(is_told);
+    let is_passed = |address: &&Address| matches!(address, Address::Inet(_) | Address::Unix(_));
+    let listener = proxy.listeners.iter().filter_map(|listener| listener.address.as_ref()).find(is_passed);
     Some(ProgramPlan {
         launcher: means.launcher.clone()?,
         command: said.program.clone()?,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir_events::Sinks;
-use weir_logs::farm::LogFarm;
 use weir_logs::forward::Forward;
+use weir_logs::log_backend::LogBackend;
 use weir_model::{Location, LogAddress, ServerSettings};
 use weir_stream::instance::Instance;
 use weir_sync::Ring;
@@ -21,7 +21,7 @@ pub struct Events {
     /// The servers of all rings.
     pub forwards: Vec<Arc<Forward>>,
     /// The backends in log mode.
-    pub farms: Vec<Arc<LogFarm>>,
+    pub log_backends: Vec<Arc<LogBackend>>,
     /// The rings of `log` lines with a server that needs connections, or their errors.
     implicit: Vec<(LogAddress, Result<String, String>)>,
     /// The rings with sections that do not set a format.
@@ -99,7 +99,7 @@ impl Events {
     /// # Errors
     /// When a setting of the servers' lines is not possible.
     pub fn attach(&self, instance: &Instance) -> Result<(), Vec<BuildError>> {
-        let faults = self.farms.iter().filter_map(|farm| attach(farm, instance).err());
+        let faults = self.log_backends.iter().filter_map(|log_backend| attach(log_backend, instance).err());
         let faults: Vec<_> = faults.collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
@@ -115,13 +115,13 @@ impl Events {
     }
 }
 
-fn attach(farm: &Arc<LogFarm>, instance: &Instance) -> Result<(), BuildError> {
+fn attach(log_backend: &Arc<LogBackend>, instance: &Instance) -> Result<(), BuildError> {
     let mut proxies = instance.proxies.iter();
-    let proxy = proxies.find(|proxy| proxy.config.is_backend() && *proxy.config.name == *farm.name());
+    let proxy = proxies.find(|proxy| proxy.config.is_backend() && *proxy.config.name == *log_backend.name());
     let Some((proxy, backend)) = proxy.and_then(|proxy| Some((proxy, proxy.backend.as_ref()?))) else {
         return Ok(());
     };
-    farm.attach(backend, &proxy.backend_figures).map_err(|(server, errno)| BuildError {
+    log_backend.attach(backend, &proxy.backend_counters).map_err(|(server, errno)| BuildError {
         at: proxy.config.servers[server].at.clone(),
         message: format!("'source' : datagrams cannot come from there: {errno}."),
     })

@@ -149,17 +149,19 @@ mod tests {
         let mut looked_at = 0;
         for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global) {
             let Some(DefaultValue::Described(text)) = word.default else { continue };
-            let Some(told) = text.split('`').nth(1).filter(|_| word.name.starts_with("tune.h2.")) else {
+            let Some(documented) = text.split('`').nth(1).filter(|_| word.name.starts_with("tune.h2."))
+            else {
                 continue;
             };
             if text.starts_with('`') {
-                assert_eq!(made(&[(word.name, told)]), made(&[]), "{} {told}", word.name);
+                assert_eq!(made(&[(word.name, documented)]), made(&[]), "{} {documented}", word.name);
                 looked_at += 1;
-            } else if told.starts_with("tune.h2.") {
-                let other = words(&ACTIONS).iter().find(|other| other.name == told).expect("a word").name;
+            } else if documented.starts_with("tune.h2.") {
+                let other =
+                    words(&ACTIONS).iter().find(|other| other.name == documented).expect("a word").name;
                 let both = made(&[(other, "77"), (word.name, "77")]);
-                assert_eq!(made(&[(other, "77")]), both, "{}: that of {told}", word.name);
-                assert_ne!(both, made(&[]), "{told}");
+                assert_eq!(made(&[(other, "77")]), both, "{}: that of {documented}", word.name);
+                assert_ne!(both, made(&[]), "{documented}");
                 looked_at += 1;
             }
         }

@@ -9,12 +9,12 @@ mod backends;
 mod checks;
 mod client;
 mod events;
-mod farms;
 #[cfg(test)]
 mod fixture;
 mod http2;
 mod links;
 mod listeners;
+mod log_backends;
 mod logs;
 mod mail;
 mod names;
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ProcessRates};
+use weir_backend::counters::{BackendCounters, FrontendCounters, ProcessRates};
 use weir_events::LogSink;
 use weir_expr::context::DetachedContext;
 use weir_expr::{Context as _, SetCondition, TimeZone, Value, VariableStore};
@@ -197,7 +197,7 @@ pub fn instance(
         proxies: built,
         backends: names.backends,
         frontends: names.frontends,
-        figures: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
+        process_counters: (0..options.workers.max(1)).map(|_| Arc::default()).collect(),
         rates: ProcessRates::new(options.workers),
         connections: Arc::default(),
         stopping: AtomicBool::new(false),
@@ -266,8 +266,8 @@ fn make_proxy(
     Proxy {
         index,
         backend,
-        frontend_figures: FrontendFigures::new(workers),
-        backend_figures: Arc::new(BackendFigures::new(workers)),
+        frontend_counters: FrontendCounters::new(workers),
+        backend_counters: Arc::new(BackendCounters::new(workers)),
         added_servers: AddedServers::default(),
         listeners,
         configured_tls,
@@ -278,9 +278,9 @@ fn make_proxy(
         state: AtomicU32::new(0),
         published: AtomicBool::new(!config.unpublished),
         acceptors: Mutex::default(),
-        uses_request_line: asks_for_request_line(&config),
+        uses_request_line: uses_request_line(&config),
         takes_fragments: config.takes_fragments(),
-        asked_userlists: config.asked_userlists(),
+        used_userlists: config.used_userlists(),
         log_timing: weir_stream::log::LogTiming::of(&config),
         timeouts: weir_stream::deadlines::Timeouts::of_proxy(&config.settings.timeouts),
         rulesets: rulesets(&config),
@@ -295,7 +295,7 @@ fn rulesets(config: &weir_model::Proxy) -> u32 {
 }
 
 /// Whether the request line may be used after the request was sent: rules on responses can.
-fn asks_for_request_line(config: &weir_model::Proxy) -> bool {
+fn uses_request_line(config: &weir_model::Proxy) -> bool {
     let late = [RulesetKind::HttpResponse, RulesetKind::HttpAfterResponse, RulesetKind::TcpResponseContent];
     late.iter().any(|kind| config.rules(*kind).next().is_some())
         || config.settings.unique_id_format.is_some()

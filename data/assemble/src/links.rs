@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_logs::forward::ForwardLine;
 use weir_model::{SendProxy, ServerSettings, TcpKeepAlive};
 use weir_net::{Link, LinkTls};
-use weir_proxy::{Addresses, Command, Transport, V2};
+use weir_proxy_protocol::{Addresses, Command, Transport, V2};
 use weir_stream::server::plan;
 use weir_sys::Address;
 
@@ -74,7 +74,7 @@ fn header(settings: &ServerSettings) -> Box<[u8]> {
     let mut header = Vec::new();
     match settings.send_proxy {
         None => {}
-        Some(SendProxy::V1) => weir_proxy::write_v1(Addresses::Unknown, &mut header),
+        Some(SendProxy::V1) => weir_proxy_protocol::write_v1(Addresses::Unknown, &mut header),
         Some(SendProxy::V2) => {
             let checksum = settings.proxy_v2.as_ref().is_some_and(|header| header.crc32c);
             let local = V2 {
@@ -85,7 +85,7 @@ fn header(settings: &ServerSettings) -> Box<[u8]> {
                 checksum,
             };
             // Only TLVs can be too long.
-            let _ = weir_proxy::write_v2(&local, &mut header);
+            let _ = weir_proxy_protocol::write_v2(&local, &mut header);
         }
     }
     header.into()
@@ -101,7 +101,7 @@ mod tests {
         assert!(of(None).is_empty());
         assert_eq!(*of(Some(SendProxy::V1)), *b"PROXY UNKNOWN\r\n");
         let v2 = of(Some(SendProxy::V2));
-        let header = weir_proxy::parse(&v2).expect("a header").expect("all of it");
+        let header = weir_proxy_protocol::parse(&v2).expect("a header").expect("all of it");
         assert_eq!(
             (header.command, header.addresses, header.length),
             (Command::Local, Addresses::Unknown, v2.len())

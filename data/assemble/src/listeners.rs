@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_backend::figures::ListenerFigures;
+use weir_backend::counters::ListenerCounters;
 use weir_model::{Bind, ListenAddress};
 use weir_net::ConnectionLimit;
 use weir_stream::instance::Listener;
@@ -27,7 +27,7 @@ pub(super) fn listeners(config: &weir_model::Proxy, workers: usize, tls: &mut Tl
                 name,
                 id,
                 address: None,
-                figures: ListenerFigures::new(workers),
+                counters: ListenerCounters::new(workers),
                 connections: ConnectionLimit::new(),
                 tls: tls.clone().map(|listener| listener as Arc<dyn ChooseServer>),
             });

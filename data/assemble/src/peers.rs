@@ -114,7 +114,7 @@ fn log_event(place: &str, sinks: &[Arc<LogSink>], tag: &[u8], zone: &TimeZone, e
     weir_expr::time::format(b"%d/%b/%Y:%H:%M:%S", time, zone, &mut line);
     line.extend_from_slice(format!(".{:03}] {place}: {}", time.micros / 1000, event.what).as_bytes());
     let level = if event.is_error { Level::Error } else { Level::Info };
-    weir_stream::log::tell(sinks, tag, level, &line);
+    weir_stream::log::send_line(sinks, tag, level, &line);
 }
 
 /// A table that a section shares, by its index among all.

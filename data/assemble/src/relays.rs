@@ -85,7 +85,7 @@ impl RelayListeners {
     pub fn live(self, instance: &Arc<Instance>) -> LiveRelays {
         let (of_connections, of_sessions) = (Arc::clone(instance), Arc::clone(instance));
         let shared = Relays::new(
-            instance.figures.len(),
+            instance.process_counters.len(),
             Arc::clone(&instance.connections),
             Arc::clone(&instance.limits.connections),
             Box::new(move || count_connection(&of_connections)),
@@ -97,8 +97,8 @@ impl RelayListeners {
 
 /// Senders count in the totals of the process, as clients of the runtime API do.
 fn count_connection(instance: &Instance) {
-    if let Some(figures) = instance.figures.get(weir_sched::worker_index()) {
-        figures.connections.increment();
+    if let Some(counters) = instance.process_counters.get(weir_sched::worker_index()) {
+        counters.connections.increment();
     }
 }
 

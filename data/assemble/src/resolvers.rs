@@ -72,7 +72,7 @@ pub fn resolvers(
     families: AcceptedFamilies,
     instance: &Instance,
     states: &SavedStates,
-    tell: Box<dyn Fn(News) + Send + Sync>,
+    report: Box<dyn Fn(News) + Send + Sync>,
 ) -> Resolvers {
     let families =
         Families { ipv4: families.ipv4, ipv6: families.ipv6, ipv6_if_routed: families.ipv6_if_routed };
@@ -94,7 +94,7 @@ pub fn resolvers(
             .collect();
         Section::new(settings(section), name_servers, families, followers)
     });
-    Resolvers::new(live.collect(), tell)
+    Resolvers::new(live.collect(), report)
 }
 
 fn settings(section: &weir_model::Resolvers) -> SectionSettings {
@@ -163,10 +163,10 @@ struct LiveQuestion {
 }
 
 impl Names for LiveNames {
-    fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
+    fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup {
         // An invalid name cannot resolve.
         let Ok(name) = Name::parse(name) else { return NameLookup::Known(None) };
-        match self.0.ask(section, name, prefers_ipv4) {
+        match self.0.look_up(section, name, prefers_ipv4) {
             Reply::Known(address) => NameLookup::Known(address),
             Reply::Later { question, limit_ms } => {
                 NameLookup::Later(Box::new(LiveQuestion { question, limit_ms }))

@@ -15,7 +15,7 @@ use super::BuildError;
 use super::events::{Events, ring_in_file};
 use super::links::line;
 use super::names::{self, Resolver};
-use super::{backends, farms, logs, subjects, traces};
+use super::{backends, log_backends, logs, subjects, traces};
 
 /// Creates the rings of a configuration. Files have temporary paths ([`RingFiles`](super::RingFiles)).
 ///
@@ -45,7 +45,7 @@ pub fn events(
             events.add_implicit(&target.address, ring);
         }
     }
-    farms::add(&mut events, config, queues, resolver, &mut errors);
+    log_backends::add(&mut events, config, queues, resolver, &mut errors);
     apply_traces(config, &events.sinks, &mut errors);
     if errors.is_empty() { Ok(events) } else { Err(errors) }
 }

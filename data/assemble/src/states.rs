@@ -50,7 +50,7 @@ impl SavedStates {
     }
 
     /// Reports missing or empty files as notices, and other faults as warnings.
-    pub fn tell(&self, announce: impl Fn(String), warn: impl Fn(String)) {
+    pub fn report(&self, announce: impl Fn(String), warn: impl Fn(String)) {
         self.notices.iter().for_each(|text| announce(with_origin(text)));
         self.warnings.iter().for_each(|text| warn(with_origin(text)));
     }
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             given("s a.test:80 init-addr none", "64", "b.test", "-"),
             (None, false),
-            "nobody is asked"
+            "no name server is queried"
         );
         assert_eq!(given("s 192.0.2.9:80 resolvers r", "64", "b.test", "-"), (None, false));
         assert_eq!(given(of_service, "64", "h.test", "_h._tcp.test"), (found("h.test", Some(81)), true));

@@ -190,8 +190,8 @@ fn servers_that_start_without_an_address_cause_a_notice() {
         assert_eq!(found.faults, [""; 0]);
         found.notices
     };
-    let told = "[t.cfg:7] : 'server be/s' : could not resolve address 'other.test', disabling server.";
-    assert_eq!(notices("s other.test:80 init-addr last,libc,none"), [told]);
+    let expected = "[t.cfg:7] : 'server be/s' : could not resolve address 'other.test', disabling server.";
+    assert_eq!(notices("s other.test:80 init-addr last,libc,none"), [expected]);
     // The name was not looked up, or there is an address.
     for quiet in [
         "s other.test:80 init-addr none",

@@ -63,15 +63,15 @@ impl<'s> TracedSession<'s> {
     /// A session with a client of the socket with this address.
     pub fn begin(address: &'s str) -> Self {
         let conversation = TracedSession { address };
-        conversation.tell(0);
+        conversation.trace(0);
         conversation
     }
 
-    fn tell(&self, event: usize) {
+    fn trace(&self, event: usize) {
         if APPLET.is_active() {
             let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
             let time = weir_sched::wall_time();
-            APPLET.tell(&Happening { event, also: 0, level: Level::User, about, time }, |_, line| {
+            APPLET.trace(&Happening { event, also: 0, level: Level::User, about, time }, |_, line| {
                 // Writing to memory does not fail.
                 let _ = write!(line, "<CLI> on {}", self.address);
             });
@@ -81,7 +81,7 @@ impl<'s> TracedSession<'s> {
 
 impl Drop for TracedSession<'_> {
     fn drop(&mut self) {
-        self.tell(1);
+        self.trace(1);
     }
 }
 

@@ -21,7 +21,7 @@ pub use tracking::Follower;
 use crate::balance::{Pick, declaration};
 use crate::changes::{AddError, RemoveError};
 use crate::choice::{Choice, ChooseInput};
-use crate::figures::BackendFigures;
+use crate::counters::BackendCounters;
 use crate::idle::IdlePools;
 use crate::lb_state::{BackendStatus, LbState, Watcher};
 use crate::lease::Lease;
@@ -102,26 +102,26 @@ impl Backend {
 
     /// The backend's counters.
     #[must_use]
-    pub fn figures(&self) -> &BackendFigures {
-        &self.shared.figures
+    pub fn counters(&self) -> &BackendCounters {
+        &self.shared.counters
     }
 
     /// A stream of a worker enters: it counts as the backend's load (`scur`, `fullconn`) until it leaves.
     pub fn enter(&self, worker: usize) {
-        if self.shared.figures.enter(worker) {
+        if self.shared.counters.enter(worker) {
             raise(&self.shared.sessions_maximum, self.sessions());
         }
     }
 
     /// A stream that entered on that worker leaves.
     pub fn leave(&self, worker: usize) {
-        self.shared.figures.leave(worker);
+        self.shared.counters.leave(worker);
     }
 
     /// Streams in the backend.
     #[must_use]
     pub fn sessions(&self) -> u32 {
-        self.shared.figures.inside()
+        self.shared.counters.inside()
     }
 
     /// The most streams in the backend at once since the last [`Backend::clear_maxima`]: exact with one worker; with
@@ -146,7 +146,7 @@ impl Backend {
 
     /// `clear counters`: maxima restart from the current values, of the backend and its servers.
     pub fn clear_maxima(&self) {
-        self.shared.figures.forget_most_inside();
+        self.shared.counters.forget_most_inside();
         self.shared.sessions_maximum.store(self.sessions(), Ordering::Relaxed);
         self.shared.queued_maximum.store(self.queued(), Ordering::Relaxed);
         self.servers().iter().for_each(|server| server.clear_maxima());
@@ -233,8 +233,8 @@ impl Backend {
         }
     }
 
-    /// Chooses by the worker's own view of the farm; `None` when that is not possible: servers have limits, all workers
-    /// share the order, or the farm keeps changing.
+    /// Chooses by the worker's own view of the backend; `None` when that is not possible: servers have limits, all workers
+    /// share the order, or the backend keeps changing.
     fn choose_alone(&self, input: &ChooseInput) -> Option<Choice> {
         let mut turns_over = false;
         for _ in 0..LOOKS {
@@ -328,7 +328,7 @@ impl Backend {
         Some(lb_state.occupy_server(server))
     }
 
-    /// Calls `watcher` with the farm, now and each time it may have changed. There is at most one watcher: the last one set.
+    /// Calls `watcher` with the backend, now and each time it may have changed. There is at most one watcher: the last one set.
     pub fn watch(&self, watcher: Watcher) {
         let mut lb_state = self.lb_state.lock();
         lb_state.settle();
@@ -515,7 +515,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// How often a worker looks again at a farm that changed while it chose, before it takes the lock.
+/// How often a worker looks again at a backend that changed while it chose, before it takes the lock.
 const LOOKS: u32 = 3;
 
 fn wake_all(waiters: impl IntoIterator<Item = Arc<Waiter>>) {

@@ -1,7 +1,7 @@
 //! How one of several servers is chosen.
 //!
 //! Each algorithm is a file below this one with a row: its declaration, and the function that builds its [`Structure`]. All
-//! structures have the same view: the [`Farm`], the servers that take new visitors now, in the order of the configuration.
+//! structures have the same view, [`UsableServers`]: the servers that take new visitors now, in the order of the configuration.
 //! None of them knows locks or queues.
 
 mod first;
@@ -28,7 +28,7 @@ pub(crate) struct Member {
     pub(crate) server: Arc<Server>,
     /// Its effective weight in sixteenths, never 0.
     pub(crate) weight: u32,
-    /// The number of the change of the farm that added it.
+    /// The number of the change of the backend that added it.
     pub(crate) since: u64,
 }
 
@@ -56,14 +56,14 @@ impl Members {
 }
 
 /// The usable servers and the inputs of their limits.
-pub(crate) struct Farm<'a> {
+pub(crate) struct UsableServers<'a> {
     pub(crate) members: &'a [Member],
     pub(crate) backend_load: u32,
     pub(crate) full: u32,
     pub(crate) now_ms: u64,
 }
 
-impl Farm<'_> {
+impl UsableServers<'_> {
     /// Whether a slot is free and the server's queue is empty.
     fn has_room(&self, member: usize) -> bool {
         let server = &self.members[member].server;
@@ -152,17 +152,17 @@ pub fn words() -> impl Iterator<Item = (&'static str, bool)> {
     ROWS.iter().flat_map(|row| row.decl.words.iter().map(|word| (*word, row.decl.by_key)))
 }
 
-/// The operations of an algorithm on a farm; the defaults do nothing.
+/// The operations of an algorithm on the usable servers; the defaults do nothing.
 ///
 /// There is one structure under the backend's lock, the leader, and a follower for each worker.
 pub(crate) trait Structure: Any + Send + Sync {
-    /// The farm changed.
+    /// The usable servers changed.
     fn rebuild(&mut self, members: &[Member]);
 
-    /// Chooses. The farm has at least one member.
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick;
+    /// Chooses. There is at least one member.
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick;
 
-    /// Copies the state that follows from the farm from the leader ([`same_kind`]); large tables are shared. Turns are not copied:
+    /// Copies the state that follows from the usable servers from the leader ([`same_kind`]); large tables are shared. Turns are not copied:
     /// workers draw them (`rotation.rs`).
     fn follow(&mut self, _leader: &dyn Structure) {}
 
@@ -182,7 +182,7 @@ pub(crate) trait Structure: Any + Send + Sync {
     /// A member's number of served or queued requests changed; called where the algorithm orders servers by load.
     fn load_changed(&mut self, _member: usize, _members: &[Member]) {}
 
-    /// A member takes no more visitors, before the farm is rebuilt: an algorithm that prefers idle members must not choose it
+    /// A member takes no more visitors, before the backend is rebuilt: an algorithm that prefers idle members must not choose it
     /// any more.
     fn leave(&mut self, _member: usize) {}
 }
@@ -204,12 +204,12 @@ impl Balancer {
         Self { turns: row.decl.turns, structure: (row.build)(settings) }
     }
 
-    /// The farm changed.
+    /// The usable servers changed.
     pub(crate) fn rebuild(&mut self, members: &[Member]) {
         self.structure.rebuild(members);
     }
 
-    /// Copies the state that follows from the farm from the backend's structure into a worker's. Both must have the same settings.
+    /// Copies the state that follows from the usable servers from the backend's structure into a worker's. Both must have the same settings.
     pub(crate) fn follow(&mut self, leader: &Self) {
         self.structure.follow(&*leader.structure);
     }
@@ -244,14 +244,14 @@ impl Balancer {
         self.structure.load_changed(member, members);
     }
 
-    /// A member takes no more visitors, before the farm is rebuilt.
+    /// A member takes no more visitors, before the backend is rebuilt.
     pub(crate) fn leave(&mut self, member: usize) {
         self.structure.leave(member);
     }
 
-    /// Chooses. The farm has at least one member.
-    pub(crate) fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
-        self.structure.pick(farm, request)
+    /// Chooses. There is at least one member.
+    pub(crate) fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+        self.structure.pick(servers, request)
     }
 }
 
@@ -263,11 +263,11 @@ fn around(count: usize, start: usize, avoid: Option<usize>) -> impl Iterator<Ite
 
 #[cfg(test)]
 mod fixture {
-    //! Farms for the algorithms' tests.
+    //! Usable servers for the algorithms' tests.
 
     use std::sync::Arc;
 
-    use super::{Farm, Member, Request};
+    use super::{Member, Request, UsableServers};
     use crate::idle::IdlePools;
     use crate::server::Server;
     use crate::server::weight::WEIGHT_SCALE;
@@ -299,8 +299,8 @@ mod fixture {
         Request { hash: None, avoid, random: 0, worker: 0 }
     }
 
-    pub(super) fn farm(members: &[Member]) -> Farm<'_> {
-        Farm { members, backend_load: 0, full: 0, now_ms: 0 }
+    pub(super) fn usable(members: &[Member]) -> UsableServers<'_> {
+        UsableServers { members, backend_load: 0, full: 0, now_ms: 0 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Idle server connections: which requests may use them, how many there are, and how many to keep.
 //!
 //! The connections themselves belong to the workers: each keeps its own in an [`IdlePool`] that only it
-//! touches, and hands one over at another worker's request. Workers share only the data here: the figures
+//! touches, and hands one over at another worker's request. Workers share only the data here: the counters
 //! of one server ([`IdlePools`], one writer each) and the rules that follow from them.
 
 mod estimate;
@@ -50,7 +50,7 @@ pub fn may_reuse(settings: &PoolSettings, requests: u32) -> bool {
 /// How many connections to one server each worker uses and keeps.
 #[derive(Debug)]
 pub struct IdlePools {
-    workers: LazyPerWorker<Figures>,
+    workers: LazyPerWorker<UseCounters>,
     /// Connections of a server with `strict-maxconn`, from before one is opened until it is closed.
     open: AtomicU32,
 }
@@ -64,31 +64,31 @@ impl IdlePools {
 
     /// A worker opened a connection, or took one from a pool, to use it.
     pub fn begin_use(&self, worker: usize) {
-        let figures = self.workers.of(worker);
-        let used = figures.used.load(Ordering::Relaxed) + 1;
-        figures.used.store(used, Ordering::Relaxed);
-        raise(&figures.used_maximum, used);
-        raise(&figures.estimate, used);
+        let counters = self.workers.of(worker);
+        let used = counters.used.load(Ordering::Relaxed) + 1;
+        counters.used.store(used, Ordering::Relaxed);
+        raise(&counters.used_maximum, used);
+        raise(&counters.estimate, used);
     }
 
     /// A worker no longer uses a connection.
     pub fn end_use(&self, worker: usize) {
-        let figures = self.workers.of(worker);
-        let used = figures.used.load(Ordering::Relaxed);
+        let counters = self.workers.of(worker);
+        let used = counters.used.load(Ordering::Relaxed);
         debug_assert!(used > 0, "what ends has begun");
-        figures.used.store(used.saturating_sub(1), Ordering::Relaxed);
+        counters.used.store(used.saturating_sub(1), Ordering::Relaxed);
     }
 
     /// A connection in use waits for the next request of the only client that may use it.
     pub fn begin_private(&self, worker: usize) {
-        let figures = self.workers.of(worker);
-        figures.private.store(figures.private.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let counters = self.workers.of(worker);
+        counters.private.store(counters.private.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// A connection no longer waits for its only client.
     pub fn end_private(&self, worker: usize) {
-        let figures = self.workers.of(worker);
-        figures.private.store(figures.private.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        let counters = self.workers.of(worker);
+        counters.private.store(counters.private.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
     /// A worker keeps this many connections now: those that were never reused, and those that were.
@@ -96,30 +96,30 @@ impl IdlePools {
         if unproven + safe == 0 && self.workers.existing(worker).is_none() {
             return;
         }
-        let figures = self.workers.of(worker);
+        let counters = self.workers.of(worker);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        figures.unproven.store(count(unproven), Ordering::Relaxed);
-        figures.safe.store(count(safe), Ordering::Relaxed);
+        counters.unproven.store(count(unproven), Ordering::Relaxed);
+        counters.safe.store(count(safe), Ordering::Relaxed);
     }
 
     /// The connections that a worker uses and keeps.
     #[must_use]
     pub fn usage(&self, worker: usize) -> Usage {
-        self.workers.existing(worker).map(Figures::read).unwrap_or_default()
+        self.workers.existing(worker).map(UseCounters::read).unwrap_or_default()
     }
 
     /// Whether a worker has a connection that no request uses, in its pool or for its only client.
     #[must_use]
     pub fn keeps_any(&self, worker: usize) -> bool {
-        self.workers
-            .existing(worker)
-            .is_some_and(|figures| figures.read().idle() > 0 || figures.private.load(Ordering::Relaxed) > 0)
+        self.workers.existing(worker).is_some_and(|counters| {
+            counters.read().idle() > 0 || counters.private.load(Ordering::Relaxed) > 0
+        })
     }
 
     /// The connections that all workers use and keep.
     #[must_use]
     pub fn total(&self) -> Usage {
-        self.workers.iter().map(Figures::read).fold(Usage::default(), Usage::plus)
+        self.workers.iter().map(UseCounters::read).fold(Usage::default(), Usage::plus)
     }
 
     /// Idle connections of all workers.
@@ -149,7 +149,7 @@ impl IdlePools {
     /// How many connections wait for the only client that may use them. They count as used.
     #[must_use]
     pub fn private(&self) -> u32 {
-        self.workers.iter().map(|figures| figures.private.load(Ordering::Relaxed)).sum()
+        self.workers.iter().map(|counters| counters.private.load(Ordering::Relaxed)).sum()
     }
 
     /// The most connections in use since the last purge, summed over the workers.
@@ -193,10 +193,10 @@ impl IdlePools {
     /// `pool-purge-delay`.
     #[must_use]
     pub fn purge(&self, worker: usize) -> u32 {
-        let Some(figures) = self.workers.existing(worker) else { return 0 };
-        let plan = purge_plan(figures.read());
-        figures.estimate.store(plan.estimate, Ordering::Relaxed);
-        figures.used_maximum.store(figures.used.load(Ordering::Relaxed), Ordering::Relaxed);
+        let Some(counters) = self.workers.existing(worker) else { return 0 };
+        let plan = purge_plan(counters.read());
+        counters.estimate.store(plan.estimate, Ordering::Relaxed);
+        counters.used_maximum.store(counters.used.load(Ordering::Relaxed), Ordering::Relaxed);
         plan.close
     }
 }
@@ -245,9 +245,9 @@ impl Drop for InUse {
     }
 }
 
-/// One worker's figures. Only that worker writes them, so plain loads and stores suffice.
+/// One worker's counters. Only that worker writes them, so plain loads and stores suffice.
 #[derive(Debug, Default)]
-struct Figures {
+struct UseCounters {
     unproven: AtomicU32,
     safe: AtomicU32,
     used: AtomicU32,
@@ -256,7 +256,7 @@ struct Figures {
     private: AtomicU32,
 }
 
-impl Figures {
+impl UseCounters {
     fn read(&self) -> Usage {
         Usage {
             unproven: self.unproven.load(Ordering::Relaxed),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::balance::{Balancer, Farm, Member, Members, Pick, Request};
+use crate::balance::{Balancer, Member, Members, Pick, Request, UsableServers};
 use crate::choice::ChooseInput;
 use crate::idle::IdlePools;
 use crate::lease::Lease;
@@ -48,11 +48,11 @@ pub(crate) struct LbState {
     stale: bool,
     /// Whether [`LbState::take_batch_end_ms`] returned when these changes have to be followed.
     batch_end_is_known: bool,
-    /// Until when the turns of a large farm are not given ahead, because it keeps changing.
+    /// Until when the turns of a large backend are not given ahead, because it keeps changing.
     restless_until_ms: u64,
     /// When [`LbState::is_tick_due`] was last true.
     ticked_at_ms: u64,
-    /// How many servers were looked at so far, where all are: what changes cost in a large farm.
+    /// How many servers were looked at so far, where all are: what changes cost in a large backend.
     visits: u64,
     last_change_ms: u64,
     downtime_before_ms: u64,
@@ -60,11 +60,11 @@ pub(crate) struct LbState {
     watcher: Option<Watcher>,
 }
 
-/// Called with the farm each time it may have changed. It runs under the backend's lock: it must not call the backend.
-pub type Watcher = Box<dyn Fn(&FarmView<'_>) + Send + Sync>;
+/// Called with the backend each time it may have changed. It runs under the backend's lock: it must not call the backend.
+pub type Watcher = Box<dyn Fn(&BackendView<'_>) + Send + Sync>;
 
-/// A farm as a [`Watcher`] sees it.
-pub struct FarmView<'f> {
+/// A backend as a [`Watcher`] sees it.
+pub struct BackendView<'f> {
     /// All servers: those of the configuration in its order, then those added at run time.
     pub servers: &'f ServerList,
     /// Those that take new visitors now, the one that `balance sticky` uses first.
@@ -114,7 +114,7 @@ impl ServerSlot {
 /// Generations restart after this many; no key is kept that long.
 const MAX_GENERATION: u32 = i32::MAX as u32;
 
-/// A server's contribution to its farm.
+/// A server's contribution to its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Whether it takes new visitors.
@@ -189,11 +189,11 @@ fn follows_load(server: &Server) -> bool {
     server.settings().minimum_connections > 0
 }
 
-/// In farms with at least this many servers, changes are batched.
-pub(crate) const LARGE_FARM: usize = 256;
+/// In backends with at least this many servers, changes are batched.
+pub(crate) const LARGE_BACKEND: usize = 256;
 /// How long changes are batched, in milliseconds. It bounds the delay until a server that comes up gets its first visitor.
 const TOGETHER_MS: u64 = 4;
-/// After a batch, workers of a large farm choose under its lock for so long, in milliseconds: turns that are given ahead would be taken
+/// After a batch, workers of a large backend choose under its lock for so long, in milliseconds: turns that are given ahead would be taken
 /// back at the next change, and both cost more than some choices.
 const RESTLESS_MS: u64 = 50;
 
@@ -256,7 +256,7 @@ impl LbState {
     }
 
     /// Counts a change of a server with the former standing `before` and computes the members: at once, or in a large
-    /// farm once for all changes of some milliseconds. There the computation takes longer than a request may wait, and
+    /// backend once for all changes of some milliseconds. There the computation takes longer than a request may wait, and
     /// thousands of servers may change at once. True if it was done now.
     ///
     /// Meanwhile choices are made under the lock, from the previous members, and skip those that left. This is not possible when other
@@ -294,7 +294,7 @@ impl LbState {
     }
 
     fn is_large(&self) -> bool {
-        self.servers.servers().len() >= LARGE_FARM
+        self.servers.servers().len() >= LARGE_BACKEND
     }
 
     /// Whether a server takes new visitors, according to the counts.
@@ -329,7 +329,7 @@ impl LbState {
         self.ramped_at_ms.saturating_add(TOGETHER_MS)
     }
 
-    /// Whether weights and limits of slow starts are to be recomputed, and free slots given out: in a large farm not for each of its
+    /// Whether weights and limits of slow starts are to be recomputed, and free slots given out: in a large backend not for each of its
     /// checks.
     pub(crate) fn is_tick_due(&mut self, now_ms: u64) -> bool {
         let is_due = !self.is_large() || now_ms >= self.ticked_at_ms.saturating_add(TOGETHER_MS);
@@ -357,7 +357,7 @@ impl LbState {
         self.ramp_step_ms.map_or(u64::MAX, |step| self.ramped_at_ms.saturating_add(step))
     }
 
-    /// The version of the farm, for workers that choose without the lock.
+    /// The version of the backend, for workers that choose without the lock.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
@@ -457,14 +457,14 @@ impl LbState {
         self.shared.usable.store(usable, Ordering::Relaxed);
     }
 
-    /// How often the weight of a server in its slow start is recomputed. In a large farm that takes its time.
+    /// How often the weight of a server in its slow start is recomputed. In a large backend that takes its time.
     fn ramp_step(&self, server: &Server, now_ms: u64) -> Option<u64> {
         let ramp = server.ramp(now_ms);
         let least = if self.is_large() { TOGETHER_MS } else { 1 };
         (!ramp.is_over()).then(|| (ramp.duration_ms / RAMP_STEPS).max(least))
     }
 
-    /// Raises the version: every worker looks at the farm before its next choice.
+    /// Raises the version: every worker looks at the backend before its next choice.
     fn publish(&mut self) {
         let ordered_by_load = self.shared.orders_by_load;
         let is_calm = self.restless_until_ms == 0;
@@ -493,10 +493,10 @@ impl LbState {
             Some(order) => order.iter().map(member).collect(),
             None => self.members.list.iter().map(|member| Arc::clone(&member.server)).collect(),
         };
-        watcher(&FarmView { servers: self.servers.servers(), usable: &usable });
+        watcher(&BackendView { servers: self.servers.servers(), usable: &usable });
     }
 
-    /// The farm's status for statistics and the runtime API.
+    /// The backend's status for statistics and the runtime API.
     pub(crate) fn status(&self, now_ms: u64) -> BackendStatus {
         let [active, backup] = self.tally.usable();
         BackendStatus {
@@ -515,7 +515,7 @@ impl LbState {
         self.tally.usable()
     }
 
-    /// The state of a server and its farm.
+    /// The state of a server and its backend.
     pub(crate) fn situation(&self, server: &Server, now_ms: u64) -> Situation {
         let [active, backup] = self.tally.usable();
         Situation {
@@ -635,7 +635,7 @@ impl LbState {
 
     fn pick(&mut self, input: &ChooseInput) -> Pick {
         self.close_rotation();
-        let farm = Farm {
+        let servers = UsableServers {
             members: &self.members.list,
             backend_load: self.backend_load(),
             full: self.shared.settings.full_connections,
@@ -643,10 +643,10 @@ impl LbState {
         };
         let avoid = input.avoid.and_then(|key| self.members.position(key));
         self.balancer
-            .pick(&farm, &Request { hash: input.hash, avoid, random: input.random, worker: input.worker })
+            .pick(&servers, &Request { hash: input.hash, avoid, random: input.random, worker: input.worker })
     }
 
-    /// Tells the balancing structure that a server's number of served or queued requests changed.
+    /// Notifies the balancing structure of a changed number of served or queued requests.
     pub(crate) fn load_changed(&mut self, key: ServerKey) {
         let Some(member) = self.members.position(key) else { return };
         // A member that left is not put back into the order.
@@ -657,7 +657,7 @@ impl LbState {
 
     /// The number of streams in the backend, if a limit depends on it: it sums the counts of all workers.
     fn backend_load(&self) -> u32 {
-        if self.followers_of_load > 0 { self.shared.figures.inside() } else { 0 }
+        if self.followers_of_load > 0 { self.shared.counters.inside() } else { 0 }
     }
 
     fn slot_limit(&self, server: &Server) -> u32 {
@@ -797,7 +797,7 @@ impl LbState {
         }
     }
 
-    /// After a change of `server`: no request keeps waiting for a server that is gone, nor for a farm without servers (R169).
+    /// After a change of `server`: no request keeps waiting for a server that is gone, nor for a backend without servers (R169).
     pub(crate) fn redistribute(&mut self, server: &Server, woken: &mut Vec<Arc<Waiter>>) {
         let before = woken.len();
         let is_out = server.is_ejected() && !self.takes_part(server.key());

@@ -19,7 +19,7 @@ pub mod backend;
 mod balance;
 mod changes;
 mod choice;
-pub mod figures;
+pub mod counters;
 pub mod hash;
 pub mod health;
 pub mod idle;
@@ -46,10 +46,10 @@ pub use backend::{Backend, Follower};
 pub use balance::words as algorithms;
 pub use changes::{AddError, ChangeError, FormerState, RemoveError};
 pub use choice::{Choice, ChooseInput};
-pub use figures::{
-    BackendCounter, BackendFigures, CounterSet, FrontendCounter, FrontendFigures, FrontendRate, Latencies,
-    LatencyHistograms, LatencyReading, ListenerCounter, ListenerFigures, Phase, Phases, ProcessCounter,
-    ProcessRate, ProcessRates, ServerCounter, ServerFigures,
+pub use counters::{
+    BackendCounter, BackendCounters, CounterSet, FrontendCounter, FrontendCounters, FrontendRate, Latencies,
+    LatencyHistograms, LatencyReading, ListenerCounter, ListenerCounters, Phase, Phases, ProcessCounter,
+    ProcessRate, ProcessRates, ServerCounter, ServerCounters,
 };
 pub use health::{
     Check, CheckKind, CheckRecord, CheckResult, CheckRules, CheckStatus, Finding, Observation, ObserveRules,
@@ -60,7 +60,7 @@ pub use idle::{
     PurgePlan, Removed, Reusable, ReuseScope, SharedConnection, SharedId, Usage, may_reuse, purge_plan,
     reuse_scope,
 };
-pub use lb_state::{BackendStatus, FarmView, Watcher};
+pub use lb_state::{BackendStatus, BackendView, Watcher};
 pub use lease::Lease;
 pub use notice::{BatchEnd, EjectionEnd, Followers, MailLevel, News, Notice, Passage, Reason, Urgency};
 pub use outlier::OutlierRules;

@@ -13,7 +13,7 @@ use crate::server_key::ServerKey;
 /// How urgent a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// The last server of a farm is gone.
+    /// The last server of a backend is gone.
     Emergency,
     /// A server is down.
     Alert,
@@ -63,7 +63,7 @@ pub struct News {
     pub passages: Vec<Passage>,
     /// When ejected servers return; those that return at the same time share an entry.
     pub ejections: Vec<EjectionEnd>,
-    /// When the changes of a large farm that is watched are followed, one entry for each batch of changes.
+    /// When the changes of a large backend that is watched are followed, one entry for each batch of changes.
     pub batches: Vec<BatchEnd>,
     /// Servers that follow changed ones and have yet to be updated. Continue with the first entry until the list is
     /// empty.
@@ -175,7 +175,7 @@ impl Reason {
     }
 }
 
-/// The state of a server and its farm at some moment.
+/// The state of a server and its backend at some moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) admin: AdminState,
@@ -207,7 +207,7 @@ impl Situation {
         self.active + self.backup
     }
 
-    fn farm(&self, what: &str) -> String {
+    fn server_counts(&self, what: &str) -> String {
         let on_backup = if self.active == 0 && self.backup > 0 { " Running on backup." } else { "" };
         format!("{} active and {} backup servers {what}.{on_backup}", self.active, self.backup)
     }
@@ -251,23 +251,23 @@ impl Transition<'_> {
         format!("{backup}Server {}/{}", self.backend, self.server.name())
     }
 
-    /// The sentences about the rest of the farm when the server leaves.
+    /// The sentences about the rest of the backend when the server leaves.
     fn left(&self) -> String {
         let requeued = self.before.queued.saturating_sub(self.after.queued);
         format!(
             "{} {} sessions active, {requeued} requeued, {} remaining in queue.",
-            self.after.farm("left"),
+            self.after.server_counts("left"),
             self.server.served(),
             self.waiting
         )
     }
 
-    /// The sentences about the farm when the server is available.
+    /// The sentences about the backend when the server is available.
     fn online(&self) -> String {
         let requeued = self.before.queued.saturating_sub(self.after.queued);
         format!(
             "{} {requeued} sessions requeued, {} total in queue.",
-            self.after.farm("online"),
+            self.after.server_counts("online"),
             self.waiting
         )
     }
@@ -291,7 +291,7 @@ impl Transition<'_> {
         let (name, reason) = (self.name(), self.reason.of_health());
         Some(match is {
             OperationalState::Stopped => {
-                // The farm does not lose a server that was out of the choice already.
+                // The backend does not lose a server that was out of the choice already.
                 let was_leaving = was == OperationalState::Stopping || self.before.admin.is_drain();
                 let urgency = if was_leaving { Urgency::Notice } else { Urgency::Alert };
                 (urgency, format!("{name} is DOWN{reason}. {}", self.left()))

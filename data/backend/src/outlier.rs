@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspicion_names_the_compared_figures() {
+    fn a_suspicion_names_the_compared_numbers() {
         let rules = OutlierRules { ratio: Some(15), ..RULES };
         let found = rules.outliers(&[(79, 21, 0), (293, 7, 0)].map(window));
         assert_eq!(found[0].1.to_string(), "21 errors in 100 answers, while others had 2%");

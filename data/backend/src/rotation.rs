@@ -4,7 +4,7 @@
 //! worker draws a [`Ticket`], one relaxed addition, and looks up the ticket's member in the [`Rotation`]. A rotation is
 //! made under the lock and never changes. A repeating sequence repeats for ever; any other ends after some turns, and
 //! the next rotation is made. A ticket holds the number of its rotation; a worker that draws a ticket of a rotation
-//! that it does not know looks at the farm again. When the farm changes, the counter holds the number of turns taken,
+//! that it does not know looks at the backend again. When the backend changes, the counter holds the number of turns taken,
 //! and the algorithm continues from there ([`TurnCounter::close`]).
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use weir_model::ServerPort;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::address::ServerAddress;
-use crate::figures::ServerFigures;
+use crate::counters::ServerCounters;
 use crate::health::{Check, CheckKind, CheckResult, Observation, Step};
 use crate::idle::IdlePools;
 use crate::server_key::ServerKey;
@@ -80,12 +80,12 @@ pub struct Server {
     downs: AtomicU32,
     /// Slots taken under the lock, or where the algorithm compares the load of all workers.
     served: AtomicU32,
-    /// Whether slots were ever counted in a worker's own count, which is in `figures`.
+    /// Whether slots were ever counted in a worker's own count, which is in `counters`.
     counted_apart: AtomicBool,
     pub(crate) queued: AtomicU32,
     served_maximum: AtomicU32,
     queued_maximum: AtomicU32,
-    figures: ServerFigures,
+    counters: ServerCounters,
     /// The checks, boxed because many servers run without checks.
     health: Option<Box<Check>>,
     agent: Option<Box<Check>>,
@@ -135,7 +135,7 @@ impl Server {
             queued: AtomicU32::new(0),
             served_maximum: AtomicU32::new(0),
             queued_maximum: AtomicU32::new(0),
-            figures: ServerFigures::new(home.shared.settings.workers),
+            counters: ServerCounters::new(home.shared.settings.workers),
             health: settings.check.map(|rules| Box::new(Check::new(CheckKind::Health, rules))),
             agent: settings.agent.map(|rules| Box::new(Check::new(CheckKind::Agent, rules))),
             errors_in_a_row: AtomicU32::new(0),
@@ -329,7 +329,7 @@ impl Server {
     pub fn served(&self) -> u32 {
         let together = self.served.load(Ordering::SeqCst);
         if self.counted_apart.load(Ordering::SeqCst) {
-            together.wrapping_add(self.figures.inside())
+            together.wrapping_add(self.counters.inside())
         } else {
             together
         }
@@ -356,15 +356,15 @@ impl Server {
 
     /// `clear counters`: maxima restart from the current values.
     pub fn clear_maxima(&self) {
-        self.figures.forget_most_inside();
+        self.counters.forget_most_inside();
         self.served_maximum.store(self.served(), Ordering::Relaxed);
         self.queued_maximum.store(self.queued(), Ordering::Relaxed);
     }
 
     /// Its counters.
     #[must_use]
-    pub fn figures(&self) -> &ServerFigures {
-        &self.figures
+    pub fn counters(&self) -> &ServerCounters {
+        &self.counters
     }
 
     /// Its health check, if it has one.
@@ -483,7 +483,7 @@ impl Server {
         if !self.counted_apart.load(Ordering::Relaxed) {
             self.counted_apart.store(true, Ordering::SeqCst);
         }
-        if self.figures.enter(worker) {
+        if self.counters.enter(worker) {
             raise(&self.served_maximum, self.served());
         }
     }
@@ -492,7 +492,7 @@ impl Server {
     /// or the algorithm orders servers by load.
     pub(crate) fn release(&self, worker: Option<usize>) {
         match worker {
-            Some(worker) => self.figures.leave(worker),
+            Some(worker) => self.counters.leave(worker),
             None => {
                 self.served.fetch_sub(1, Ordering::SeqCst);
             }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use weir_sync::CachePadded;
 
 use crate::algorithm::AlgorithmDecl;
-use crate::figures::BackendFigures;
+use crate::counters::BackendCounters;
 use crate::persistence::DynamicCookies;
 use crate::rotation::TurnCounter;
 use crate::server_key::ServerKey;
@@ -18,10 +18,10 @@ pub(crate) struct Shared {
     pub(crate) settings: BackendSettings,
     /// The declaration of its algorithm.
     pub(crate) algorithm: &'static AlgorithmDecl,
-    pub(crate) figures: BackendFigures,
+    pub(crate) counters: BackendCounters,
     /// The most streams inside at once that were seen.
     pub(crate) sessions_maximum: AtomicU32,
-    /// The version of the farm, as a [`Version`]. Written under the lock, and read for each request.
+    /// The version of the backend, as a [`Version`]. Written under the lock, and read for each request.
     pub(crate) version: CachePadded<AtomicU64>,
     /// The turns that workers draw.
     pub(crate) turns: TurnCounter,
@@ -44,7 +44,7 @@ impl Shared {
     /// `algorithm` is the declaration of the settings' algorithm.
     pub(crate) fn new(settings: BackendSettings, algorithm: &'static AlgorithmDecl) -> Self {
         Self {
-            figures: BackendFigures::new(settings.workers),
+            counters: BackendCounters::new(settings.workers),
             sessions_maximum: AtomicU32::new(0),
             version: CachePadded::new(AtomicU64::new(Version::default().to_number())),
             turns: TurnCounter::new(),
@@ -87,7 +87,7 @@ impl Home {
     }
 }
 
-/// The number of a version of the farm, and whether workers may choose without the lock.
+/// The number of a version of the backend, and whether workers may choose without the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version(u64);
 

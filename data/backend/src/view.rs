@@ -1,4 +1,4 @@
-//! Choosing without the lock: each worker's copy of the farm.
+//! Choosing without the lock: each worker's copy of the usable servers.
 //!
 //! As long as no member has a limit, no request waits, and a worker chooses by its own [`WorkerView`]: the members at its
 //! last look, turns that it draws (`rotation.rs`), its own counts. After each change it takes the lock once, to look
@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use crate::balance::{Balancer, Farm, Members, Pick, Request};
+use crate::balance::{Balancer, Members, Pick, Request, UsableServers};
 use crate::choice::ChooseInput;
 use crate::lb_state::LbState;
 use crate::lease::{Handle, Lease};
@@ -30,7 +30,7 @@ use crate::server_key::ServerKey;
 use crate::settings::MAXIMUM_WEIGHT;
 use crate::shared::{Shared, Version};
 
-/// One worker's view of a farm.
+/// One worker's view of a backend.
 pub(crate) struct WorkerView {
     worker: usize,
     /// The version that this view shows; 0 before the first look.
@@ -48,7 +48,7 @@ pub(crate) struct WorkerView {
 pub(crate) enum ViewChoice {
     /// A slot, valid if the version has not changed since.
     Slot(Lease),
-    /// The known turns are used up: the worker must look at the farm for the next ones.
+    /// The known turns are used up: the worker must look at the backend for the next ones.
     TurnsOver,
     /// The algorithm makes the request wait.
     Wait,
@@ -75,7 +75,7 @@ impl WorkerView {
         self.version == version && now_ms < self.refresh_at_ms
     }
 
-    /// Looks at the farm. Turns are only computed when a worker needs them: requests with a hash draw none.
+    /// Looks at the backend. Turns are only computed when a worker needs them: requests with a hash draw none.
     #[cold]
     pub(crate) fn look(&mut self, lb_state: &mut LbState, hash: Option<u32>) {
         if self.version != lb_state.version() {
@@ -115,11 +115,12 @@ impl WorkerView {
             member
         } else {
             // No member has a limit, so none depends on the backend's load.
-            let farm = Farm { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
-            match self
-                .balancer
-                .pick(&farm, &Request { hash: input.hash, avoid, random: input.random, worker: self.worker })
-            {
+            let servers =
+                UsableServers { members: &self.members.list, backend_load: 0, full: 0, now_ms: input.now_ms };
+            match self.balancer.pick(
+                &servers,
+                &Request { hash: input.hash, avoid, random: input.random, worker: self.worker },
+            ) {
                 Pick::Free(member) => member,
                 Pick::Queue(_) | Pick::Saturated => return ViewChoice::Wait,
             }

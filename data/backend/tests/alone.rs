@@ -24,8 +24,8 @@ fn locks_of(work: impl FnOnce()) -> u64 {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let count = || {
-        let figures = weir_sync::lock_figures().into_iter().filter(|figures| figures.name == "BACKEND");
-        figures.flat_map(|figures| figures.modes).map(|mode| mode.locks).sum::<u64>()
+        let counters = weir_sync::lock_counters().into_iter().filter(|counters| counters.name == "BACKEND");
+        counters.flat_map(|counters| counters.modes).map(|mode| mode.locks).sum::<u64>()
     };
     let before = count();
     weir_sync::measure_locks(true);
@@ -52,7 +52,7 @@ fn requests_take_the_lock_only_for_algorithms_over_all_workers() {
     for (algorithm, limit, locks) in cases {
         let backend = shared_by(2, algorithm, vec![limited("a", limit), server("b"), server("c")]);
         let designated = backend.servers()[usize::from(limit == 0)].key();
-        // A worker looks at the farm once.
+        // A worker looks at the backend once.
         drop(choose_on(&backend, 1));
         let taken = locks_of(|| {
             for number in 0..REQUESTS {
@@ -110,7 +110,7 @@ fn a_change_costs_each_worker_one_lock() {
 const TURNS: [Algorithm; 3] =
     [Algorithm::new("roundrobin"), Algorithm::new("static-rr"), Algorithm::new("source")];
 
-/// A farm that takes turns: `consistent` is for hashing, where requests without a key take turns.
+/// A backend that takes turns: `consistent` is for hashing, where requests without a key take turns.
 fn in_turn(workers: usize, kind: (&Algorithm, HashType), weights: &[u32], limit: u32) -> Arc<Backend> {
     let servers = weighted(weights).into_iter();
     let servers = servers.map(|server| ServerSettings { maximum_connections: limit, ..server });
@@ -142,27 +142,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     /// Whatever changes in between, and whichever worker chooses: turns drawn without the lock equal those given under it. A
-    /// limit that is never reached makes the second farm choose under its lock.
+    /// limit that is never reached makes the second backend choose under its lock.
     #[test]
     fn turns_are_the_same_with_and_without_the_lock(
         weights in prop::collection::vec(1u32..20, 2..6),
         steps in prop::collection::vec((0u32..8, 0usize..6, 0u32..20, 0usize..40), 1..30),
     ) {
         for kind in all_turns() {
-            let farms = [in_turn(4, kind, &weights, 0), in_turn(4, kind, &weights, 100)];
+            let backends = [in_turn(4, kind, &weights, 0), in_turn(4, kind, &weights, 100)];
             for (change, server, weight, requests) in &steps {
-                let changed = farms.each_ref().map(|farm| {
+                let changed = backends.each_ref().map(|backend| {
                     let change = match change {
                         0 => Change::State(RequestedState::Maintenance),
                         1 => Change::State(RequestedState::Ready),
                         2 => Change::State(RequestedState::Drain),
                         _ => Change::Weight(WeightChange::Absolute(*weight)),
                     };
-                    farm.change(farm.servers()[server % weights.len()].key(), change, 0)
+                    backend.change(backend.servers()[server % weights.len()].key(), change, 0)
                 });
                 prop_assert_eq!(changed[0].is_ok(), changed[1].is_ok());
-                let names = farms.each_ref().map(|farm| {
-                    let name = |request| match choose_on(farm, request % 4) {
+                let names = backends.each_ref().map(|backend| {
+                    let name = |request| match choose_on(backend, request % 4) {
                         Choice::Server(lease) => lease.server().name().to_owned(),
                         _ => "-".to_owned(),
                     };
@@ -272,14 +272,14 @@ fn the_shares_of_eight_workers_add_up_to_the_weights() {
                 scope.spawn(move || {
                     for _ in 0..REQUESTS {
                         let lease = lease(choose_on(backend, worker));
-                        lease.server().figures().increment(worker, ServerCounter::Balanced);
+                        lease.server().counters().increment(worker, ServerCounter::Balanced);
                     }
                 });
             }
         });
         let total = WORKERS as u64 * REQUESTS;
         for (server, weight) in backend.servers().iter().zip(weights) {
-            let (got, due) = (server.figures().sum(ServerCounter::Balanced), total * u64::from(weight) / 20);
+            let (got, due) = (server.counters().sum(ServerCounter::Balanced), total * u64::from(weight) / 20);
             assert!(got.abs_diff(due) * 100 <= due, "{algorithm:?}: {got} of {due}");
             assert_eq!(server.served(), 0);
         }

@@ -311,7 +311,7 @@ fn shares(backend: &Backend, requests: impl Iterator<Item = ChooseInput>) -> Has
     shares
 }
 
-fn farm(algorithm: Algorithm, hash_type: HashType, weights: &[u32]) -> std::sync::Arc<Backend> {
+fn test_backend(algorithm: Algorithm, hash_type: HashType, weights: &[u32]) -> std::sync::Arc<Backend> {
     let servers = weights.iter().enumerate().map(|(at, weight)| weighted(&at.to_string(), *weight)).collect();
     with(BackendSettings { algorithm, hash_type, ..Default::default() }, servers)
 }
@@ -321,7 +321,7 @@ proptest! {
     #[test]
     fn turns_respect_weights(weights in prop::collection::vec(1u32..40, 1..8), rounds in 1u32..4) {
         for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("static-rr")] {
-            let backend = farm(algorithm, HashType::default(), &weights);
+            let backend = test_backend(algorithm, HashType::default(), &weights);
             let total: u32 = weights.iter().sum::<u32>() * rounds;
             let shares = shares(&backend, (0..total).map(|_| at(0)));
             for (server, weight) in weights.iter().enumerate() {
@@ -347,7 +347,7 @@ proptest! {
             (Algorithm::new("hash"), HashType::consistent(), 60),
         ];
         for (algorithm, hash_type, tolerance) in kinds {
-            let backend = farm(algorithm, hash_type, &weights);
+            let backend = test_backend(algorithm, hash_type, &weights);
             let requests = (0..REQUESTS).map(|number| {
                 let key = (seed.wrapping_add(u64::from(number))).to_be_bytes();
                 let random = seed.wrapping_add(u64::from(number)).wrapping_mul(0x2545_f491_4f6c_dd1d);
@@ -381,7 +381,7 @@ proptest! {
             Algorithm::new("hash"),
         ];
         let hash_type = if choice == 5 { HashType::consistent() } else { HashType::default() };
-        let backend = farm(algorithms[choice], hash_type, &[1, 2, 3, 4]);
+        let backend = test_backend(algorithms[choice], hash_type, &[1, 2, 3, 4]);
         for (server, weight, hash) in steps {
             let key = backend.servers()[server].key();
             let change = if weight == 3 { WeightChange::Percentage(100) } else { WeightChange::Absolute(weight) };

@@ -110,16 +110,16 @@ fn a_conditional_success_takes_new_visitors_away_from_a_running_server() {
 fn a_server_that_its_agent_took_down_needs_both_checks_to_come_up() {
     let agent = Some(CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp });
     let backend = backend("be", vec![ServerSettings { agent, ..checked("s", InitialState::FullyUp) }]);
-    let tell = |kind, status| report(&backend, kind, status);
-    tell(CheckKind::Agent, CheckStatus::L4Connection);
+    let report_check = |kind, status| report(&backend, kind, status);
+    report_check(CheckKind::Agent, CheckStatus::L4Connection);
     assert_eq!(state(&backend), OperationalState::Running, "an agent that is away says nothing");
-    tell(CheckKind::Agent, CheckStatus::L7Status);
+    report_check(CheckKind::Agent, CheckStatus::L7Status);
     assert_eq!(state(&backend), OperationalState::Stopped);
-    tell(CheckKind::Health, CheckStatus::L4Ok);
+    report_check(CheckKind::Health, CheckStatus::L4Ok);
     assert_eq!(state(&backend), OperationalState::Stopped, "its check alone does not bring it back");
-    tell(CheckKind::Agent, CheckStatus::Checked);
+    report_check(CheckKind::Agent, CheckStatus::Checked);
     assert_eq!(state(&backend), OperationalState::Stopped);
-    tell(CheckKind::Agent, CheckStatus::L7Ok);
+    report_check(CheckKind::Agent, CheckStatus::L7Ok);
     assert_eq!(state(&backend), OperationalState::Running);
 }
 
@@ -137,13 +137,13 @@ fn an_inconclusive_check_changes_nothing() {
 fn a_server_leaves_maintenance_in_its_initial_state() {
     let check = |start, expected| {
         let backend = backend("be", vec![checked("s", start)]);
-        let ask = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");
+        let request_state = |state| backend.change(FIRST, Change::State(state), 1).expect("a server");
         report(&backend, CheckKind::Health, CheckStatus::L4Ok);
-        ask(RequestedState::Maintenance);
+        request_state(RequestedState::Maintenance);
         assert_eq!(state(&backend), OperationalState::Stopped);
         report(&backend, CheckKind::Health, CheckStatus::L4Ok);
         assert_eq!(state(&backend), OperationalState::Stopped, "no check ends maintenance");
-        ask(RequestedState::Ready);
+        request_state(RequestedState::Ready);
         assert_eq!(state(&backend), expected, "{start:?}");
     };
     check(InitialState::Up, OperationalState::Running);
@@ -165,13 +165,14 @@ fn followers_follow_through_a_chain() {
     let down = |line: &str| lines.iter().any(|other| other.starts_with(line));
     assert!(down("Server b/m is DOWN via a/s. ") && down("Server c/l is DOWN via b/m. "), "{lines:?}");
     assert_eq!(state(&last), OperationalState::Stopped);
-    let ask = |state| leader.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
+    let request_state =
+        |state| leader.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
     let admin = || last.server(FIRST).expect("a server").admin_state();
-    ask(RequestedState::Maintenance);
+    request_state(RequestedState::Maintenance);
     assert_eq!(admin(), AdminState::INHERITED_MAINTENANCE);
-    ask(RequestedState::Drain);
+    request_state(RequestedState::Drain);
     assert_eq!((admin(), state(&last)), (AdminState::INHERITED_DRAIN, OperationalState::Running));
-    ask(RequestedState::Ready);
+    request_state(RequestedState::Ready);
     assert_eq!((admin(), state(&last)), (AdminState::READY, OperationalState::Running));
 }
 
@@ -179,33 +180,37 @@ fn followers_follow_through_a_chain() {
 fn a_follower_that_leaves_maintenance_takes_its_leaders_state() {
     let leader = backend("a", vec![checked("s", InitialState::Up)]);
     let plain = ServerSettings { name: "f".to_owned(), id: 1, ..ServerSettings::default() };
-    let farm = backend("b", vec![plain]);
-    assert!(leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&farm), server: FIRST }));
-    let ask = |state| farm.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server");
-    ask(RequestedState::Maintenance);
+    let follower_backend = backend("b", vec![plain]);
+    assert!(
+        leader.add_follower(FIRST, Follower { backend: Arc::downgrade(&follower_backend), server: FIRST })
+    );
+    let request_state = |state| {
+        follower_backend.change_for(FIRST, Change::State(state), Reason::Operator, 1).expect("a server")
+    };
+    request_state(RequestedState::Maintenance);
     report(&leader, CheckKind::Health, CheckStatus::L4Timeout);
-    ask(RequestedState::Ready);
-    assert_eq!(state(&farm), OperationalState::Stopped);
+    request_state(RequestedState::Ready);
+    assert_eq!(state(&follower_backend), OperationalState::Stopped);
     report(&leader, CheckKind::Health, CheckStatus::L4Ok);
     report(&leader, CheckKind::Health, CheckStatus::L4Ok);
-    assert_eq!(state(&farm), OperationalState::Running);
+    assert_eq!(state(&follower_backend), OperationalState::Running);
 }
 
 #[test]
 fn refuses_to_remove_a_server_while_others_follow_it() {
-    let farm = backend("a", vec![checked("s", InitialState::Up)]);
+    let backend = backend("a", vec![checked("s", InitialState::Up)]);
     let add = |name: &str| {
         let settings = ServerSettings { name: name.to_owned(), ..ServerSettings::default() };
-        farm.add(settings, 0).expect("a dynamic algorithm").key()
+        backend.add(settings, 0).expect("a dynamic algorithm").key()
     };
     let (leader, middle, last) = (add("l"), add("m"), add("n"));
     let follow = |leader, server| {
-        assert!(farm.add_follower(leader, Follower { backend: Arc::downgrade(&farm), server }));
+        assert!(backend.add_follower(leader, Follower { backend: Arc::downgrade(&backend), server }));
     };
     follow(leader, middle);
     follow(middle, last);
-    assert_eq!([leader, middle, last].map(|key| farm.leaders_of(key)), [0, 1, 2]);
-    let remove = |key| farm.remove(key, 1).map(drop);
+    assert_eq!([leader, middle, last].map(|key| backend.leaders_of(key)), [0, 1, 2]);
+    let remove = |key| backend.remove(key, 1).map(drop);
     assert_eq!((remove(leader), remove(middle)), (Err(RemoveError::Followed), Err(RemoveError::Followed)));
     assert_eq!((remove(last), remove(middle), remove(leader)), (Ok(()), Ok(()), Ok(())));
 }

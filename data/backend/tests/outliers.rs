@@ -19,7 +19,7 @@ const RULES: OutlierRules = OutlierRules {
     at_most_percent: 50,
 };
 
-fn farm(rules: OutlierRules, servers: &[&str]) -> Arc<Backend> {
+fn test_backend(rules: OutlierRules, servers: &[&str]) -> Arc<Backend> {
     let settings = BackendSettings {
         name: "be".to_owned(),
         algorithm: Algorithm::new("roundrobin"),
@@ -58,7 +58,7 @@ fn used(backend: &Backend, now_ms: u64) -> String {
 
 #[test]
 fn errors_in_a_row_eject_for_a_time_that_grows() {
-    let backend = farm(RULES, &["a", "b", "c"]);
+    let backend = test_backend(RULES, &["a", "b", "c"]);
     assert_eq!(used(&backend, 0), "abc");
     assert!(texts(&fail(&backend, "b", 4, 100)).is_empty());
     let news = fail(&backend, "b", 1, 100);
@@ -82,7 +82,7 @@ fn errors_in_a_row_eject_for_a_time_that_grows() {
 
 #[test]
 fn a_good_answer_resets_the_error_count_but_a_connection_does_not() {
-    let backend = farm(RULES, &["a", "b"]);
+    let backend = test_backend(RULES, &["a", "b"]);
     for _ in 0..10 {
         fail(&backend, "a", 4, 1);
         show(&backend, "a", Observation::Responded, 1);
@@ -97,7 +97,7 @@ fn a_good_answer_resets_the_error_count_but_a_connection_does_not() {
 
 #[test]
 fn ejects_at_most_the_allowed_share_and_never_the_last_server() {
-    let backend = farm(RULES, &["a", "b", "c", "d"]);
+    let backend = test_backend(RULES, &["a", "b", "c", "d"]);
     for name in ["a", "b", "c", "d"] {
         fail(&backend, name, 5, 1);
     }
@@ -112,14 +112,14 @@ fn ejects_at_most_the_allowed_share_and_never_the_last_server() {
     assert_eq!(used(&backend, 3), "ab", "nobody else is left");
     let status = backend.status(3);
     assert_eq!((status.up, status.active), (true, 2));
-    let alone = farm(OutlierRules { at_most_percent: 100, ..RULES }, &["a"]);
+    let alone = test_backend(OutlierRules { at_most_percent: 100, ..RULES }, &["a"]);
     fail(&alone, "a", 500, 1);
     assert_eq!(used(&alone, 1), "a");
 }
 
 #[test]
 fn an_operator_and_persistence_see_an_ejected_server() {
-    let backend = farm(RULES, &["a", "b"]);
+    let backend = test_backend(RULES, &["a", "b"]);
     let a = key(&backend, "a");
     fail(&backend, "a", 5, 1);
     let take = |sticky| backend.take(a, sticky, &at(2), || Bell::default().wake());

@@ -278,7 +278,7 @@ fn waiters_of_a_server_that_goes_down_choose_again_r168() {
     let (mut loose, mut sticky) = (waiting(take(false)), waiting(take(true)));
     backend.change(a, Change::State(RequestedState::Maintenance), 1).unwrap();
     assert!(matches!(loose.poll(), Some(Outcome::ChooseAgain(_))));
-    assert!(loose.poll().is_none(), "told once");
+    assert!(loose.poll().is_none(), "notified once");
     assert!(sticky.poll().is_none());
     assert!(matches!(take(false), Choice::None));
     backend.change(a, Change::State(RequestedState::Ready), 2).unwrap();

@@ -78,7 +78,7 @@ fn a_slot_granted_to_a_quitter_goes_on_r168() {
 
 /// The last server goes down while a request joins: it is sent to choose again, not forgotten.
 #[test]
-fn requests_do_not_wait_for_a_downed_farm_r169() {
+fn requests_do_not_wait_for_a_downed_backend_r169() {
     loom::model(|| {
         let backend = backend(Algorithm::new("roundrobin"), vec![limited("a", 1)]);
         let a = key(&backend, "a");
@@ -123,7 +123,7 @@ fn a_server_that_comes_up_and_a_release_serve_both_waiters_r169() {
     });
 }
 
-/// One server without a limit, which two workers choose without the lock; both know the farm.
+/// One server without a limit, which two workers choose without the lock; both know the backend.
 fn free() -> (Arc<Backend>, ServerKey) {
     let settings =
         BackendSettings { workers: 2, algorithm: Algorithm::new("roundrobin"), ..Default::default() };

@@ -109,7 +109,7 @@ struct World {
 }
 
 /// With so many servers, changes are batched.
-const LARGE_FARM: usize = 256;
+const LARGE_BACKEND: usize = 256;
 
 impl World {
     fn new(algorithm: Algorithm, method: HashMethod, limits: [u32; 3], is_large: bool) -> Self {
@@ -125,7 +125,7 @@ impl World {
         if is_large {
             // They take no visitors.
             let idle = |rank| ServerSettings { weight: 0, ..server(&format!("idle{rank}")) };
-            servers.extend((0..LARGE_FARM).map(idle));
+            servers.extend((0..LARGE_BACKEND).map(idle));
         }
         let hash_type = HashType { method, ..HashType::default() };
         let outliers = Some(EJECTION);
@@ -220,7 +220,7 @@ impl World {
     /// Dynamic limits move with the load; the next request that comes or ends, or the next tick, applies them.
     fn check(&mut self) {
         if self.is_large {
-            // In a large farm, ticks are some milliseconds apart.
+            // In a large backend, ticks are some milliseconds apart.
             self.now_ms += 4;
         }
         self.backend.tick(self.now_ms);

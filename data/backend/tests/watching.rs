@@ -1,4 +1,4 @@
-//! A watcher of a farm is called at once, and each time that the farm may have changed.
+//! A watcher of a backend is called at once, and each time that the backend may have changed.
 
 mod fixture;
 
@@ -8,15 +8,15 @@ use fixture::*;
 use weir_backend::*;
 
 #[test]
-fn a_watcher_is_shown_the_farm_at_once_and_after_each_change() {
+fn a_watcher_is_shown_the_backend_at_once_and_after_each_change() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn"), Algorithm::new("first")] {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&seen);
-        backend.watch(Box::new(move |farm| {
-            let mut usable: Vec<_> = farm.usable.iter().map(|server| server.name().to_owned()).collect();
+        let recorded = Arc::clone(&seen);
+        backend.watch(Box::new(move |view| {
+            let mut usable: Vec<_> = view.usable.iter().map(|server| server.name().to_owned()).collect();
             usable.sort();
-            told.lock().expect("nobody panics").push((farm.servers.len(), usable.join(" ")));
+            recorded.lock().expect("nobody panics").push((view.servers.len(), usable.join(" ")));
         }));
         let last = || seen.lock().expect("nobody panics").last().cloned();
         assert_eq!(last(), Some((3, "a b c".to_owned())), "{algorithm:?}: at once");
@@ -39,8 +39,8 @@ fn a_slow_start_moves_in_steps() {
     backend.change(b, Change::State(RequestedState::Maintenance), 0).expect("it is there");
     backend.change(b, Change::State(RequestedState::Ready), 1_000).expect("it is there");
     let shown = Arc::new(Mutex::new(0_u32));
-    let told = Arc::clone(&shown);
-    backend.watch(Box::new(move |_| *told.lock().expect("nobody panics") += 1));
+    let recorded = Arc::clone(&shown);
+    backend.watch(Box::new(move |_| *recorded.lock().expect("nobody panics") += 1));
     let check = |now_ms, times| {
         drop(lease(backend.choose(&at(now_ms), || Bell::default().wake())));
         assert_eq!(*shown.lock().expect("nobody panics"), times, "at {now_ms}");
@@ -61,9 +61,10 @@ fn a_watcher_sees_servers_in_the_order_of_use() {
     fn check(algorithm: Algorithm, expected: [&str; 3]) {
         let backend = backend(algorithm, vec![server("a"), server("b"), server("c")]);
         let seen = Arc::new(Mutex::new(String::new()));
-        let told = Arc::clone(&seen);
-        backend.watch(Box::new(move |farm| {
-            *told.lock().expect("nobody panics") = farm.usable.iter().map(|server| server.name()).collect();
+        let recorded = Arc::clone(&seen);
+        backend.watch(Box::new(move |view| {
+            *recorded.lock().expect("nobody panics") =
+                view.usable.iter().map(|server| server.name()).collect();
         }));
         let set =
             |name, state| backend.change(key(&backend, name), Change::State(state), 1).expect("it is there");

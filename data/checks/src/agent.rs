@@ -9,8 +9,8 @@ use weir_sched::{now, wait};
 
 use crate::attempt::{Attempt, ConnectionRequest, Established};
 
-/// Asks a server's agent, and applies its answer to the server. Its word about up or down is the finding.
-pub(crate) async fn ask(attempt: &Attempt<'_>) -> Finding {
+/// Queries a server's agent, and applies its answer to the server. Its word about up or down is the finding.
+pub(crate) async fn query(attempt: &Attempt<'_>) -> Finding {
     let line = match listen(attempt).await {
         Ok(line) => line,
         Err(finding) => return finding,

@@ -443,9 +443,9 @@ impl<'c> Conversation<'c> {
     }
 
     fn code(&mut self, said: &Expect) -> Option<i32> {
-        let told = said.status_code.as_ref().and_then(|code| expected::number(code, &mut self.context));
-        let told = told.and_then(|code| u16::try_from(code).ok());
-        told.or_else(|| self.status()).map(i32::from).or(Some(0))
+        let code = said.status_code.as_ref().and_then(|code| expected::number(code, &mut self.context));
+        let code = code.and_then(|code| u16::try_from(code).ok());
+        code.or_else(|| self.status()).map(i32::from).or(Some(0))
     }
 
     fn status(&self) -> Option<u16> {

@@ -5,7 +5,7 @@
 
 use weir_model::{ProxyV2, ProxyV2Tls};
 use weir_net::Connection;
-use weir_proxy::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
+use weir_proxy_protocol::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::socket;
 
 use crate::context::CheckContext;
@@ -16,7 +16,7 @@ pub(crate) fn header(dial: &Dial, connection: &Connection, context: &mut CheckCo
     let mut header = Vec::new();
     match dial.greets {
         Greets::No => {}
-        Greets::V1 => weir_proxy::write_v1(ends(connection), &mut header),
+        Greets::V1 => weir_proxy_protocol::write_v1(ends(connection), &mut header),
         Greets::V2 => write_local(dial.proxy_v2.as_deref(), context, &mut header),
     }
     header
@@ -42,9 +42,9 @@ fn write_local(fields: Option<&ProxyV2>, context: &mut CheckContext<'_>, out: &m
         tlvs: &tlvs,
         checksum: fields.is_some_and(|fields| fields.crc32c),
     };
-    if weir_proxy::write_v2(&local, out).is_err() {
+    if weir_proxy_protocol::write_v2(&local, out).is_err() {
         // The values do not fit: the command goes alone.
-        let _ = weir_proxy::write_v2(&V2 { tlvs: &[], ..local }, out);
+        let _ = weir_proxy_protocol::write_v2(&V2 { tlvs: &[], ..local }, out);
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) async fn run(
 async fn once(attempt: &Attempt<'_>) -> Finding {
     let plan = attempt.plan;
     match (&plan.program, &plan.script) {
-        _ if plan.kind == CheckKind::Agent => agent::ask(attempt).await,
+        _ if plan.kind == CheckKind::Agent => agent::query(attempt).await,
         (Some(program), _) => program::run(attempt, program).await,
         (None, Some(script)) if !script.rules.is_empty() => Conversation::new(attempt, script).hold().await,
         (None, script) => {

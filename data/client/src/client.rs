@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Sends a request. Retries if the connection cannot be established.
-    pub async fn ask(&self, request: &Request<'_>) -> Outcome {
+    pub async fn send(&self, request: &Request<'_>) -> Outcome {
         let began = now();
         let (mut retries, mut connect_ms) = (0, None);
         let answer = loop {
@@ -122,7 +122,7 @@ impl Client {
         }
         let naming = self.settings.naming.as_ref().ok_or(Failure::UnknownHost)?;
         let name = Name::parse(url.host.as_bytes()).map_err(|_| Failure::UnknownHost)?;
-        let address = match naming.resolvers.ask(&naming.section, name, naming.prefers_ipv4) {
+        let address = match naming.resolvers.look_up(&naming.section, name, naming.prefers_ipv4) {
             Reply::Known(address) => address,
             Reply::Later { question, limit_ms } => {
                 let deadline = now().after(limit_ms);

@@ -7,7 +7,7 @@
 //! Each request has its own HTTP/1 connection, opened, encrypted and read by the same code as traffic. The time and
 //! the memory that a server can cost are bounded.
 //!
-//! The crate refuses to know the purpose of requests, proxies, rules and logs. Begin with [`Client::ask`].
+//! The crate refuses to know the purpose of requests, proxies, rules and logs. Begin with [`Client::send`].
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection ──► Framer ──┐
-//!                         ├──► Message ──► Relayed ──► each target, at once or not at all
+//!                         ├──► Message ──► RelayedMessage ──► each target, at once or not at all
 //! datagram ───────────────┘
 //! ```
 //! Relays do not queue: a complete message is sent to every target before the next one is examined. A target drops and

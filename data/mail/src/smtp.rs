@@ -106,13 +106,13 @@ impl Session {
             if let Some((length, last)) = reply(input) {
                 let is_right = input[last..length].starts_with(expected.as_bytes());
                 let first = input[..length].split(|byte| matches!(byte, b'\r' | b'\n')).next();
-                let told: String = String::from_utf8_lossy(first.unwrap_or_default())
+                let reply: String = String::from_utf8_lossy(first.unwrap_or_default())
                     .chars()
                     .filter(|character| !character.is_control())
-                    .take(LONGEST_TOLD)
+                    .take(LONGEST_SHOWN_REPLY)
                     .collect();
                 self.connection.consume(length);
-                return if is_right { Ok(()) } else { Err(Failure::Refused { command, reply: told }) };
+                return if is_right { Ok(()) } else { Err(Failure::Refused { command, reply }) };
             }
             match self.connection.receive(LONGEST_REPLY) {
                 Received::Bytes(_) => continue,
@@ -131,8 +131,8 @@ impl Session {
 
 /// The limit for a reply, in bytes.
 const LONGEST_REPLY: usize = 4096;
-/// How many bytes of a reply are shown to operators.
-const LONGEST_TOLD: usize = 200;
+/// How many characters of a reply are shown to operators.
+const LONGEST_SHOWN_REPLY: usize = 200;
 
 /// The length of a complete reply, and the offset of its last line: the first without `-` after its code
 /// (RFC 5321, 4.2.1).

@@ -427,7 +427,7 @@ impl BodyFlow {
 
     /// The changes since the last traced totals; empty for a message without a body. `held` bytes left the
     /// source and did not reach the sink yet.
-    pub(crate) fn step(&mut self, told: &mut Option<Progress>, held: usize) -> Step {
+    pub(crate) fn step(&mut self, reported: &mut Option<Progress>, held: usize) -> Step {
         let now = self.progress();
         let now = Progress { sent: now.sent.saturating_sub(held as u64), done: now.done && held == 0, ..now };
         let ended = self.end == End::Head;
@@ -435,7 +435,7 @@ impl BodyFlow {
         let step = Step {
             with_head: self.ready.with_head,
             ends_sink: self.ready.ends_sink,
-            ..Step::between(told.get_or_insert(first), now)
+            ..Step::between(reported.get_or_insert(first), now)
         };
         // True as long as the head is among the ready bytes.
         self.ready.with_head &= u64::from(self.ready.count) > self.payload + self.framing_bytes;

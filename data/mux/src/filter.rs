@@ -205,7 +205,7 @@ impl FilterChain {
         self.show(0, bytes, last, now, out)
     }
 
-    /// Tells the filters once that nothing more is available at this moment.
+    /// Notifies the filters once that nothing more is available at this moment.
     pub fn idle(&mut self, now: Tick, out: &mut Vec<u8>) -> Result<(), Failed> {
         for at in 0..self.stages.len() {
             let is_blocked = self.is_blocked(at + 1);

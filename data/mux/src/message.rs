@@ -180,7 +180,7 @@ impl Message {
     #[cold]
     fn read_shared(&mut self, from: &mut StreamConnector) -> ReadHead {
         let StreamConnector::Indirect(Indirect::Shared(shared)) = from else { return ReadHead::Ended };
-        let taken = match shared.asks() {
+        let taken = match shared.sends_requests() {
             true => shared.take_response(&mut self.head, &mut self.bytes),
             false => shared.take_request(&mut self.head, &mut self.bytes).map(|()| true),
         };

@@ -81,7 +81,7 @@ struct Inner {
     /// RST_STREAM frames received in this turn.
     resets: u32,
     /// Whether the peer is a server.
-    asks: bool,
+    sends_requests: bool,
     /// Tasks that wait for the server's first frame.
     greeting_waiters: Vec<TaskKey>,
     /// Since when streams that are not read hold most of the connection's window, in milliseconds; 0 when they do not.
@@ -90,7 +90,7 @@ struct Inner {
     lent: LentWindow,
     identity: Identity,
     /// How many bytes of the output were traced, or [`UNKNOWN`].
-    told: usize,
+    traced: usize,
 }
 
 /// Limits of one turn of a connection, after which other tasks run, 0 for unlimited; and how payload is sent.
@@ -147,7 +147,7 @@ impl Inner {
             Sent::Failed(fault) => self.fail(fault),
         }
         self.stuck = !self.engine.output().is_empty();
-        self.note_told(active, waiting);
+        self.note_traced(active, waiting);
         self.engine.output().is_empty()
     }
 
@@ -173,7 +173,7 @@ impl Inner {
             }
         });
         self.stuck = !self.engine.output().is_empty();
-        self.told = UNKNOWN;
+        self.traced = UNKNOWN;
         if let Some(fault) = fault {
             self.fail(fault);
         }
@@ -220,7 +220,7 @@ impl Multiplexer {
         connection: Connection,
         engine: Engine,
         pace: Pace,
-        (asks, identity): (bool, Identity),
+        (sends_requests, identity): (bool, Identity),
         owner: TaskKey,
     ) -> Rc<Self> {
         let facts = connection.tls().cloned().map(Box::new);
@@ -239,12 +239,12 @@ impl Multiplexer {
                 stuck: false,
                 pace,
                 resets: 0,
-                asks,
+                sends_requests,
                 greeting_waiters: Vec::new(),
                 clogged_since_ms: 0,
                 lent: LentWindow::default(),
                 identity,
-                told: UNKNOWN,
+                traced: UNKNOWN,
             }),
             facts,
             owner: Cell::new(owner),

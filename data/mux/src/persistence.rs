@@ -21,7 +21,7 @@ impl Message {
         let size = BodySize::of_request(&self.head);
         self.restate(size)?;
         let (head, raw) = self.edit();
-        let written = connection::asks_to_close(head, raw);
+        let written = connection::requests_close(head, raw);
         let closes = written || head.flags().intersects(Flags::DOUBTFUL);
         let said = match () {
             () if closes => ConnectionMode::ServerClose,
@@ -88,7 +88,7 @@ impl Message {
         // Other parties may have understood a response with an ambiguous end differently.
         let doubtful = self.head.flags().intersects(Flags::DOUBTFUL);
         !doubtful
-            && !connection::asks_to_close(&self.head, self.bytes())
+            && !connection::requests_close(&self.head, self.bytes())
             && connection::client_persists(&request.head, BodyFraming::of(size, &self.head), mode)
     }
 

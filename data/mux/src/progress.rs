@@ -39,9 +39,10 @@ pub struct Step {
 
 impl Step {
     /// The step from the totals last shown to the current ones. A body that was shown as complete stays complete.
-    pub(crate) fn between(told: &mut Progress, now: Progress) -> Step {
-        let before = *told;
-        *told = Progress { complete: before.complete || now.complete, done: before.done || now.done, ..now };
+    pub(crate) fn between(reported: &mut Progress, now: Progress) -> Step {
+        let before = *reported;
+        *reported =
+            Progress { complete: before.complete || now.complete, done: before.done || now.done, ..now };
         Step {
             received: now.received.saturating_sub(before.received),
             sent: now.sent.saturating_sub(before.sent),
@@ -61,18 +62,18 @@ mod tests {
 
     #[test]
     fn a_step_covers_the_changes_since_the_last_one() {
-        let mut told = Progress::default();
+        let mut reported = Progress::default();
         let first = Progress { received: 10, sent: 4, ..Progress::default() };
-        let step = Step::between(&mut told, first);
+        let step = Step::between(&mut reported, first);
         assert_eq!((step.received, step.sent, step.completed, step.finished), (10, 4, false, false));
         let last =
             Progress { received: 12, sent: 9, trailers_received: 3, complete: true, done: true, ..first };
-        let step = Step::between(&mut told, last);
+        let step = Step::between(&mut reported, last);
         assert_eq!((step.received, step.sent, step.trailers_received, step.now), (2, 5, 3, last));
         assert!(step.completed && step.finished);
         // A body that was traced as complete stays complete, and a restart of its counters is not a negative step.
-        let step = Step::between(&mut told, Progress { received: 1, ..Progress::default() });
+        let step = Step::between(&mut reported, Progress { received: 1, ..Progress::default() });
         assert_eq!((step.received, step.completed, step.finished), (0, false, false));
-        assert!(told.complete && told.done && told.received == 1);
+        assert!(reported.complete && reported.done && reported.received == 1);
     }
 }

@@ -44,7 +44,7 @@ struct Aside {
     /// When a service that waits, the source, continues.
     resumes: Option<Tick>,
     /// The progress last traced.
-    told: Option<Progress>,
+    reported: Option<Progress>,
 }
 
 /// The path of bytes that do not go straight from the source's buffer to the sink.
@@ -72,8 +72,8 @@ impl Transfer {
     #[cold]
     fn begin_again(&mut self) {
         match self.aside.as_deref_mut() {
-            Some(Aside { detour: Some(Detour::Filters(filtered)), told, resumes }) => {
-                (*told, *resumes) = (None, None);
+            Some(Aside { detour: Some(Detour::Filters(filtered)), reported, resumes }) => {
+                (*reported, *resumes) = (None, None);
                 filtered.begin(&self.flow);
             }
             _ => self.aside = None,
@@ -224,7 +224,7 @@ impl Transfer {
     /// The changes since the last call, for traces; empty for a message without a body.
     pub fn step(&mut self) -> Step {
         let held = self.pipe().map_or(0, Spliced::held);
-        self.flow.step(&mut self.aside.get_or_insert_default().told, held)
+        self.flow.step(&mut self.aside.get_or_insert_default().reported, held)
     }
 }
 

@@ -70,7 +70,7 @@ pub enum AcceptorState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorRoom {
     Made,
-    /// Other workers were asked to free one, which takes them about this long.
+    /// Other workers were requested to free one, which takes them about this long.
     Requested(Duration),
     /// The process holds no descriptor to free.
     Missing,

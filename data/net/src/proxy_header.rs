@@ -1,6 +1,6 @@
 //! The PROXY header that precedes a connection's own bytes (`accept-proxy`), for every kind of listener.
 
-use weir_proxy::{Addresses, Command, Header, ProxyError};
+use weir_proxy_protocol::{Addresses, Command, Header, ProxyError};
 use weir_sched::{Tick, wait};
 use weir_sys::Address;
 
@@ -17,7 +17,7 @@ pub async fn read<R>(
 ) -> Result<R, &'static str> {
     loop {
         if !client.input().is_empty() {
-            match weir_proxy::parse(client.input()) {
+            match weir_proxy_protocol::parse(client.input()) {
                 Ok(Some(header)) => {
                     let (seen, length) = (look(&header), header.length);
                     client.consume(length);

@@ -92,7 +92,7 @@ impl Turn {
     pub(crate) fn wait_on(&mut self, right: Right) -> Option<Buffer> {
         let Some(number) = self.0 else {
             self.0 = Some(WAITING.with_borrow_mut(|waiting| waiting.enter(right, current())));
-            BufferPool::tell_of_next(serve);
+            BufferPool::notify_of_next(serve);
             if !KEEPER_RUNS.replace(true) {
                 spawn(&KEEPER, Class::Normal, look_after_them());
             }
@@ -204,7 +204,7 @@ fn serve() {
             Err(unwanted) => return drop(unwanted),
         }
     }
-    BufferPool::tell_of_next(serve);
+    BufferPool::notify_of_next(serve);
 }
 
 async fn look_after_them() {

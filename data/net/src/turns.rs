@@ -38,11 +38,11 @@ impl Turns {
             if !entered {
                 wait(deadline).await;
             }
-            let was_told = !self.semaphore.withdraw(task);
+            let was_notified = !self.semaphore.withdraw(task);
             if entered || deadline <= now() {
                 // The turn goes to the next waiter.
-                if was_told {
-                    tell(self.semaphore.next());
+                if was_notified {
+                    notify(self.semaphore.next());
                 }
                 return entered.then(|| Turn { turns: self });
             }
@@ -53,11 +53,11 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        tell(self.turns.semaphore.leave());
+        notify(self.turns.semaphore.leave());
     }
 }
 
-fn tell(waiter: Option<TaskKey>) {
+fn notify(waiter: Option<TaskKey>) {
     if let Some(task) = waiter {
         wake(task);
     }
@@ -82,10 +82,10 @@ mod tests {
             assert!(turns.turn(soon).await.is_none(), "nobody ended in time");
             static OTHER: Kind = Kind::new("other");
             let has_turn = Rc::new(Cell::new(false));
-            let told = Rc::clone(&has_turn);
+            let seen = Rc::clone(&has_turn);
             spawn(&OTHER, Class::Normal, async move {
                 let turn = turns.turn(Tick::NEVER).await;
-                told.set(turn.is_some());
+                seen.set(turn.is_some());
                 sleep_until(Tick::NEVER).await;
             });
             sleep_until(now().after(50)).await;

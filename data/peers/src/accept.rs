@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use weir_net::{Acceptor, AcceptorState, Connection, ConnectionLimit, Permit, proxy_header};
-use weir_peer_messages::{Hello, Status};
+use weir_peers_protocol::{Hello, Status};
 use weir_sched::{Class, Descriptor, Kind, Tick, now};
 use weir_sys::{Address, Errno, option};
 use weir_tls::{ChooseServer, openssl};
@@ -81,8 +81,8 @@ impl PeerAcceptor {
     async fn serve(&self, mut connection: Connection, source: &mut Address) -> Result<(), String> {
         let (section, deadline) = (&self.section, now().after(GREETING_MS));
         if self.accept_proxy {
-            let told = proxy_header::read(&mut connection, deadline, proxy_header::client).await?;
-            *source = told.unwrap_or_else(|| source.clone());
+            let announced = proxy_header::read(&mut connection, deadline, proxy_header::client).await?;
+            *source = announced.unwrap_or_else(|| source.clone());
         }
         if let Some(chooser) = &self.tls {
             let session = weir_tls::Session::server(Arc::clone(chooser));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  [connect ─► hello ─► status] ─┐
-//!                                ├─► converse: receive, answer, ask, tell, beat, wait ─► end
+//!                                ├─► converse: receive, answer, request, send, beat, wait ─► end
 //!  [accept ─► hello ─► status] ──┘
 //! ```
 
@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::{Connection, Link, Received, Sent};
-use weir_peer_messages::{Hello, Status};
+use weir_peers_protocol::{Hello, Status};
 use weir_sched::{Class, Kind, Tick, now, sleep_until, wait, yield_now};
 
 use crate::section::{Peer, Section};
 use crate::session::{ControlMessage, Session};
-use crate::view::{LinkState, PeerFigures};
+use crate::view::{LinkState, LinkStatus};
 
 /// The limit of a greeting, in milliseconds.
 pub(crate) const GREETING_MS: u64 = 5_000;
@@ -75,13 +75,13 @@ impl Section {
                 sleep_until(now().after(LOOK_MS)).await;
                 continue;
             }
-            peer.note(|figures| {
-                (figures.state, figures.reconnect_at) = (LinkState::Connecting, None);
-                figures.attempts += 1;
+            peer.note(|link| {
+                (link.state, link.reconnect_at) = (LinkState::Connecting, None);
+                link.attempts += 1;
             });
             let greeted = || {
                 if !peer.is_connected() {
-                    peer.note(|figures| figures.state = LinkState::Greeting);
+                    peer.note(|link| link.state = LinkState::Greeting);
                 }
             };
             let connected = self.connect(&peer.link, &peer.name, greeted).await;
@@ -89,12 +89,12 @@ impl Section {
             if !peer.is_connected() {
                 match connected {
                     Ok(connection) => self.converse(connection, Partner::Peer(position), true).await,
-                    Err(state) => peer.note(|figures| figures.state = state),
+                    Err(state) => peer.note(|link| link.state = state),
                 }
             }
             let pause = RECONNECT_MS + weir_sched::random() % RECONNECT_SPREAD_MS;
             let next = now().after(pause);
-            peer.note(|figures| figures.reconnect_at = Some(next));
+            peer.note(|link| link.reconnect_at = Some(next));
             sleep_until(next).await;
         }
     }
@@ -178,7 +178,7 @@ impl Section {
             sent: 0,
             heard_at: now(),
             said_at: now(),
-            tell_at: now(),
+            send_at: now(),
             is_over: false,
         };
         conversation.run(position).await;
@@ -208,7 +208,7 @@ struct Conversation<'s> {
     heard_at: Tick,
     said_at: Tick,
     /// When changes are sent again.
-    tell_at: Tick,
+    send_at: Tick,
     /// Whether the next process has confirmed all tables.
     is_over: bool,
 }
@@ -218,7 +218,7 @@ impl Conversation<'_> {
         lock(&self.session)
     }
 
-    fn note(&self, change: impl FnOnce(&mut PeerFigures)) {
+    fn note(&self, change: impl FnOnce(&mut LinkStatus)) {
         if let Some((peer, number)) = self.peer
             && peer.is_current(number)
         {
@@ -237,10 +237,10 @@ impl Conversation<'_> {
             if self.is_over() {
                 return;
             }
-            if position
-                .is_some_and(|position| self.section.learning(|learning, now| learning.ask(position, now)))
-            {
-                lock(&self.session).ask(&mut self.out);
+            if position.is_some_and(|position| {
+                self.section.learning(|learning, now| learning.request_lesson(position, now))
+            }) {
+                lock(&self.session).request_all(&mut self.out);
             }
             let more_to_say = self.say();
             if !self.send() {
@@ -248,21 +248,21 @@ impl Conversation<'_> {
             }
             let now = now();
             if now >= self.heard_at.after(SILENCE_MS) {
-                self.note(|figures| figures.silences += 1);
+                self.note(|link| link.silences += 1);
                 return;
             }
             let heartbeat_at = self.said_at.after(HEARTBEAT_MS);
-            self.note(|figures| {
-                figures.turns += 1;
-                figures.heartbeat_at = Some(heartbeat_at);
+            self.note(|link| {
+                link.turns += 1;
+                link.heartbeat_at = Some(heartbeat_at);
             });
             if more_came || (more_to_say && self.out.is_empty()) {
                 yield_now().await;
                 continue;
             }
             let mut until = self.heard_at.after(SILENCE_MS).min(heartbeat_at);
-            if self.tell_at > now {
-                until = until.min(self.tell_at);
+            if self.send_at > now {
+                until = until.min(self.send_at);
             }
             // Sums are sent once our own resync is complete.
             if let Some(learned_at) = self.section.resync_until().filter(|at| *at > now) {
@@ -295,21 +295,21 @@ impl Conversation<'_> {
             position.is_none() || self.section.learning(|learning, now| !learning.is_complete(now));
         let mut session = lock(&self.session);
         session.set_learning(is_learning);
-        let told = session.told();
+        let received_entries = session.received_entries();
         let result = session.receive(now().as_ms(), &mut self.out, |heard| {
             is_over |= heard == ControlMessage::Confirmed;
             self.section.hear(position, heard);
         });
-        let is_taught = session.told() != told;
+        let is_taught = session.received_entries() != received_entries;
         drop(session);
         if let Some(position) = position
             && is_taught
         {
-            self.section.learning(|learning, now| learning.told(position, now));
+            self.section.learning(|learning, now| learning.entries_received(position, now));
         }
         self.is_over |= is_over && matches!(self.partner, Partner::Successor);
         if result.is_err() {
-            self.note(|figures| figures.protocol_errors += 1);
+            self.note(|link| link.protocol_errors += 1);
             // Sends as much of the error message as the socket accepts.
             self.send();
         }
@@ -328,13 +328,13 @@ impl Conversation<'_> {
         let now = now();
         let is_full = self.out.len() - self.sent >= MOST_WAITING;
         let mut more = false;
-        if !is_full && now >= self.tell_at {
+        if !is_full && now >= self.send_at {
             let is_complete = self.section.learning(|learning, now| learning.is_complete(now));
             let before = self.out.len();
             let budget = self.section.updates_at_once;
             more = lock(&self.session).produce(budget, is_complete, now.as_ms(), &mut self.out);
             if !more && self.out.len() > before {
-                self.tell_at = now.after(TOGETHER_MS);
+                self.send_at = now.after(TOGETHER_MS);
             }
         }
         if self.out.is_empty() && now >= self.said_at.after(HEARTBEAT_MS) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use weir_expr::table::DataType;
-use weir_peer_messages::definition::Fields;
-use weir_peer_messages::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
+use weir_peers_protocol::definition::Fields;
+use weir_peers_protocol::{Definition, Entry, Fault, KeyKind, LearnedNames, Rate, Update, Value, write};
 use weir_tables::{RateParts, Row, Share, ShareValue};
 
 use crate::mismatch::Mismatch;
@@ -91,14 +91,14 @@ impl Incoming {
 
     /// Sets the table of the following updates. The position of our table of that name and how the peer's differs from it, if it does and
     /// that was not reported yet: a table is defined again at each switch.
-    pub(crate) fn define(&mut self, told: &Definition<'_>) -> Option<(usize, Mismatch)> {
+    pub(crate) fn define(&mut self, definition: &Definition<'_>) -> Option<(usize, Mismatch)> {
         self.current = None;
-        let position = self.tables.iter().position(|shared| shared.name.as_bytes() == told.name)?;
+        let position = self.tables.iter().position(|shared| shared.name.as_bytes() == definition.name)?;
         let shared = &self.tables[position];
-        let skipped = shared.other_periods(told);
-        let mismatch = if !shared.is_like(told) {
+        let skipped = shared.other_periods(definition);
+        let mismatch = if !shared.is_like(definition) {
             Some(Mismatch::Keys)
-        } else if told.is_aggregate != (shared.is_aggregate() && self.counts_together) {
+        } else if definition.is_aggregate != (shared.is_aggregate() && self.counts_together) {
             Some(Mismatch::Aggregate)
         } else {
             let period = skipped.first().map(|(data, theirs_ms, ours_ms)| Mismatch::Period {
@@ -106,7 +106,7 @@ impl Incoming {
                 theirs_ms: *theirs_ms,
                 ours_ms: *ours_ms,
             });
-            period.or_else(|| shared.other_data(told))
+            period.or_else(|| shared.other_data(definition))
         };
         let is_news = std::mem::replace(&mut self.reported[position], mismatch) != mismatch;
         let news = mismatch.filter(|_| is_news).map(|mismatch| (position, mismatch));
@@ -118,12 +118,12 @@ impl Incoming {
         let known = &mut self.known[position];
         let (last, is_news) = known.as_ref().map_or((0, false), |known| (known.last, known.is_news));
         *known = Some(RemoteTable {
-            id: told.id,
-            key: told.key,
-            key_length: told.key_length,
-            fields: told.fields.clone(),
+            id: definition.id,
+            key: definition.key,
+            key_length: definition.key_length,
+            fields: definition.fields.clone(),
             skipped,
-            divided: told.is_aggregate.then(|| told.fields.divided()),
+            divided: definition.is_aggregate.then(|| definition.fields.divided()),
             last,
             is_news,
         });
@@ -328,10 +328,10 @@ mod tests {
     #[test]
     fn a_period_may_begin_a_little_after_now() {
         let age_of = |age_ms: u64| parts(Rate { age_ms, current: 7, previous: 0 });
-        for (told, learned) in
+        for (sent, learned) in
             [(0, 0), (5, 5), (0xffff_ffff, 0), (u64::MAX, 0), (i32::MAX as u64, i32::MAX as u32)]
         {
-            assert_eq!((age_of(told).age_ms, age_of(told).current), (learned, 7), "{told:x}");
+            assert_eq!((age_of(sent).age_ms, age_of(sent).current), (learned, 7), "{sent:x}");
         }
         for nonsense in [1 << 31, 1 << 32, 1 << 63, 0xffff_0000] {
             assert_eq!(age_of(nonsense).current, 0, "{nonsense:x}");

@@ -4,12 +4,12 @@
 //!  there is a former process        a lesson of its is complete
 //!  ────► FromLocal ──────────────────────────────────────────────► Complete
 //!            │ 5 seconds                                              ▲ ▲
-//!            ▼                   ask a peer          it is complete   │ │
-//!  ────► FromRemote ─────────────────────────► Asked ─────────────────┘ │
-//!          ▲ │ 5 seconds without a peer to ask   │                      │
+//!            ▼             request a lesson          it is complete   │ │
+//!  ────► FromRemote ─────────────────────────► Lesson ────────────────┘ │
+//!          ▲ │ 5 seconds without a peer          │                      │
 //!          │ └───────────────────────────────────┼──────────────────────┘
 //!          └─────────────────────────────────────┘ it knows less, is gone, sends no entry for 5 seconds
-//!                                                   or takes longer than a minute: ask another one
+//!                                                   or takes longer than a minute: the next peer
 //! ```
 //!
 //! A late lesson still counts whenever it is complete.
@@ -23,7 +23,7 @@ use crate::view::LearnState;
 pub(crate) struct Learning {
     state: LearningState,
     /// Bit set of the peers requested to teach: each only once, unless its session was lost.
-    asked: u64,
+    requested: u64,
     /// Bit set of the peers that lost their session during their lesson: that excuses each of them once.
     excused: u64,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Learning {
 enum LearningState {
     FromLocal(Tick),
     FromRemote(Tick),
-    Asked(Lesson),
+    Lesson(Lesson),
     Complete,
 }
 
@@ -59,7 +59,7 @@ impl Learning {
         let until = now.after(PATIENCE_MS);
         let state =
             if from_local { LearningState::FromLocal(until) } else { LearningState::FromRemote(until) };
-        Learning { state, asked: 0, excused: 0 }
+        Learning { state, requested: 0, excused: 0 }
     }
 
     fn advance(&mut self, now: Tick) {
@@ -68,7 +68,7 @@ impl Learning {
                 self.state = LearningState::FromRemote(now.after(PATIENCE_MS))
             }
             LearningState::FromRemote(until) if until <= now => self.state = LearningState::Complete,
-            LearningState::Asked(lesson) if lesson.next_until.min(lesson.until) <= now => {
+            LearningState::Lesson(lesson) if lesson.next_until.min(lesson.until) <= now => {
                 self.state = LearningState::FromRemote(now.after(PATIENCE_MS));
             }
             _ => {}
@@ -88,14 +88,14 @@ impl Learning {
     }
 
     /// Whether to request a lesson from this peer now. If so, other peers have to wait.
-    pub(crate) fn ask(&mut self, peer: usize, now: Tick) -> bool {
+    pub(crate) fn request_lesson(&mut self, peer: usize, now: Tick) -> bool {
         self.advance(now);
         let bit = bit_of(peer);
-        if !matches!(self.state, LearningState::FromRemote(_)) || self.asked & bit != 0 {
+        if !matches!(self.state, LearningState::FromRemote(_)) || self.requested & bit != 0 {
             return false;
         }
-        self.asked |= bit;
-        self.state = LearningState::Asked(Lesson {
+        self.requested |= bit;
+        self.state = LearningState::Lesson(Lesson {
             by: peer,
             has_begun: false,
             next_until: now.after(PATIENCE_MS),
@@ -105,9 +105,9 @@ impl Learning {
     }
 
     /// Entries of a peer were received: if they belong to a lesson, its deadline is extended.
-    pub(crate) fn told(&mut self, by: usize, now: Tick) {
+    pub(crate) fn entries_received(&mut self, by: usize, now: Tick) {
         self.advance(now);
-        if let LearningState::Asked(lesson) = &mut self.state
+        if let LearningState::Lesson(lesson) = &mut self.state
             && lesson.by == by
         {
             lesson.has_begun = true;
@@ -119,7 +119,7 @@ impl Learning {
     pub(crate) fn ends_at(&self) -> Option<Tick> {
         match self.state {
             LearningState::FromLocal(until) | LearningState::FromRemote(until) => Some(until),
-            LearningState::Asked(lesson) => Some(lesson.next_until.min(lesson.until)),
+            LearningState::Lesson(lesson) => Some(lesson.next_until.min(lesson.until)),
             LearningState::Complete => None,
         }
     }
@@ -127,7 +127,7 @@ impl Learning {
     /// The state of learning from this peer.
     pub(crate) fn of(&self, peer: usize) -> LearnState {
         match self.state {
-            LearningState::Asked(lesson) if lesson.by == peer => match lesson.has_begun {
+            LearningState::Lesson(lesson) if lesson.by == peer => match lesson.has_begun {
                 true => LearnState::Processing,
                 false => LearnState::Assigned,
             },
@@ -140,7 +140,7 @@ impl Learning {
         if is_complete {
             self.state = LearningState::Complete;
         } else {
-            self.ask_another(by, now);
+            self.await_another(by, now);
         }
     }
 
@@ -148,21 +148,21 @@ impl Learning {
     /// time, one of the
     /// sessions ends at once.
     pub(crate) fn lost(&mut self, who: Option<usize>, now: Tick) {
-        if let (LearningState::Asked(lesson), Some(who)) = (self.state, who)
+        if let (LearningState::Lesson(lesson), Some(who)) = (self.state, who)
             && lesson.by == who
         {
             let bit = bit_of(who);
-            self.asked &= self.excused | !bit;
+            self.requested &= self.excused | !bit;
             self.excused |= bit;
         }
-        self.ask_another(who, now);
+        self.await_another(who, now);
     }
 
     /// A lesson is over, and was not complete.
-    fn ask_another(&mut self, who: Option<usize>, now: Tick) {
+    fn await_another(&mut self, who: Option<usize>, now: Tick) {
         let until = now.after(PATIENCE_MS);
         match (self.state, who) {
-            (LearningState::Asked(lesson), Some(who)) if lesson.by == who => {
+            (LearningState::Lesson(lesson), Some(who)) if lesson.by == who => {
                 self.state = LearningState::FromRemote(until)
             }
             (LearningState::FromLocal(_), None) => self.state = LearningState::FromLocal(until),
@@ -189,24 +189,24 @@ mod tests {
         assert!(!learning.awaits_local(at(0)));
         assert!(!learning.is_complete(at(4_999)));
         assert!(learning.is_complete(at(5_000)));
-        assert!(!learning.ask(0, at(5_000)));
+        assert!(!learning.request_lesson(0, at(5_000)));
     }
 
     #[test]
     fn requests_a_lesson_of_one_peer_and_then_of_the_next_if_it_fails() {
         let mut learning = Learning::new(false, at(0));
-        assert!(learning.ask(3, at(100)));
-        assert!(!learning.ask(4, at(100)), "one is enough");
+        assert!(learning.request_lesson(3, at(100)));
+        assert!(!learning.request_lesson(4, at(100)), "one is enough");
         learning.lost(Some(4), at(150));
-        assert!(!learning.ask(4, at(150)), "it was nobody who was asked");
+        assert!(!learning.request_lesson(4, at(150)), "the lesson was requested of another peer");
         learning.lost(Some(3), at(200));
-        assert!(learning.ask(3, at(200)), "its session was lost");
+        assert!(learning.request_lesson(3, at(200)), "its session was lost");
         learning.lost(Some(3), at(300));
-        assert!(!learning.ask(3, at(300)), "only once");
-        assert!(learning.ask(4, at(5_200)), "there are five seconds again");
+        assert!(!learning.request_lesson(3, at(300)), "only once");
+        assert!(learning.request_lesson(4, at(5_200)), "there are five seconds again");
         learning.taught(Some(4), false, at(6_000));
-        assert!(!learning.ask(4, at(6_000)), "it has said what it knows");
-        assert!(learning.ask(5, at(6_000)));
+        assert!(!learning.request_lesson(4, at(6_000)), "it has said what it knows");
+        assert!(learning.request_lesson(5, at(6_000)));
         learning.taught(Some(5), true, at(6_001));
         assert!(learning.is_complete(at(6_001)));
     }
@@ -214,11 +214,11 @@ mod tests {
     #[test]
     fn gives_up_a_teacher_that_sends_nothing_for_five_seconds() {
         let mut learning = Learning::new(false, at(0));
-        assert!(learning.ask(3, at(100)));
-        learning.told(3, at(4_000));
-        learning.told(4, at(8_000));
-        assert!(!learning.ask(4, at(8_999)));
-        assert!(learning.ask(4, at(9_000)), "five seconds after the last entry of the lesson");
+        assert!(learning.request_lesson(3, at(100)));
+        learning.entries_received(3, at(4_000));
+        learning.entries_received(4, at(8_000));
+        assert!(!learning.request_lesson(4, at(8_999)));
+        assert!(learning.request_lesson(4, at(9_000)), "five seconds after the last entry of the lesson");
         assert!(!learning.is_complete(at(13_999)));
         learning.taught(Some(3), true, at(13_999));
         assert!(learning.is_complete(at(13_999)), "late is as good");
@@ -227,10 +227,10 @@ mod tests {
     #[test]
     fn a_lesson_ends_after_a_minute() {
         let mut learning = Learning::new(false, at(0));
-        assert!(learning.ask(3, at(0)));
-        (0..60).for_each(|second| learning.told(3, at(second * 1000)));
-        assert!(!learning.ask(4, at(59_999)));
-        learning.told(3, at(60_000));
+        assert!(learning.request_lesson(3, at(0)));
+        (0..60).for_each(|second| learning.entries_received(3, at(second * 1000)));
+        assert!(!learning.request_lesson(4, at(59_999)));
+        learning.entries_received(3, at(60_000));
         assert!(!learning.is_complete(at(64_999)));
         assert!(learning.is_complete(at(65_000)), "nobody else was there");
     }
@@ -239,10 +239,10 @@ mod tests {
     fn learns_from_a_former_process_first() {
         let mut learning = Learning::new(true, at(0));
         assert!(learning.awaits_local(at(4_999)));
-        assert!(!learning.ask(0, at(4_999)));
+        assert!(!learning.request_lesson(0, at(4_999)));
         learning.lost(None, at(4_999));
         assert!(learning.awaits_local(at(9_998)), "another process may come");
-        assert!(learning.ask(0, at(9_999)));
+        assert!(learning.request_lesson(0, at(9_999)));
         let mut learning = Learning::new(true, at(0));
         learning.taught(None, true, at(10));
         assert!(learning.is_complete(at(10)));

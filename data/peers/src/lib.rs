@@ -2,9 +2,9 @@
 //!
 //! A [`SharedTable`] is a table and its name among peers. A [`Session`] is one conversation with a peer after the greeting: received
 //! bytes go in, bytes to send come out, the time is an argument. It pushes local changes, learns remote ones, acknowledges, and sends
-//! everything to a peer that asks. Updates that were not acknowledged when a session ends are sent again in the next one.
+//! everything to a peer that requests it. Updates that were not acknowledged when a session ends are sent again in the next one.
 //!
-//! A [`Section`] is a `peers` section: it keeps one session with each peer, whichever of the two connected, asks one of them for
+//! A [`Section`] is a `peers` section: it keeps one session with each peer, whichever of the two connected, requests from one of them
 //! everything when it starts, and before that learns from the former process of the same instance.
 //!
 //! A session refuses to know sockets, clocks and other peers. Whatever a peer sends, a session holds one message and what fits into the
@@ -29,4 +29,4 @@ pub use section::{Peer, Section, UPDATES_AT_ONCE};
 pub use session::{ControlMessage, Session};
 pub use shared_table::SharedTable;
 pub use trace::PEERS;
-pub use view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView, TableProgress};
+pub use view::{LearnState, LinkState, LinkStatus, ListenerEvent, SessionView, TableProgress};

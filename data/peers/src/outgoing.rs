@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_peer_messages::{SentNames, write};
+use weir_peers_protocol::{SentNames, write};
 use weir_tables::{Cursor, Position, Row, Share};
 
 use crate::shared_table::SharedTable;
@@ -18,7 +18,7 @@ pub(crate) struct Outgoing {
     part: Option<(u32, u32)>,
     /// Whether the peer has shares of sums, as we have; `None` before its first message.
     counts_together: Option<bool>,
-    told: Vec<SentTable>,
+    sent: Vec<SentTable>,
     /// The table of the last definition.
     defined: Option<usize>,
     /// The table to examine next.
@@ -57,7 +57,7 @@ impl Outgoing {
             audience,
             part: None,
             counts_together: None,
-            told: tables.iter().map(|_| SentTable::default()).collect(),
+            sent: tables.iter().map(|_| SentTable::default()).collect(),
             defined: None,
             next: 0,
             lesson: None,
@@ -68,7 +68,7 @@ impl Outgoing {
     }
 
     /// Restricts the peer to part `shard` of `shards` parts of all keys.
-    pub(crate) fn tell_part(&mut self, shard: u32, shards: u32) {
+    pub(crate) fn limit_to_part(&mut self, shard: u32, shards: u32) {
         self.part = Some((shard, shards));
     }
 
@@ -88,10 +88,10 @@ impl Outgoing {
     }
 
     /// Schedules all shares of sums for a peer that has lost them.
-    pub(crate) fn tell_shares(&mut self) {
+    pub(crate) fn schedule_shares(&mut self) {
         let Some(audience) = self.audience else { return };
         let aggregates = self.tables.iter().filter(|shared| shared.is_aggregate());
-        aggregates.for_each(|shared| shared.table.tell_everything(audience));
+        aggregates.for_each(|shared| shared.table.mark_all_unsent(audience));
     }
 
     /// Begins a lesson: all entries of all tables.
@@ -137,23 +137,23 @@ impl Outgoing {
             let position = self.next % tables.len();
             let shared = &tables[position];
             self.next = position + 1;
-            let may_tell = !shared.is_aggregate() || (is_complete && self.knows_peer());
-            if self.told[position].unacknowledged.len() >= MOST_UNACKNOWLEDGED || !may_tell {
+            let may_send = !shared.is_aggregate() || (is_complete && self.knows_peer());
+            if self.sent[position].unacknowledged.len() >= MOST_UNACKNOWLEDGED || !may_send {
                 continue;
             }
-            let (from, part) = (self.told[position].shard, self.part);
+            let (from, part) = (self.sent[position].shard, self.part);
             let mut positions = Vec::new();
             let mut batch = Batch::new(self, position, out);
-            let more = shared.table.tell(audience, from, budget, now_ms, |position, row| {
+            let more = shared.table.send_changes(audience, from, budget, now_ms, |position, row| {
                 if is_in(part, row) {
                     positions.push(position);
                     batch.push(row);
                 }
             });
-            let told = &mut self.told[position];
-            told.shard = more.unwrap_or(0);
+            let sent = &mut self.sent[position];
+            sent.shard = more.unwrap_or(0);
             if !positions.is_empty() {
-                told.unacknowledged.push_back((told.number, positions));
+                sent.unacknowledged.push_back((sent.number, positions));
             }
             // The shards before the first one that was examined come in the next turn.
             if more.is_some() || from > 0 {
@@ -166,12 +166,12 @@ impl Outgoing {
     /// The peer acknowledged updates of a table up to this one.
     pub(crate) fn acknowledged(&mut self, id: u64, number: u32) {
         let position = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
-        let Some(told) = position.and_then(|position| self.told.get_mut(position)) else { return };
-        while let Some((last, _)) = told.unacknowledged.front()
+        let Some(sent) = position.and_then(|position| self.sent.get_mut(position)) else { return };
+        while let Some((last, _)) = sent.unacknowledged.front()
             && number.wrapping_sub(*last) as i32 >= 0
         {
-            told.acknowledged = *last;
-            told.unacknowledged.pop_front();
+            sent.acknowledged = *last;
+            sent.unacknowledged.pop_front();
         }
     }
 
@@ -182,7 +182,7 @@ impl Outgoing {
 
     /// The number of the last update of each table, and of the last one acknowledged.
     pub(crate) fn progress(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.told.iter().map(|told| (told.number, told.acknowledged))
+        self.sent.iter().map(|sent| (sent.number, sent.acknowledged))
     }
 
     /// Names that the peer was sent, with their numbers.
@@ -193,9 +193,9 @@ impl Outgoing {
     /// The session is over: updates that were not acknowledged are to be sent again.
     pub(crate) fn end(&mut self) {
         let Some(audience) = self.audience else { return };
-        for (told, shared) in self.told.iter_mut().zip(&*self.tables) {
-            let batches = told.unacknowledged.drain(..);
-            shared.table.tell_again(audience, batches.flat_map(|(_, positions)| positions));
+        for (sent, shared) in self.sent.iter_mut().zip(&*self.tables) {
+            let batches = sent.unacknowledged.drain(..);
+            shared.table.mark_unsent(audience, batches.flat_map(|(_, positions)| positions));
         }
     }
 }
@@ -228,14 +228,14 @@ impl<'o> Batch<'o> {
             in_shares: shared.is_aggregate() && outgoing.counts_together == Some(true),
             follows: false,
             defined: &mut outgoing.defined,
-            number: &mut outgoing.told[position].number,
+            number: &mut outgoing.sent[position].number,
             names: &mut outgoing.names,
             body: &mut outgoing.body,
             out,
         }
     }
 
-    /// Tells of a change here.
+    /// Reports a change here.
     fn push(&mut self, row: &Row<'_>) {
         let own = self.shared.shares().next().filter(|_| self.in_shares);
         self.add(row, own, None);
@@ -248,8 +248,8 @@ impl<'o> Batch<'o> {
         }
         for (share, owner) in self.shared.shares() {
             // The own one comes although it is empty, as tags come with it.
-            let is_told = if share == Share::Own { with_own } else { !row.is_empty_share(share) };
-            if is_told {
+            let is_sent = if share == Share::Own { with_own } else { !row.is_empty_share(share) };
+            if is_sent {
                 self.add(row, Some((share, owner)), Some(expires_in_ms));
             }
         }

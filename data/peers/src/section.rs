@@ -10,7 +10,7 @@ use weir_sched::{TaskKey, Tick, now};
 use crate::learning::Learning;
 use crate::session::{ControlMessage, Session};
 use crate::shared_table::SharedTable;
-use crate::view::{LearnState, LinkState, ListenerEvent, PeerFigures, SessionView};
+use crate::view::{LearnState, LinkState, LinkStatus, ListenerEvent, SessionView};
 
 /// A `peers` section.
 pub struct Section {
@@ -70,7 +70,7 @@ struct Current {
     session: Option<Arc<Mutex<Session>>>,
     /// Whether this instance opened it.
     is_own: bool,
-    figures: PeerFigures,
+    link: LinkStatus,
 }
 
 impl Peer {
@@ -85,8 +85,8 @@ impl Peer {
     }
 
     /// The counters of the peer.
-    pub fn figures(&self) -> PeerFigures {
-        self.current().figures
+    pub fn link(&self) -> LinkStatus {
+        self.current().link
     }
 
     /// The progress of the current or last session; `None` before the first. Names are copied only if `with_names`.
@@ -97,18 +97,18 @@ impl Peer {
     }
 
     /// Changes the counters.
-    pub(crate) fn note(&self, change: impl FnOnce(&mut PeerFigures)) {
-        change(&mut self.current().figures);
+    pub(crate) fn note(&self, change: impl FnOnce(&mut LinkStatus)) {
+        change(&mut self.current().link);
     }
 
     /// Whether this instance is about to get a session that it opens, or just got it.
     pub(crate) fn has_fresh_own(&self, now: Tick) -> bool {
         let current = self.current();
-        let figures = &current.figures;
-        match figures.state {
+        let link = &current.link;
+        match link.state {
             LinkState::Greeting => true,
             LinkState::Established => {
-                current.is_own && figures.greeted_at.is_some_and(|at| now < at.after(CROSSING_MS))
+                current.is_own && link.greeted_at.is_some_and(|at| now < at.after(CROSSING_MS))
             }
             _ => false,
         }
@@ -122,10 +122,10 @@ impl Peer {
             current.number += 1;
             current.session = Some(Arc::clone(session));
             current.is_own = is_own;
-            let figures = &mut current.figures;
-            (figures.state, figures.greeted_at, figures.turns) = (LinkState::Established, Some(now), 0);
+            let link = &mut current.link;
+            (link.state, link.greeted_at, link.turns) = (LinkState::Established, Some(now), 0);
             let former = current.task.replace(weir_sched::current());
-            current.figures.collisions += u64::from(former.is_some());
+            current.link.collisions += u64::from(former.is_some());
             (current.number, former)
         };
         self.sessions.fetch_add(1, Relaxed);
@@ -145,8 +145,8 @@ impl Peer {
         let mut current = self.current();
         if current.number == number {
             current.task = None;
-            current.figures.state = LinkState::Lost;
-            current.figures.heartbeat_at = None;
+            current.link.state = LinkState::Lost;
+            current.link.heartbeat_at = None;
         }
     }
 
@@ -216,7 +216,7 @@ impl Section {
 
     /// The number of peers with a session or an attempt to connect, and the number with a session.
     pub fn links(&self) -> (usize, usize) {
-        self.peers.iter().fold((0, 0), |(active, connected), peer| match peer.figures().state {
+        self.peers.iter().fold((0, 0), |(active, connected), peer| match peer.link().state {
             LinkState::Established => (active + 1, connected + 1),
             LinkState::Connecting | LinkState::Greeting => (active + 1, connected),
             LinkState::None | LinkState::Unreachable | LinkState::Refused(_) | LinkState::Lost => {

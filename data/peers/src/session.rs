@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use weir_peer_messages::{Control, Fault, Message, message, next, write};
+use weir_peers_protocol::{Control, Fault, Message, message, next, write};
 
 use crate::incoming::Incoming;
 use crate::mismatch::Mismatch;
@@ -34,7 +34,7 @@ pub struct Session {
     gave_shares: bool,
     /// Heartbeats sent and received.
     heartbeats: (u64, u64),
-    told: u64,
+    received_entries: u64,
 }
 
 /// A lesson for the peer.
@@ -82,13 +82,13 @@ impl Session {
             lesson: LessonState::None,
             gave_shares: false,
             heartbeats: (0, 0),
-            told: 0,
+            received_entries: 0,
         }
     }
 
     /// The same, for a peer that gets only part `shard` of `shards` parts of all keys (`shard` and `shards`).
     pub fn of_part(mut self, shard: u32, shards: u32) -> Session {
-        self.outgoing.tell_part(shard, shards);
+        self.outgoing.limit_to_part(shard, shards);
         self
     }
 
@@ -171,7 +171,7 @@ impl Session {
         match step {
             Step::Done => None,
             Step::Learned => {
-                self.told += 1;
+                self.received_entries += 1;
                 None
             }
             Step::OtherTable(table, mismatch) => Some(ControlMessage::OtherTable { table, mismatch }),
@@ -195,7 +195,7 @@ impl Session {
             }
             Step::Control(Control::WantsShares) => {
                 if !std::mem::replace(&mut self.gave_shares, true) {
-                    self.outgoing.tell_shares();
+                    self.outgoing.schedule_shares();
                 }
                 None
             }
@@ -213,8 +213,8 @@ impl Session {
         self.lesson = LessonState::Teaching;
     }
 
-    /// Asks the peer for everything.
-    pub fn ask(&mut self, out: &mut Vec<u8>) {
+    /// Requests everything from the peer.
+    pub fn request_all(&mut self, out: &mut Vec<u8>) {
         self.control(Control::ResyncRequest, out);
     }
 
@@ -225,8 +225,8 @@ impl Session {
     }
 
     /// Entries received so far, including those of tables that we do not have.
-    pub fn told(&self) -> u64 {
-        self.told
+    pub fn received_entries(&self) -> u64 {
+        self.received_entries
     }
 
     /// Heartbeats sent and received.
@@ -248,8 +248,8 @@ impl Session {
         let learned = self.incoming.progress();
         view.tables = learned
             .zip(self.outgoing.progress())
-            .map(|(learned, told)| {
-                let (pushed, acknowledged) = told;
+            .map(|(learned, sent)| {
+                let (pushed, acknowledged) = sent;
                 TableProgress { pushed, acknowledged, ..learned }
             })
             .collect();
@@ -329,8 +329,8 @@ fn read(
             incoming.learn(&update, now_ms)?;
             return Ok(Step::Learned);
         }
-        Message::Definition(told) => {
-            if let Some((table, mismatch)) = incoming.define(&told) {
+        Message::Definition(definition) => {
+            if let Some((table, mismatch)) = incoming.define(&definition) {
                 return Ok(Step::OtherTable(table, mismatch));
             }
         }

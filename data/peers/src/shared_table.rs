@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use weir_expr::Value as Sample;
 use weir_expr::table::{DataType, KeyType};
-use weir_peer_messages::definition::Fields;
-use weir_peer_messages::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
+use weir_peers_protocol::definition::Fields;
+use weir_peers_protocol::{DataKind, Definition, Field, KeyBytes, KeyKind, Rate, SentNames, integer};
 use weir_tables::{Key, RateParts, Row, Share, ShareValue, Table};
 use xxhash_rust::xxh64::xxh64;
 
@@ -95,34 +95,34 @@ impl SharedTable {
     }
 
     /// Whether a peer's definition is compatible: its keys have our type. Strings and blocks may have other lengths.
-    pub(crate) fn is_like(&self, told: &Definition<'_>) -> bool {
+    pub(crate) fn is_like(&self, definition: &Definition<'_>) -> bool {
         let (key, key_length) = kind_of(self.table.declaration().key);
         match key {
-            KeyKind::Text => told.key == key,
-            _ => told.key == key && told.key_length == key_length,
+            KeyKind::Text => definition.key == key,
+            _ => definition.key == key && definition.key_length == key_length,
         }
     }
 
     /// The rates that a peer's definition has over another period than ours: its and our period, in milliseconds. One that says no
     /// period means ours.
-    pub(crate) fn other_periods(&self, told: &Definition<'_>) -> Vec<(DataType, u32, u32)> {
+    pub(crate) fn other_periods(&self, definition: &Definition<'_>) -> Vec<(DataType, u32, u32)> {
         let ours = |number| self.fields.iter().find(|own| own.number == number);
         let differs = |field: Field| {
             let own =
                 ours(field.number).filter(|own| field.period_ms > 0 && own.period_ms != field.period_ms)?;
             Some((data_of(field)?, field.period_ms, own.period_ms))
         };
-        told.fields.iter().filter_map(differs).collect()
+        definition.fields.iter().filter_map(differs).collect()
     }
 
     /// The data that only one of both definitions stores; else the first array of another length.
-    pub(crate) fn other_data(&self, told: &Definition<'_>) -> Option<Mismatch> {
+    pub(crate) fn other_data(&self, definition: &Definition<'_>) -> Option<Mismatch> {
         let layout = self.table.layout();
         let bits = |fields: &Fields| {
             let known = fields.iter().filter_map(data_of);
             known.fold(0_u32, |bits, data| bits | 1 << data as u32)
         };
-        let (theirs, ours) = (bits(&told.fields), bits(&self.fields));
+        let (theirs, ours) = (bits(&definition.fields), bits(&self.fields));
         let has_no_place = |data: &DataType| theirs & 1 << *data as u32 != 0 && !layout.has_place(*data);
         let only_theirs = DataType::ALL.iter().filter(|data| has_no_place(data));
         let only_theirs = only_theirs.fold(0, |bits, data| bits | 1 << *data as u32);
@@ -134,13 +134,13 @@ impl SharedTable {
             let (theirs, ours) = (field.elements, layout.elements(data));
             (data.is_array() && theirs != ours).then_some(Mismatch::Elements { data, theirs, ours })
         };
-        told.fields.iter().find_map(longer)
+        definition.fields.iter().find_map(longer)
     }
 
     /// A key from a peer; `None` if it is invalid.
-    pub(crate) fn key(&self, told: KeyBytes<'_>) -> Option<Key> {
+    pub(crate) fn key(&self, received: KeyBytes<'_>) -> Option<Key> {
         let kind = self.table.declaration().key;
-        let sample = match (told, kind) {
+        let sample = match (received, kind) {
             (KeyBytes::Integer(number), KeyType::Integer) => Sample::Int(number.into()),
             (KeyBytes::Bytes(bytes), KeyType::Ipv4) => {
                 Sample::Ipv4(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?))

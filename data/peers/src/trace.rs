@@ -5,7 +5,7 @@
 use std::io::Write as _;
 
 use weir_events::trace::{About, Event, Happening, Level, Source};
-use weir_peer_messages::{Control, Fault, Message};
+use weir_peers_protocol::{Control, Fault, Message};
 
 /// The peers protocol.
 pub static PEERS: Source = Source::new(
@@ -34,30 +34,30 @@ const PROTOCOL_ERROR: usize = 6;
 #[inline]
 pub(crate) fn came(who: &str, message: &Message<'_>) {
     if PEERS.is_active() {
-        tell_message(who, message);
+        trace_message(who, message);
     }
 }
 
 #[cold]
-fn tell_message(who: &str, message: &Message<'_>) {
+fn trace_message(who: &str, message: &Message<'_>) {
     match message {
         Message::Update(update) => {
             let number = update.number.map_or_else(|| "next".to_owned(), |number| number.to_string());
             let length = update.body.len();
-            tell(UPDATE, Level::Proto, format_args!("{who} : update {number}, {length} bytes"));
+            trace(UPDATE, Level::Proto, format_args!("{who} : update {number}, {length} bytes"));
         }
         Message::Acknowledgement { table, update } => {
-            tell(ACKNOWLEDGEMENT, Level::Proto, format_args!("{who} : table {table} up to update {update}"));
+            trace(ACKNOWLEDGEMENT, Level::Proto, format_args!("{who} : table {table} up to update {update}"));
         }
-        Message::Switch(table) => tell(SWITCH, Level::Proto, format_args!("{who} : table {table}")),
-        Message::Definition(told) => {
-            let name = String::from_utf8_lossy(told.name);
-            tell(DEFINITION, Level::Proto, format_args!("{who} : table {} is '{name}'", told.id));
+        Message::Switch(table) => trace(SWITCH, Level::Proto, format_args!("{who} : table {table}")),
+        Message::Definition(definition) => {
+            let name = String::from_utf8_lossy(definition.name);
+            trace(DEFINITION, Level::Proto, format_args!("{who} : table {} is '{name}'", definition.id));
         }
         Message::Control(control) => {
-            tell(CONTROL, Level::Proto, format_args!("{who} : {} received", name_of(*control)));
+            trace(CONTROL, Level::Proto, format_args!("{who} : {} received", name_of(*control)));
         }
-        Message::Error(fault) => tell_fault(who, *fault, "said by the peer"),
+        Message::Error(fault) => trace_fault(who, *fault, "said by the peer"),
         Message::Unknown => {}
     }
 }
@@ -66,7 +66,7 @@ fn tell_message(who: &str, message: &Message<'_>) {
 #[inline]
 pub(crate) fn said(who: &str, control: Control) {
     if PEERS.is_active() {
-        tell(CONTROL, Level::Proto, format_args!("{who} : {} sent", name_of(control)));
+        trace(CONTROL, Level::Proto, format_args!("{who} : {} sent", name_of(control)));
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn said(who: &str, control: Control) {
 #[inline]
 pub(crate) fn refused(who: &str, fault: Fault) {
     if PEERS.is_active() {
-        tell_fault(who, fault, "in what came");
+        trace_fault(who, fault, "in what came");
     }
 }
 
@@ -82,12 +82,12 @@ pub(crate) fn refused(who: &str, fault: Fault) {
 #[inline]
 pub(crate) fn released(who: &str) {
     if PEERS.is_active() {
-        tell(RELEASE, Level::User, format_args!("{who} : session released"));
+        trace(RELEASE, Level::User, format_args!("{who} : session released"));
     }
 }
 
-fn tell_fault(who: &str, fault: Fault, place: &str) {
-    tell(PROTOCOL_ERROR, Level::Error, format_args!("{who} : {fault:?} {place}"));
+fn trace_fault(who: &str, fault: Fault, place: &str) {
+    trace(PROTOCOL_ERROR, Level::Error, format_args!("{who} : {fault:?} {place}"));
 }
 
 fn name_of(control: Control) -> &'static str {
@@ -102,10 +102,10 @@ fn name_of(control: Control) -> &'static str {
     }
 }
 
-fn tell(event: usize, level: Level, text: std::fmt::Arguments<'_>) {
+fn trace(event: usize, level: Level, text: std::fmt::Arguments<'_>) {
     let about = About { thread: weir_sched::worker_index() as u64 + 1, ..About::default() };
     let time = weir_sched::wall_time();
-    PEERS.tell(&Happening { event, level, about, also: 0, time }, |_, line| {
+    PEERS.trace(&Happening { event, level, about, also: 0, time }, |_, line| {
         // Writing to memory does not fail.
         let _ = line.write_fmt(text);
     });

@@ -24,7 +24,7 @@ pub enum LinkState {
 
 /// The counters and times of a peer.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PeerFigures {
+pub struct LinkStatus {
     /// The state of its connection.
     pub state: LinkState,
     /// When the last greeting succeeded.

@@ -24,16 +24,16 @@ pub(crate) enum Failure {
     /// Any other error code.
     Other,
     /// The query could not be sent, for a local reason: this does not concern the name.
-    NotAsked,
+    NotSent,
 }
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Ask for this kind now.
-    Ask(Kind),
-    /// Ask for this kind once the time of the round is over.
-    AskLater(Kind),
+    /// Query this kind now.
+    Query(Kind),
+    /// Query this kind once the time of the round is over.
+    QueryLater(Kind),
     Fail(Failure),
 }
 
@@ -42,14 +42,14 @@ pub(crate) enum Next {
 pub(crate) struct Course {
     preferred: Kind,
     other: Option<Kind>,
-    asks_other: bool,
+    queried_other: bool,
     rounds_left: u32,
 }
 
 impl Course {
     /// A resolution that queries `preferred`, then `other`, in up to `rounds` rounds.
     pub(crate) fn new(preferred: Kind, other: Option<Kind>, rounds: u32) -> Self {
-        Course { preferred, other, asks_other: false, rounds_left: rounds.max(1) }
+        Course { preferred, other, queried_other: false, rounds_left: rounds.max(1) }
     }
 
     /// The first question.
@@ -60,18 +60,18 @@ impl Course {
     /// The next step after the last question failed.
     pub(crate) fn failed(&mut self, failure: Failure) -> Next {
         if failure != Failure::Timeout
-            && !self.asks_other
+            && !self.queried_other
             && let Some(other) = self.other
         {
-            self.asks_other = true;
-            return Next::Ask(other);
+            self.queried_other = true;
+            return Next::Query(other);
         }
         self.rounds_left -= 1;
         if self.rounds_left == 0 {
             return Next::Fail(failure);
         }
-        self.asks_other = false;
-        Next::AskLater(self.preferred)
+        self.queried_other = false;
+        Next::QueryLater(self.preferred)
     }
 }
 
@@ -83,17 +83,17 @@ mod tests {
     fn queries_the_other_kind_after_an_error_and_then_another_round() {
         let mut course = Course::new(Kind::Aaaa, Some(Kind::A), 2);
         assert_eq!(course.first(), Kind::Aaaa);
-        assert_eq!(course.failed(Failure::NoSuchName), Next::Ask(Kind::A));
-        assert_eq!(course.failed(Failure::Refused), Next::AskLater(Kind::Aaaa));
-        assert_eq!(course.failed(Failure::Other), Next::Ask(Kind::A));
+        assert_eq!(course.failed(Failure::NoSuchName), Next::Query(Kind::A));
+        assert_eq!(course.failed(Failure::Refused), Next::QueryLater(Kind::Aaaa));
+        assert_eq!(course.failed(Failure::Other), Next::Query(Kind::A));
         assert_eq!(course.failed(Failure::NoSuchName), Next::Fail(Failure::NoSuchName));
     }
 
     #[test]
     fn repeats_the_same_kind_after_a_timeout() {
         let mut course = Course::new(Kind::A, Some(Kind::Aaaa), 3);
-        assert_eq!(course.failed(Failure::Timeout), Next::AskLater(Kind::A));
-        assert_eq!(course.failed(Failure::Timeout), Next::AskLater(Kind::A));
+        assert_eq!(course.failed(Failure::Timeout), Next::QueryLater(Kind::A));
+        assert_eq!(course.failed(Failure::Timeout), Next::QueryLater(Kind::A));
         assert_eq!(course.failed(Failure::Timeout), Next::Fail(Failure::Timeout));
     }
 

@@ -13,17 +13,21 @@ use weir_net::{Arrived, ConnectError, Connection, Datagram, Fault, Received};
 use weir_sched::{Class, Kind as TaskKind, TaskKey, Tick, now, wait};
 
 use crate::course::Failure;
-use crate::figures::Figure;
+use crate::query_counters::QueryCounter;
 use crate::section::{NameServer, Section};
 
-/// Asks all name servers of a section; returns the first valid answer and its server, or the last failure.
-pub(crate) async fn ask(section: &Arc<Section>, name: &Name, kind: Kind) -> Result<(Answer, usize), Failure> {
+/// Queries all name servers of a section; returns the first valid answer and its server, or the last failure.
+pub(crate) async fn query(
+    section: &Arc<Section>,
+    name: &Name,
+    kind: Kind,
+) -> Result<(Answer, usize), Failure> {
     let count = section.name_servers.len();
     let deadline = now().after(section.settings.retry_ms);
     let gathering = Rc::new(Gathering {
         waiter: weir_sched::current(),
         found: RefCell::new(None),
-        failure: Cell::new(Failure::NotAsked),
+        failure: Cell::new(Failure::NotSent),
         left: Cell::new(count),
     });
     for index in 0..count {
@@ -69,7 +73,7 @@ async fn exchange(
     // The answer is late when another server's was taken.
     let is_late = gathering.left.get() == 0;
     match result {
-        Ok(_) if is_late => server.figures.count(Figure::Outdated),
+        Ok(_) if is_late => server.counters.count(QueryCounter::Outdated),
         Ok(answer) => {
             *gathering.found.borrow_mut() = Some((answer, index));
             gathering.left.set(0);
@@ -77,7 +81,7 @@ async fn exchange(
         }
         Err(_) if is_late => {}
         Err(failure) => {
-            if failure != Failure::NotAsked {
+            if failure != Failure::NotSent {
                 gathering.failure.set(failure);
             }
             gathering.left.set(gathering.left.get() - 1);
@@ -94,20 +98,20 @@ fn judge(answer: Answer, kind: Kind, server: &NameServer) -> Result<Answer, Fail
         Kind::A | Kind::Aaaa => answer.addresses.is_empty(),
         Kind::Srv => answer.services.is_empty(),
     };
-    let (figure, failure) = match answer.code {
-        ResponseCode::NoSuchName => (Figure::NoSuchName, Failure::NoSuchName),
-        ResponseCode::Refused => (Figure::Refused, Failure::Refused),
-        ResponseCode::Other(_) => (Figure::Other, Failure::Other),
-        ResponseCode::NoError if answer.is_truncated => (Figure::Truncated, Failure::Other),
-        ResponseCode::NoError if answer.aliases_fail => (Figure::AliasErrors, Failure::Other),
-        ResponseCode::NoError if is_empty && answer.has_aliases => (Figure::Aliases, Failure::Other),
-        ResponseCode::NoError if is_empty => (Figure::Empty, Failure::Other),
+    let (counter, failure) = match answer.code {
+        ResponseCode::NoSuchName => (QueryCounter::NoSuchName, Failure::NoSuchName),
+        ResponseCode::Refused => (QueryCounter::Refused, Failure::Refused),
+        ResponseCode::Other(_) => (QueryCounter::Other, Failure::Other),
+        ResponseCode::NoError if answer.is_truncated => (QueryCounter::Truncated, Failure::Other),
+        ResponseCode::NoError if answer.aliases_fail => (QueryCounter::AliasErrors, Failure::Other),
+        ResponseCode::NoError if is_empty && answer.has_aliases => (QueryCounter::Aliases, Failure::Other),
+        ResponseCode::NoError if is_empty => (QueryCounter::Empty, Failure::Other),
         ResponseCode::NoError => {
-            server.figures.count(Figure::Valid);
+            server.counters.count(QueryCounter::Valid);
             return Ok(answer);
         }
     };
-    server.figures.count(figure);
+    server.counters.count(counter);
     Err(failure)
 }
 
@@ -132,7 +136,7 @@ impl Query<'_> {
         if !answer.is_truncated {
             return Ok(answer);
         }
-        self.count(Figure::Truncated);
+        self.count(QueryCounter::Truncated);
         self.over_connection(&message).await
     }
 
@@ -142,17 +146,17 @@ impl Query<'_> {
             Ok(_) => return Err(self.unsent(Failure::Timeout).await),
             Err(fault) => {
                 let lacks = fault.is_lack_of_descriptors() || fault == Fault::Shortage;
-                return Err(self.unsent(if lacks { Failure::NotAsked } else { Failure::Timeout }).await);
+                return Err(self.unsent(if lacks { Failure::NotSent } else { Failure::Timeout }).await);
             }
         };
-        self.count(Figure::Sent);
+        self.count(QueryCounter::Sent);
         // One byte more than allowed, to detect answers that are too large.
         let mut space = vec![0; payload_size + 1];
         let mut lies = 0;
         loop {
             match socket.receive(&mut space) {
                 Ok(Arrived::Bytes(count)) if count > payload_size => {
-                    self.count(Figure::TooBig);
+                    self.count(QueryCounter::TooBig);
                     return Err(Failure::Other);
                 }
                 Ok(Arrived::Bytes(count)) => match self.read(space.get(..count).unwrap_or_default()) {
@@ -160,10 +164,10 @@ impl Query<'_> {
                     Err(_) if lies < MOST_LIES => lies += 1,
                     Err(_) => return Err(Failure::Other),
                 },
-                Ok(Arrived::Unreachable) => self.count(Figure::SendErrors),
+                Ok(Arrived::Unreachable) => self.count(QueryCounter::SendErrors),
                 Ok(Arrived::Nothing) => {
                     if now() >= self.deadline {
-                        self.count(Figure::Timeouts);
+                        self.count(QueryCounter::Timeouts);
                         return Err(Failure::Timeout);
                     }
                     wait(self.deadline).await;
@@ -195,13 +199,13 @@ impl Query<'_> {
             Err(ConnectError::Failed(fault))
                 if fault.is_lack_of_descriptors() || fault == Fault::Shortage =>
             {
-                return Err(self.unsent(Failure::NotAsked).await);
+                return Err(self.unsent(Failure::NotSent).await);
             }
             Err(_) => return Err(self.unsent(Failure::Timeout).await),
         };
-        self.count(Figure::Sent);
+        self.count(QueryCounter::Sent);
         let Some(answer) = self.receive_message(&mut connection).await else {
-            self.count(Figure::Timeouts);
+            self.count(QueryCounter::Timeouts);
             return Err(Failure::Timeout);
         };
         self.read(&answer).map_err(|_| Failure::Other)
@@ -237,7 +241,7 @@ impl Query<'_> {
     fn read(&self, message: &[u8]) -> Result<Answer, Refusal> {
         let read = Answer::read(message, self.identifier, &self.question);
         if let Err(refusal) = read {
-            self.count(Figure::Invalid);
+            self.count(QueryCounter::Invalid);
             if refusal == Refusal::OtherLetters {
                 self.server.changes_letters(now().as_ms());
             }
@@ -247,13 +251,13 @@ impl Query<'_> {
 
     /// The query could not be sent. The next round repeats it, not this one.
     async fn unsent(&self, failure: Failure) -> Failure {
-        self.count(Figure::SendErrors);
+        self.count(QueryCounter::SendErrors);
         weir_sched::sleep_until(self.deadline).await;
         failure
     }
 
-    fn count(&self, figure: Figure) {
-        self.server.figures.count(figure);
+    fn count(&self, counter: QueryCounter) {
+        self.server.counters.count(counter);
     }
 }
 

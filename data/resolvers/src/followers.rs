@@ -257,7 +257,7 @@ fn failed(failure: Option<Failure>) -> &'static str {
         Some(Failure::NoSuchName) => "DNS NX status",
         Some(Failure::Refused) => "DNS refused status",
         Some(Failure::Timeout) => "DNS timeout status",
-        Some(Failure::Other | Failure::NotAsked) | None => "unspecified DNS error",
+        Some(Failure::Other | Failure::NotSent) | None => "unspecified DNS error",
     }
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn follow_addresses(
     now_ms: u64,
 ) -> Followed {
     let mut followed = Followed::default();
-    if known.is_untold() {
+    if known.is_unanswered() {
         return followed;
     }
     let (mut keepers, mut others) = (Vec::new(), Vec::new());
@@ -322,7 +322,7 @@ pub(crate) fn follow_services(
     now_ms: u64,
 ) -> Followed {
     let mut followed = Followed::default();
-    if known.is_untold() {
+    if known.is_unanswered() {
         return followed;
     }
     let members: Vec<usize> = (0..followers.len())

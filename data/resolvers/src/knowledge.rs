@@ -28,7 +28,7 @@ impl HoldTimes {
             Failure::Refused => self.refused_ms,
             Failure::Timeout => self.timeout_ms,
             Failure::Other => self.other_ms,
-            Failure::NotAsked => u64::MAX,
+            Failure::NotSent => u64::MAX,
         }
     }
 }
@@ -46,7 +46,7 @@ pub(crate) struct Knowledge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belief {
     /// No valid answer yet, and the time of the first failure: the initial addresses of servers hold as if answered then.
-    Untold { failed_ms: Option<u64> },
+    Unanswered { failed_ms: Option<u64> },
     /// The time of the last valid answer.
     Valid { at_ms: u64 },
     /// The records do not hold any more.
@@ -55,7 +55,7 @@ enum Belief {
 
 impl Default for Belief {
     fn default() -> Self {
-        Belief::Untold { failed_ms: None }
+        Belief::Unanswered { failed_ms: None }
     }
 }
 
@@ -82,12 +82,12 @@ impl Knowledge {
 
     /// A resolution failed: the records hold for a while longer.
     pub(crate) fn fail(&mut self, failure: Failure, hold: &HoldTimes, now_ms: u64) {
-        if failure == Failure::NotAsked {
+        if failure == Failure::NotSent {
             return;
         }
         self.failure = Some(failure);
         let since_ms = match &mut self.belief {
-            Belief::Untold { failed_ms } => *failed_ms.get_or_insert(now_ms),
+            Belief::Unanswered { failed_ms } => *failed_ms.get_or_insert(now_ms),
             Belief::Valid { at_ms } => *at_ms,
             Belief::Lost => return,
         };
@@ -121,8 +121,8 @@ impl Knowledge {
     }
 
     /// Whether no answer came yet and no hold time is over: servers keep their initial addresses.
-    pub(crate) fn is_untold(&self) -> bool {
-        matches!(self.belief, Belief::Untold { .. })
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self.belief, Belief::Unanswered { .. })
     }
 
     /// The failure of the last resolution, if it failed.
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn initial_addresses_hold_from_the_first_failure_on() {
         let mut never = Knowledge::default();
-        for (now_ms, is_untold) in [(500, true), (3500, true), (3501, false), (9000, false)] {
+        for (now_ms, is_unanswered) in [(500, true), (3500, true), (3501, false), (9000, false)] {
             never.fail(Failure::Timeout, &HOLD, now_ms);
-            assert_eq!((never.is_untold(), never.holds()), (is_untold, false), "{now_ms}");
+            assert_eq!((never.is_unanswered(), never.holds()), (is_unanswered, false), "{now_ms}");
         }
         never.learn(answer(&[1]), &HOLD, 9001);
         assert!(never.holds());
@@ -223,7 +223,7 @@ mod tests {
     fn keeps_its_answers_when_a_query_could_not_be_sent() {
         let mut knowledge = Knowledge::default();
         knowledge.learn(answer(&[1]), &HOLD, 0);
-        knowledge.fail(Failure::NotAsked, &HOLD, 1_000_000);
+        knowledge.fail(Failure::NotSent, &HOLD, 1_000_000);
         assert!(knowledge.holds() && knowledge.failure().is_none());
     }
 }

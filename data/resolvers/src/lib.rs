@@ -20,16 +20,16 @@
 
 mod course;
 mod exchange;
-mod figures;
 mod followers;
 mod knowledge;
 mod name_task;
+mod query_counters;
 mod section;
 
-pub use figures::{Figure, NameServerFigures};
 pub use followers::Follower;
 pub use knowledge::HoldTimes;
 pub use name_task::{Reply, Resolvers};
+pub use query_counters::{NameServerCounters, QueryCounter};
 pub use section::{Families, NameServer, Question, RenameError, Section, SectionSettings};
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ use crate::section::{Families, QueryResult, Question, RenameError, Section};
 pub struct Resolvers {
     sections: Vec<Arc<Section>>,
     /// Called with the changes of servers.
-    tell: Box<dyn Fn(News) + Send + Sync>,
+    report: Box<dyn Fn(News) + Send + Sync>,
 }
 
 impl Resolvers {
-    /// Sections that are not started yet. `tell` receives the changes of servers.
+    /// Sections that are not started yet. `report` receives the changes of servers.
     #[must_use]
-    pub fn new(sections: Vec<Section>, tell: Box<dyn Fn(News) + Send + Sync>) -> Self {
-        Resolvers { sections: sections.into_iter().map(Arc::new).collect(), tell }
+    pub fn new(sections: Vec<Section>, report: Box<dyn Fn(News) + Send + Sync>) -> Self {
+        Resolvers { sections: sections.into_iter().map(Arc::new).collect(), report }
     }
 
     /// The sections, in the order of the configuration.
@@ -57,7 +57,7 @@ impl Resolvers {
         let former = former?;
         let change = Change::Admin { set: AdminState::FQDN_CHANGED, clear: AdminState::READY };
         if let Ok(news) = backend.change_for(server, change, Reason::Operator, now().as_ms()) {
-            (self.tell)(news);
+            (self.report)(news);
         }
         // The tasks of a section run on the worker that writes its counters. If that worker is gone, nothing is
         // queried.
@@ -73,7 +73,7 @@ impl Resolvers {
 
     /// Resolves a name in a section (`do-resolve`). The current task is woken once there is an answer.
     #[must_use]
-    pub fn ask(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
+    pub fn look_up(self: &Arc<Self>, section: &str, name: Name, prefers_ipv4: bool) -> Reply {
         let found = self.sections.iter().position(|known| *known.settings.name == *section);
         let Some((index, section)) = found.and_then(|index| Some((index, self.sections.get(index)?))) else {
             return Reply::Known(None);
@@ -82,7 +82,7 @@ impl Resolvers {
         let settings = &section.settings;
         // The time of two questions a round, and some time in the queue.
         let limit_ms = settings.retry_ms.saturating_mul(2).saturating_mul(settings.retries.into()) + QUEUE_MS;
-        match section.ask(&lookup, weir_sched::current(), now().as_ms()) {
+        match section.look_up(&lookup, weir_sched::current(), now().as_ms()) {
             QueryResult::Known(address) => Reply::Known(address),
             QueryResult::Later(question) => Reply::Later { question, limit_ms },
             QueryResult::Begin(question) => {
@@ -119,9 +119,9 @@ impl Resolvers {
         section.keep(&lookup, weir_sched::current());
         while section.is_kept(&lookup) {
             // A panic ends one resolution, not the task.
-            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotAsked));
+            let outcome = caught(in_turn(&section, &lookup)).await.unwrap_or(Err(Failure::NotSent));
             for news in section.conclude(&lookup, outcome, now().as_ms()) {
-                (self.tell)(news);
+                (self.report)(news);
             }
             self.keep_all(&section);
             let concluded_ms = now().as_ms();
@@ -169,13 +169,13 @@ async fn resolve(section: &Arc<Section>, lookup: &Lookup) -> Result<(Answer, usi
     let mut kind = course.first();
     let mut round = now().after(section.settings.retry_ms);
     loop {
-        let failure = match exchange::ask(section, &lookup.name, kind).await {
+        let failure = match exchange::query(section, &lookup.name, kind).await {
             Ok(found) => return Ok(found),
             Err(failure) => failure,
         };
         match course.failed(failure) {
-            Next::Ask(next) => kind = next,
-            Next::AskLater(next) => {
+            Next::Query(next) => kind = next,
+            Next::QueryLater(next) => {
                 sleep_until(round).await;
                 kind = next;
                 round = now().after(section.settings.retry_ms);

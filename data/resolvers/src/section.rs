@@ -13,9 +13,9 @@ use weir_sync::{Lock, LockLabel};
 use weir_sys::Address;
 
 use crate::course::Failure;
-use crate::figures::{Figure, NameServerFigures};
 use crate::followers::{self, Followed, Follower, Lookup};
 use crate::knowledge::{HoldTimes, Knowledge};
+use crate::query_counters::{NameServerCounters, QueryCounter};
 
 /// The settings of a section's questions.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct NameServer {
     pub(crate) link: Link,
     /// `maxconn`: limits the concurrent connections to it, if configured.
     pub(crate) connections: Option<Turns>,
-    pub figures: NameServerFigures,
+    pub counters: NameServerCounters,
     /// Until when it gets queries in lower case, because it does not preserve the case.
     small_letters_until_ms: AtomicU64,
 }
@@ -68,7 +68,7 @@ impl NameServer {
             over_tcp,
             link: Link::to(Address::Inet(address)),
             connections: most_connections.map(Turns::new),
-            figures: NameServerFigures::default(),
+            counters: NameServerCounters::default(),
             small_letters_until_ms: AtomicU64::new(0),
         }
     }
@@ -252,13 +252,13 @@ impl Section {
         if let Some(server) = server
             && followed.updates > 0
         {
-            server.figures.count(Figure::Updates);
+            server.counters.count(QueryCounter::Updates);
         }
         followed.news
     }
 
-    /// Asks for a name on behalf of a task, which is woken once there is an answer.
-    pub(crate) fn ask(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
+    /// Looks up a name on behalf of a task, which is woken once there is an answer.
+    pub(crate) fn look_up(&self, lookup: &Lookup, waiter: TaskKey, now_ms: u64) -> QueryResult {
         let mut state = self.state.lock();
         let question = Arc::new(Question { waiter, found: OnceLock::new() });
         if let Some(entry) = state.names.get_mut(lookup) {
@@ -302,9 +302,9 @@ impl Section {
     /// Whether a name is still needed. If not, it is removed.
     pub(crate) fn is_kept(&self, lookup: &Lookup) -> bool {
         let mut state = self.state.lock();
-        let is_asked = state.names.get(lookup).is_some_and(|entry| !entry.questions.is_empty());
+        let is_queried = state.names.get(lookup).is_some_and(|entry| !entry.questions.is_empty());
         let is_wanted =
-            is_asked || state.followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
+            is_queried || state.followers.iter().flat_map(Follower::wants).any(|other| other == *lookup);
         if !is_wanted {
             state.names.remove(lookup);
         }

@@ -421,7 +421,7 @@ fn erring(truth: &Truth, of: &Name, kind: Kind, dice: &mut Dice) -> Result<Answe
         1 => return Err(Failure::Refused),
         2 => return Err(Failure::Timeout),
         3 => return Err(Failure::Other),
-        4 => return Err(Failure::NotAsked),
+        4 => return Err(Failure::NotSent),
         _ => truth.answer(of, kind)?,
     };
     if dice.roll(2) == 0 {
@@ -444,7 +444,7 @@ impl Tasks {
     fn step(
         &mut self,
         world: &mut World,
-        ask: &mut dyn FnMut(&Name, Kind) -> Result<Answer, Failure>,
+        query: &mut dyn FnMut(&Name, Kind) -> Result<Answer, Failure>,
     ) -> u64 {
         let Some(at) = (0..self.0.len()).min_by_key(|at| self.0[*at].1) else { return u64::MAX };
         let (lookup, mut now_ms) = self.0.swap_remove(at);
@@ -455,11 +455,11 @@ impl Tasks {
         let mut course = Course::new(lookup.first, other, 2);
         let mut kind = course.first();
         let outcome = loop {
-            match ask(&lookup.name, kind) {
+            match query(&lookup.name, kind) {
                 Ok(found) => break Ok((found, 0)),
                 Err(failure) => match course.failed(failure) {
-                    Next::Ask(next) => kind = next,
-                    Next::AskLater(next) => {
+                    Next::Query(next) => kind = next,
+                    Next::QueryLater(next) => {
                         now_ms += 300;
                         kind = next;
                     }

@@ -126,8 +126,8 @@ impl Session {
     fn count_handshake(&self, facts: Option<&Facts>, failure: Option<&Failure>) {
         let count = |frontend, listener| {
             let worker = weir_sched::worker_index();
-            self.frontend().frontend_figures.increment(worker, frontend);
-            self.listener().figures.increment(worker, listener);
+            self.frontend().frontend_counters.increment(worker, frontend);
+            self.listener().counters.increment(worker, listener);
         };
         match (failure, facts) {
             (Some(Failure { why: Why::TimedOut, .. }), _) | (None, None) => {}

@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(caching(method, status, fields).keeps(), expected, "{method:?} {status} {fields:?}");
         }
         let tag = ("ETag", "\"x\"");
-        let told = |directives: &'static str| [tag, ("Cache-Control", directives)];
+        let cache_control = |directives: &'static str| [tag, ("Cache-Control", directives)];
         check(Method::Get, 200, &[], false);
         check(Method::Get, 200, &[tag], true);
         check(Method::Get, 200, &[("Expires", "0")], true);
@@ -83,18 +83,18 @@ mod tests {
         check(Method::Other, 200, &[tag], false);
         check(Method::Get, 302, &[tag], false);
         check(Method::Get, 503, &[tag], false);
-        check(Method::Get, 200, &told("public"), true);
-        check(Method::Delete, 200, &told("public"), true);
-        check(Method::Post, 500, &told("private, public"), true);
-        check(Method::Post, 200, &told("public, private"), false);
-        check(Method::Get, 201, &told("max-age=5"), false);
-        check(Method::Get, 201, &told("max-age=5, public"), true);
-        check(Method::Get, 200, &told("no-cache, public"), true);
-        check(Method::Get, 200, &told("PRIVATE"), false);
-        check(Method::Get, 200, &told("private, max-age=5"), false);
-        check(Method::Get, 200, &told("max-age=0, s-maxage=5"), false);
-        check(Method::Get, 200, &told("max-age=5, s-maxage=0"), false);
-        check(Method::Get, 200, &told("no-cache=\"set-cookie\""), true);
+        check(Method::Get, 200, &cache_control("public"), true);
+        check(Method::Delete, 200, &cache_control("public"), true);
+        check(Method::Post, 500, &cache_control("private, public"), true);
+        check(Method::Post, 200, &cache_control("public, private"), false);
+        check(Method::Get, 201, &cache_control("max-age=5"), false);
+        check(Method::Get, 201, &cache_control("max-age=5, public"), true);
+        check(Method::Get, 200, &cache_control("no-cache, public"), true);
+        check(Method::Get, 200, &cache_control("PRIVATE"), false);
+        check(Method::Get, 200, &cache_control("private, max-age=5"), false);
+        check(Method::Get, 200, &cache_control("max-age=0, s-maxage=5"), false);
+        check(Method::Get, 200, &cache_control("max-age=5, s-maxage=0"), false);
+        check(Method::Get, 200, &cache_control("no-cache=\"set-cookie\""), true);
         check(Method::Get, 200, &[tag, ("Pragma", "no-cache"), ("Cache-Control", "public")], false);
     }
 

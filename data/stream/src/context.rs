@@ -88,7 +88,7 @@ impl Context for Stream {
 
     fn table(&mut self, lookup: TableLookup<'_>) -> Option<i64> {
         let table = self.tracking().table_named(lookup.table)?;
-        tracked::ask_table(table, lookup.key, lookup.question, lookup.default)
+        tracked::query_table(table, lookup.key, lookup.question, lookup.default)
     }
 
     fn capture(&mut self, side: CaptureSide, slot: usize, value: &[u8]) -> bool {

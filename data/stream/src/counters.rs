@@ -1,9 +1,9 @@
 //! Counting of events for all the objects that they belong to.
 
 use weir_backend::ServerKey;
-use weir_backend::figures::{
+use weir_backend::counters::{
     BackendCounter, FrontendCounter, FrontendRate, LatencyHistograms, ListenerCounter, ProcessRate,
-    ServerCounter, ServerFigures,
+    ServerCounter, ServerCounters,
 };
 use weir_net::Connection;
 use weir_tls::Facts;
@@ -55,15 +55,15 @@ struct Bytes {
 /// Adds bytes to the counters of one object. Bytes from the client also count as request bytes received, and bytes to
 /// it as response bytes sent.
 macro_rules! count_bytes {
-    ($figures:expr, $counters:ident, $worker:expr, $bytes:expr) => {
-        let (figures, bytes) = (&$figures, &$bytes);
-        figures.add_all(
+    ($counters:expr, $kind:ident, $worker:expr, $bytes:expr) => {
+        let (counters, bytes) = (&$counters, &$bytes);
+        counters.add_all(
             $worker,
             [
-                ($counters::BytesIn, bytes.client.0),
-                ($counters::BytesOut, bytes.client.1),
-                ($counters::RequestBytesOut, bytes.server.1),
-                ($counters::ResponseBytesIn, bytes.server.0),
+                ($kind::BytesIn, bytes.client.0),
+                ($kind::BytesOut, bytes.client.1),
+                ($kind::RequestBytesOut, bytes.server.1),
+                ($kind::ResponseBytesIn, bytes.server.0),
             ],
         );
     };
@@ -114,16 +114,16 @@ impl StreamCounts {
         }
         let worker = weir_sched::worker_index();
         if let Some(counter) = frontend {
-            self.stream.frontend.frontend_figures.increment(worker, counter);
+            self.stream.frontend.frontend_counters.increment(worker, counter);
         }
         if let Some(counter) = listener {
-            self.stream.session.listener().figures.increment(worker, counter);
+            self.stream.session.listener().counters.increment(worker, counter);
         }
         if let Some(counter) = backend.filter(|_| self.stream.backend.has_begun()) {
-            self.stream.backend.backend_figures.increment(worker, counter);
+            self.stream.backend.backend_counters.increment(worker, counter);
         }
         if let (Some(counter), Some(lease)) = (server, &self.stream.server.lease) {
-            lease.server().figures().increment(worker, counter);
+            lease.server().counters().increment(worker, counter);
         }
     }
 
@@ -160,34 +160,34 @@ impl StreamCounts {
 
     fn count_without_slot(&self, key: Option<ServerKey>, backend: BackendCounter, server: ServerCounter) {
         let worker = weir_sched::worker_index();
-        self.stream.backend.backend_figures.increment(worker, backend);
+        self.stream.backend.backend_counters.increment(worker, backend);
         if let Some(known) = key.and_then(|key| self.stream.backend.servers().server(key)) {
-            known.figures().increment(worker, server);
+            known.counters().increment(worker, server);
         }
     }
 
     /// Counts an invalid, aborted or late request.
     pub(crate) fn count_bad_request(&self) {
         let worker = weir_sched::worker_index();
-        self.stream.frontend.frontend_figures.increment(worker, FrontendCounter::BadRequests);
-        self.stream.session.listener().figures.increment(worker, ListenerCounter::BadRequests);
+        self.stream.frontend.frontend_counters.increment(worker, FrontendCounter::BadRequests);
+        self.stream.session.listener().counters.increment(worker, ListenerCounter::BadRequests);
         self.stream.tracking().count_tracked_error();
     }
 
     /// Counts a request after its head was received, valid or not.
     pub(crate) fn count_request(&self) {
         let worker = weir_sched::worker_index();
-        let figures = &self.stream.frontend.frontend_figures;
-        figures.increment(worker, FrontendCounter::Requests);
-        figures.increment(
+        let counters = &self.stream.frontend.frontend_counters;
+        counters.increment(worker, FrontendCounter::Requests);
+        counters.increment(
             worker,
             match self.stream.client.shared() {
                 None => FrontendCounter::RequestsHttp1,
                 Some(_) => FrontendCounter::RequestsHttp2,
             },
         );
-        figures.event(worker, FrontendRate::Requests, weir_sched::now().as_ms());
-        crate::figures::count_request();
+        counters.event(worker, FrontendRate::Requests, weir_sched::now().as_ms());
+        crate::process_counters::count_request();
     }
 
     /// Counts the status sent to the client, once, at the end of a stream that had a request or the beginning of
@@ -199,12 +199,12 @@ impl StreamCounts {
         let worker = weir_sched::worker_index();
         self.stream
             .frontend
-            .frontend_figures
+            .frontend_counters
             .increment(worker, FrontendCounter::of_status(self.stream.response.status));
         if self.stream.backend.has_begun() {
             self.stream
                 .backend
-                .backend_figures
+                .backend_counters
                 .increment(worker, BackendCounter::of_status(self.stream.response.status));
         }
     }
@@ -213,21 +213,21 @@ impl StreamCounts {
     pub(crate) fn count_server_status(&self) {
         self.stream.tracking().count_tracked_status(self.stream.response.server_status);
         if let Some(lease) = &self.stream.server.lease {
-            let (worker, figures) = (weir_sched::worker_index(), lease.server().figures());
-            figures.increment(worker, ServerCounter::Requests);
-            figures.increment(worker, ServerCounter::of_status(self.stream.response.server_status));
+            let (worker, counters) = (weir_sched::worker_index(), lease.server().counters());
+            counters.increment(worker, ServerCounter::Requests);
+            counters.increment(worker, ServerCounter::of_status(self.stream.response.server_status));
         }
     }
 
     /// A server with these counters was chosen; counts it for balancing unless something designated it.
     #[inline]
-    pub(crate) fn count_balanced(&self, chosen: &ServerFigures) {
+    pub(crate) fn count_balanced(&self, chosen: &ServerCounters) {
         if !self.stream.choice.designation.is_free() {
             return;
         }
         let worker = weir_sched::worker_index();
         chosen.increment(worker, ServerCounter::Balanced);
-        self.stream.backend.backend_figures.increment(worker, BackendCounter::Balanced);
+        self.stream.backend.backend_counters.increment(worker, BackendCounter::Balanced);
     }
 
     /// Counts an attempt to use a server.
@@ -235,10 +235,10 @@ impl StreamCounts {
         let Some(lease) = &self.stream.server.lease else { return };
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
-        let figures = lease.server().figures();
-        figures.increment(worker, ServerCounter::Sessions);
-        figures.event(worker, 0_usize, now_ms);
-        figures.session_seen(worker, now_ms);
+        let counters = lease.server().counters();
+        counters.increment(worker, ServerCounter::Sessions);
+        counters.event(worker, 0_usize, now_ms);
+        counters.session_seen(worker, now_ms);
     }
 
     /// Adds the bytes that passed since the last call. Call it before a connection to a server is given away or
@@ -256,17 +256,17 @@ impl StreamCounts {
         }
         self.stream.counted = (total_in, total_out);
         let worker = weir_sched::worker_index();
-        count_bytes!(self.stream.frontend.frontend_figures, FrontendCounter, worker, bytes);
-        count_bytes!(self.stream.session.listener().figures, ListenerCounter, worker, bytes);
+        count_bytes!(self.stream.frontend.frontend_counters, FrontendCounter, worker, bytes);
+        count_bytes!(self.stream.session.listener().counters, ListenerCounter, worker, bytes);
         // A `listen` section counts them for both its sides, even when no server was used.
         if self.stream.backend.has_begun() || self.stream.backend.config.is_backend() {
-            count_bytes!(self.stream.backend.backend_figures, BackendCounter, worker, bytes);
+            count_bytes!(self.stream.backend.backend_counters, BackendCounter, worker, bytes);
         }
         if let Some(lease) = &self.stream.server.lease {
-            count_bytes!(lease.server().figures(), ServerCounter, worker, bytes);
+            count_bytes!(lease.server().counters(), ServerCounter, worker, bytes);
         }
         self.stream.tracking().count_tracked_bytes(bytes.client.0, bytes.client.1);
-        crate::figures::count_bytes_out(bytes.client.1);
+        crate::process_counters::count_bytes_out(bytes.client.1);
     }
 
     /// Counts bytes that passed through pipes.
@@ -281,12 +281,12 @@ impl StreamCounts {
     #[cold]
     fn count_piped(&self, up: u64, down: u64) {
         let worker = weir_sched::worker_index();
-        crate::figures::count(|figures| figures.bytes_spliced.add(up + down));
+        crate::process_counters::count(|counters| counters.bytes_spliced.add(up + down));
         if self.stream.frontend.is_http() {
-            self.stream.frontend.frontend_figures.add(worker, FrontendCounter::SplicedIn, up);
-            self.stream.frontend.frontend_figures.add(worker, FrontendCounter::SplicedOut, down);
-            self.stream.backend.backend_figures.add(worker, BackendCounter::SplicedIn, down);
-            self.stream.backend.backend_figures.add(worker, BackendCounter::SplicedOut, up);
+            self.stream.frontend.frontend_counters.add(worker, FrontendCounter::SplicedIn, up);
+            self.stream.frontend.frontend_counters.add(worker, FrontendCounter::SplicedOut, down);
+            self.stream.backend.backend_counters.add(worker, BackendCounter::SplicedIn, down);
+            self.stream.backend.backend_counters.add(worker, BackendCounter::SplicedOut, up);
         }
     }
 
@@ -303,13 +303,13 @@ impl StreamCounts {
             return;
         }
         let worker = weir_sched::worker_index();
-        self.stream.frontend.frontend_figures.increment(worker, FrontendCounter::InternalErrors);
-        self.stream.session.listener().figures.increment(worker, ListenerCounter::InternalErrors);
+        self.stream.frontend.frontend_counters.increment(worker, FrontendCounter::InternalErrors);
+        self.stream.session.listener().counters.increment(worker, ListenerCounter::InternalErrors);
         if self.stream.backend.has_begun() {
-            self.stream.backend.backend_figures.increment(worker, BackendCounter::InternalErrors);
+            self.stream.backend.backend_counters.increment(worker, BackendCounter::InternalErrors);
         }
         if let Some(lease) = &self.stream.server.lease {
-            lease.server().figures().increment(worker, ServerCounter::InternalErrors);
+            lease.server().counters().increment(worker, ServerCounter::InternalErrors);
         }
     }
 
@@ -318,7 +318,7 @@ impl StreamCounts {
         let worker = weir_sched::worker_index();
         // A client that leaves between two requests did not send a request to measure.
         let is_request = !self.stream.speaks_http() || self.stream.timers.first_byte.is_some();
-        let of_frontend = &self.stream.frontend.frontend_figures;
+        let of_frontend = &self.stream.frontend.frontend_counters;
         if !self.stream.backend.has_begun() {
             if is_request {
                 of_frontend.latency_histograms(worker).record_local(self.stream.timers.total_latency());
@@ -327,14 +327,14 @@ impl StreamCounts {
         }
         let latencies = self.stream.timers.latencies();
         let phases = self.stream.timers.averaged(latencies);
-        self.stream.backend.backend_figures.record(worker, phases);
+        self.stream.backend.backend_counters.record(worker, phases);
         let others = match &self.stream.server.lease {
             Some(lease) => {
-                let figures = lease.server().figures();
-                figures.record(worker, phases);
-                figures.latency_histograms(worker)
+                let counters = lease.server().counters();
+                counters.record(worker, phases);
+                counters.latency_histograms(worker)
             }
-            None => self.stream.backend.backend_figures.latency_histograms(worker),
+            None => self.stream.backend.backend_counters.latency_histograms(worker),
         };
         if is_request {
             LatencyHistograms::record_in_both(of_frontend.latency_histograms(worker), others, &latencies);
@@ -346,8 +346,8 @@ impl Proxy {
     /// A connection was accepted.
     pub(crate) fn count_connection(&self) {
         let worker = weir_sched::worker_index();
-        self.frontend_figures.increment(worker, FrontendCounter::Connections);
-        self.frontend_figures.event(worker, FrontendRate::Connections, weir_sched::now().as_ms());
+        self.frontend_counters.increment(worker, FrontendCounter::Connections);
+        self.frontend_counters.event(worker, FrontendRate::Connections, weir_sched::now().as_ms());
     }
 
     /// A session began: the connection's own rules let it pass.
@@ -355,39 +355,39 @@ impl Proxy {
         let listener = session.listener();
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
-        self.frontend_figures.increment(worker, FrontendCounter::Sessions);
-        self.frontend_figures.event(worker, FrontendRate::Sessions, now_ms);
+        self.frontend_counters.increment(worker, FrontendCounter::Sessions);
+        self.frontend_counters.event(worker, FrontendRate::Sessions, now_ms);
         let kind = match self.is_http() {
             true if session.is_http2(client) => FrontendCounter::SessionsHttp2,
             true => FrontendCounter::SessionsHttp1,
             false => FrontendCounter::SessionsOther,
         };
-        self.frontend_figures.increment(worker, kind);
-        self.frontend_figures.session_seen(worker, now_ms);
+        self.frontend_counters.increment(worker, kind);
+        self.frontend_counters.session_seen(worker, now_ms);
         session.frontend().instance().rates.event(worker, ProcessRate::Sessions, now_ms);
-        listener.figures.increment(worker, ListenerCounter::Sessions);
+        listener.counters.increment(worker, ListenerCounter::Sessions);
     }
 
     /// Counts a session that began as HTTP/1 and continues in HTTP/2.
     pub(crate) fn count_upgraded_session(&self) {
         let worker = weir_sched::worker_index();
-        self.frontend_figures.increment(worker, FrontendCounter::SessionsHttp2);
+        self.frontend_counters.increment(worker, FrontendCounter::SessionsHttp2);
     }
 
     /// A connection in TCP mode counts as one request of the process, but not of its frontend.
     pub(crate) fn count_connection_request() {
-        crate::figures::count_request();
+        crate::process_counters::count_request();
     }
 
     /// Counts a stream that enters the backend.
     pub(crate) fn count_backend_session(&self, http: bool) {
         let worker = weir_sched::worker_index();
         let now_ms = weir_sched::now().as_ms();
-        self.backend_figures.increment(worker, BackendCounter::Sessions);
-        self.backend_figures.event(worker, 0_usize, now_ms);
-        self.backend_figures.session_seen(worker, now_ms);
+        self.backend_counters.increment(worker, BackendCounter::Sessions);
+        self.backend_counters.event(worker, 0_usize, now_ms);
+        self.backend_counters.session_seen(worker, now_ms);
         if http {
-            self.backend_figures.increment(worker, BackendCounter::Requests);
+            self.backend_counters.increment(worker, BackendCounter::Requests);
         }
     }
 
@@ -395,9 +395,9 @@ impl Proxy {
     pub(crate) fn count_intercepted(&self) {
         let worker = weir_sched::worker_index();
         if self.config.is_frontend() {
-            self.frontend_figures.increment(worker, FrontendCounter::Intercepted);
+            self.frontend_counters.increment(worker, FrontendCounter::Intercepted);
         } else {
-            self.backend_figures.increment(worker, BackendCounter::Intercepted);
+            self.backend_counters.increment(worker, BackendCounter::Intercepted);
         }
     }
 
@@ -405,23 +405,23 @@ impl Proxy {
     pub(crate) fn count_failed_rewrite(&self) {
         let worker = weir_sched::worker_index();
         if self.config.is_frontend() {
-            self.frontend_figures.increment(worker, FrontendCounter::FailedRewrites);
+            self.frontend_counters.increment(worker, FrontendCounter::FailedRewrites);
         } else {
-            self.backend_figures.increment(worker, BackendCounter::FailedRewrites);
+            self.backend_counters.increment(worker, BackendCounter::FailedRewrites);
         }
     }
 
     /// Counts a connection refused by a rule.
     pub(crate) fn count_denied_connection(&self, listener: &Listener) {
         let worker = weir_sched::worker_index();
-        self.frontend_figures.increment(worker, FrontendCounter::DeniedConnections);
-        listener.figures.increment(worker, ListenerCounter::DeniedConnections);
+        self.frontend_counters.increment(worker, FrontendCounter::DeniedConnections);
+        listener.counters.increment(worker, ListenerCounter::DeniedConnections);
     }
 
     /// Counts a session refused by a rule.
     pub(crate) fn count_denied_session(&self, listener: &Listener) {
         let worker = weir_sched::worker_index();
-        self.frontend_figures.increment(worker, FrontendCounter::DeniedSessions);
-        listener.figures.increment(worker, ListenerCounter::DeniedSessions);
+        self.frontend_counters.increment(worker, FrontendCounter::DeniedSessions);
+        listener.counters.increment(worker, ListenerCounter::DeniedSessions);
     }
 }

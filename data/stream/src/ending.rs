@@ -28,7 +28,7 @@ pub enum By {
     Local,
     /// An administrator killed the stream (`K`).
     Killed,
-    /// The server went down and `on-marked-down shutdown-sessions` asked for it (`D`).
+    /// The server went down and `on-marked-down shutdown-sessions` requests it (`D`).
     Down,
     /// A backup's stream was ended because a main server came back (`U`).
     Up,

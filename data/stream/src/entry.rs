@@ -22,7 +22,7 @@ use weir_sys::Address;
 
 use crate::addresses::Addresses;
 use crate::ending::{By, During};
-use crate::figures;
+use crate::process_counters;
 use crate::recycle::LARGE;
 use crate::session::Session;
 
@@ -208,13 +208,13 @@ impl OwnEntry {
         entry.calls.set(1);
         entry.retries.set(0);
         entry.id.set(id);
-        figures::count(|figures| figures.streams_now.increment());
+        process_counters::count(|counters| counters.streams_now.increment());
     }
 
     /// Removes the stream from the list.
     pub(crate) fn end(&self) {
         if self.0.id.replace(0) != 0 {
-            figures::count(|figures| figures.streams_now.decrement());
+            process_counters::count(|counters| counters.streams_now.decrement());
         }
     }
 }
@@ -266,8 +266,8 @@ impl Listed {
         weir_sched::deadline(self.entry.task()?)
     }
 
-    /// Tells the stream to end.
-    fn tell(&self, by: By) {
+    /// Requests the end of the stream.
+    fn request_end(&self, by: By) {
         self.entry.killed_by.set(Some(by));
         if let Some(task) = self.entry.task() {
             weir_sched::wake(task);
@@ -289,19 +289,19 @@ pub fn streams() -> Vec<Listed> {
 /// is killed: it ends wherever it waits, even if that place does not check (R67). Other streams on its connection are
 /// not affected, unless they share its task.
 pub fn end_streams(by: By, which: impl Fn(&Listed) -> bool) -> usize {
-    let told: Vec<(u64, Weak<StreamEntry>)> = streams()
+    let ending: Vec<(u64, Weak<StreamEntry>)> = streams()
         .into_iter()
         .filter(|stream| which(stream))
         .map(|stream| {
-            stream.tell(by);
+            stream.request_end(by);
             (stream.entry.id.get(), Rc::downgrade(&stream.entry))
         })
         .collect();
-    let count = told.len();
+    let count = ending.len();
     if count > 0 {
         weir_sched::spawn(&ENDING, Class::Urgent, async move {
             weir_sched::sleep_until(weir_sched::now().after(LAST_WORDS_MS)).await;
-            for (id, entry) in told {
+            for (id, entry) in ending {
                 let stays = entry.upgrade().filter(|entry| entry.id.get() == id);
                 if let Some(task) = stays.and_then(|entry| entry.task()) {
                     weir_sched::kill(task);

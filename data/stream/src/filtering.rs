@@ -73,7 +73,7 @@ impl Stream {
 
     /// Reports the choice of the backend to the filters.
     #[inline]
-    pub(crate) fn tell_filters_backend(&self) {
+    pub(crate) fn notify_filters_of_backend(&self) {
         if let Some(attached) = &self.attached {
             attached.traces.iter().for_each(|label| label.backend(self.backend.name()));
         }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use weir_backend::figures::{BackendFigures, FrontendFigures, ListenerFigures, ProcessRates};
+use weir_backend::counters::{BackendCounters, FrontendCounters, ListenerCounters, ProcessRates};
 use weir_backend::{Backend, ServerKey};
 use weir_events::LogSink;
 use weir_expr::{Lookup, ProcessFacts, TimeZone, Value, VariableStore};
@@ -24,7 +24,7 @@ use weir_tables::Table;
 use weir_vocabulary::{Objects, ViewedProxy, server_by_name};
 
 use crate::closing::Closing;
-use crate::figures::ProcessFigures;
+use crate::process_counters::ProcessCounters;
 use crate::variables::VariableLimits;
 pub use references::{LocalInstance, ProxyRef, WorkerInstance, local};
 use service::Statistics;
@@ -42,7 +42,7 @@ pub struct Instance {
     /// The position of proxies with a frontend side, by name.
     pub frontends: HashMap<Box<str>, usize>,
     /// The process's counters of each worker.
-    pub figures: Vec<Arc<weir_sync::CachePadded<ProcessFigures>>>,
+    pub process_counters: Vec<Arc<weir_sync::CachePadded<ProcessCounters>>>,
     /// The rates of connections and sessions of the process.
     pub rates: ProcessRates,
     /// The limit of client connections of all frontends.
@@ -239,9 +239,9 @@ pub struct Proxy {
     /// Its servers, if it has a backend side.
     pub backend: Option<Arc<Backend>>,
     /// Its counters as a frontend.
-    pub frontend_figures: FrontendFigures,
+    pub frontend_counters: FrontendCounters,
     /// Its counters as a backend.
-    pub backend_figures: Arc<BackendFigures>,
+    pub backend_counters: Arc<BackendCounters>,
     /// The settings of servers that were added at run time.
     pub added_servers: AddedServers,
     /// TLS settings of its configured servers, in their order; empty where no server has TLS.
@@ -264,8 +264,8 @@ pub struct Proxy {
     pub uses_request_line: bool,
     /// Whether its rules handle a fragment in a request's target, which is refused otherwise.
     pub takes_fragments: bool,
-    /// The lists of users that its expressions ask.
-    pub asked_userlists: weir_model::AskedUserlists,
+    /// The lists of users that its expressions use.
+    pub used_userlists: weir_model::UsedUserlists,
     /// When its log line is written.
     pub log_timing: crate::log_timing::LogTiming,
     /// Its timeouts, in the form in which its streams have them.
@@ -346,7 +346,7 @@ pub struct Listener {
     pub id: u32,
     /// The address, as bound; none before.
     pub address: Option<weir_sys::Address>,
-    pub figures: ListenerFigures,
+    pub counters: ListenerCounters,
     /// The limit of its connections.
     pub connections: ConnectionLimit,
     /// Its certificates, with `ssl`.
@@ -368,8 +368,8 @@ impl Proxy {
         ViewedProxy {
             config: &self.config,
             backend: self.backend.as_deref(),
-            frontend_figures: &self.frontend_figures,
-            backend_figures: &self.backend_figures,
+            frontend_counters: &self.frontend_counters,
+            backend_counters: &self.backend_counters,
             connections: &self.connections,
         }
     }

@@ -122,7 +122,7 @@ impl Acceptor for ListenerHandler {
         };
         if weir_sched::send_to(worker, serve).is_err() {
             // That worker's queue is full: the connection was closed with the message.
-            self.frontend.frontend_figures.increment(own, weir_backend::FrontendCounter::InternalErrors);
+            self.frontend.frontend_counters.increment(own, weir_backend::FrontendCounter::InternalErrors);
         }
     }
 
@@ -178,7 +178,7 @@ impl Instance {
 
     /// Counts an accepted connection.
     fn count_connection(&self) {
-        crate::figures::count(|figures| figures.connections.increment());
+        crate::process_counters::count(|counters| counters.connections.increment());
         let worker = weir_sched::worker_index();
         self.rates.event(worker, ProcessRate::Connections, weir_sched::now().as_ms());
         if self.connections.inside() >= self.limits.connections.load(Relaxed) {
@@ -195,7 +195,7 @@ impl Proxy {
             return None;
         }
         let now = weir_sched::now();
-        until_below(limit, self.frontend_figures.rate(FrontendRate::Sessions, now.as_ms()), now)
+        until_below(limit, self.frontend_counters.rate(FrontendRate::Sessions, now.as_ms()), now)
     }
 }
 

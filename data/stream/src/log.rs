@@ -35,7 +35,7 @@ pub fn level(severity: Severity) -> Level {
 impl StreamLog {
     /// Writes the line of a stream that ended, unless an option prevents it.
     pub(crate) fn log_end(&mut self) {
-        if self.has_line() && !self.has_nothing_to_tell() {
+        if self.has_line() && !self.has_nothing_to_log() {
             self.write_log_line();
         }
     }
@@ -50,7 +50,7 @@ impl StreamLog {
     }
 
     /// Whether the line would be the default one of a request that never arrived.
-    fn has_nothing_to_tell(&self) -> bool {
+    fn has_nothing_to_log(&self) -> bool {
         let logging = &self.stream.frontend.config.settings.logging;
         matches!(logging.line, LogLine::Connect)
             && logging.error_line.is_none()
@@ -117,7 +117,7 @@ impl StreamLog {
         if rendered.is_none() && frontend.log_timing.has_effects {
             Rendered::of(&mut self.stream);
         }
-        frontend.frontend_figures.log_line(weir_sched::worker_index());
+        frontend.frontend_counters.log_line(weir_sched::worker_index());
     }
 
     /// Logs a connection that ended before its first stream, with the error `what` of its PROXY header. The format is
@@ -205,8 +205,8 @@ pub fn announce(proxy: &crate::instance::Proxy, level: Level, text: &[u8]) {
     send(proxy, &LogMessage { level, tag: &proxy.log_tag, structured_data: b"", text });
 }
 
-/// Tells targets something that is not about a proxy.
-pub fn tell(sinks: &[Arc<LogSink>], tag: &[u8], level: Level, text: &[u8]) {
+/// Sends a line that is not about a proxy to log targets.
+pub fn send_line(sinks: &[Arc<LogSink>], tag: &[u8], level: Level, text: &[u8]) {
     send_to(sinks, &LogMessage { level, tag, structured_data: b"", text });
 }
 

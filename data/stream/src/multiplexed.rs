@@ -14,7 +14,7 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use crate::clock;
 use crate::deadlines;
 use crate::http::FirstByteWait;
-use crate::http2_figures::ConnectionCount;
+use crate::http2_counters::ConnectionCount;
 use crate::session::Session;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
@@ -54,8 +54,8 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
     let mut heard = 0;
     loop {
         let turn = multiplexer.turn();
-        oddities.tell(&multiplexer, &session);
-        counted.tell(&multiplexer);
+        oddities.record(&multiplexer, &session);
+        counted.record(&multiplexer);
         while let Some(id) = multiplexer.next_started() {
             begin(&multiplexer, &session, id);
         }
@@ -97,7 +97,7 @@ async fn carry(multiplexer: Rc<Multiplexer>, session: Rc<Session>) {
         wait(until.min(rest.at(multiplexer.frames(), !busy))).await;
         rest.take(&multiplexer);
         if ping.is_some() && clock::passed(until) && !clock::passed(deadline) {
-            if !silence.ask(&multiplexer) {
+            if !silence.probe(&multiplexer) {
                 break;
             }
             continue;

@@ -2,7 +2,7 @@
 //!
 //! The stream computes the hash as heavy work, a few rounds per turn (R44). A condition of a rule that needs a verdict is suspended and
 //! resumed with it. Formats, arguments of actions and the choice of a backend or server cannot be suspended: the passwords that
-//! they may need are verified before them, as [`AskedUserlists`] lists them. The stream keeps
+//! they may need are verified before them, as [`UsedUserlists`] lists them. The stream keeps
 //! its verdicts, so that it computes each hash once.
 //!
 //! Fetches never compute a hash. Without a verdict they fail: the client left during the verification, or a rule
@@ -11,7 +11,7 @@
 use weir_containers::PooledFuture;
 use weir_expr::{Suspension, Truth};
 use weir_model::password::Verification;
-use weir_model::{Action, AskedUserlists, Rule};
+use weir_model::{Action, Rule, UsedUserlists};
 use weir_sched::Class;
 
 use crate::deadlines::{Waits, While};
@@ -21,23 +21,23 @@ use crate::stream::password_verdicts::{KEPT_VERDICTS, PasswordQuestion};
 use crate::stream::{Phase, ProxySide, Stream, StreamError};
 use weir_vocabulary::fetch::auth;
 
-/// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy asks, for
+/// Verifies the user and the password of the request with the userlists that `choose` chooses of those that a proxy uses, for
 /// expressions that cannot be suspended.
 ///
-/// In a box, because few proxies ask any: the others test the list before.
+/// In a box, because few proxies use any: the others test the list before.
 #[cold]
 pub(crate) fn verify_ahead<'s>(
     stream: &'s mut Stream,
     side: ProxySide,
-    choose: for<'l> fn(&'l AskedUserlists) -> &'l [u32],
+    choose: for<'l> fn(&'l UsedUserlists) -> &'l [u32],
 ) -> PooledFuture<'s, Phase> {
-    let lists = stream.proxy(side).part(|proxy| choose(&proxy.asked_userlists));
+    let lists = stream.proxy(side).part(|proxy| choose(&proxy.used_userlists));
     PooledFuture::new(async move { verify_in_lists(stream, &lists).await })
 }
 
 /// The same for an action of a rule that applies.
 pub(crate) async fn verify_for_action(stream: &mut Stream, action: &Action) -> Phase {
-    verify_in_lists(stream, &action.asked_userlists()).await
+    verify_in_lists(stream, &action.used_userlists()).await
 }
 
 async fn verify_in_lists(stream: &mut Stream, lists: &[u32]) -> Phase {

@@ -1,7 +1,7 @@
 //! The PROXY protocol: headers from clients (`accept-proxy`), and for servers (`send-proxy`).
 
 use weir_model::ProxyV2Tls;
-use weir_proxy::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
+use weir_proxy_protocol::{Addresses, Command, Ssl, Tlv, Transport, V2, tlv};
 use weir_sys::Address;
 use weir_tls::inspect::{Inspected, Party};
 use weir_tls::{Facts, ciphers};
@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::stream::Stream;
 
 /// Sets the session's addresses to those of the header.
-pub(crate) fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
+pub(crate) fn adopt(session: &Session, header: &weir_proxy_protocol::Header<'_>) {
     if header.command == Command::Proxy
         && let Addresses::Inet { source, destination } = header.addresses
     {
@@ -25,7 +25,7 @@ pub(crate) fn adopt(session: &Session, header: &weir_proxy::Header<'_>) {
 /// Writes a header of version 1.
 pub(crate) fn write_v1(stream: &Stream, out: &mut Vec<u8>) {
     let (source, destination) = endpoints(stream);
-    weir_proxy::write_v1(addresses(&source, &destination), out);
+    weir_proxy_protocol::write_v1(addresses(&source, &destination), out);
 }
 
 /// Writes a header of version 2.
@@ -38,9 +38,9 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         values.push((tlv::ALPN, protocol.to_vec()));
     }
     if fields.authority {
-        let asked =
+        let server_name =
             client.and_then(|facts| facts.server_name.as_deref()).map(|name| name.as_bytes().to_vec());
-        let authority = asked.or_else(|| received(&stream.session, tlv::AUTHORITY));
+        let authority = server_name.or_else(|| received(&stream.session, tlv::AUTHORITY));
         values.extend(authority.map(|authority| (tlv::AUTHORITY, authority)));
     }
     if fields.unique_id
@@ -63,9 +63,9 @@ pub(crate) fn write_v2(stream: &mut Stream, out: &mut Vec<u8>) {
         tlvs: &tlvs,
         checksum: fields.crc32c,
     };
-    if weir_proxy::write_v2(&header, out).is_err() {
+    if weir_proxy_protocol::write_v2(&header, out).is_err() {
         // The values do not fit: the header is written with the addresses only, which servers need most.
-        let _ = weir_proxy::write_v2(&V2 { tlvs: &[], ..header }, out);
+        let _ = weir_proxy_protocol::write_v2(&V2 { tlvs: &[], ..header }, out);
     }
 }
 

@@ -9,7 +9,7 @@ use weir_mux::LocalService;
 #[derive(Debug, Default)]
 pub struct Reply {
     pub body: Body,
-    /// The connection closes after it, whatever the client asked for.
+    /// The connection closes after it, whatever the client requested.
     pub closes: bool,
     /// The status for logs and counters, if it differs from the client's: an `errorloc` redirects.
     pub logged_as: u16,

@@ -43,7 +43,7 @@ impl Stream {
                 if !applies.is_true() {
                     continue;
                 }
-                if proxy.asked_userlists.in_actions {
+                if proxy.used_userlists.in_actions {
                     PooledFuture::new(passwords::verify_for_action(self, &rule.action)).await?;
                 }
                 if self.response.early_hints.is_some()

@@ -63,12 +63,12 @@ impl ServerPhase {
         if self.stream.server.lease.as_ref().is_some_and(is_observed)
             && let Some(observation) = observation
         {
-            self.tell_of_server(observation);
+            self.report_observation(observation);
         }
     }
 
     #[cold]
-    fn tell_of_server(&self, observation: Observation) {
+    fn report_observation(&self, observation: Observation) {
         let (Some(lease), Some(backend)) = (&self.stream.server.lease, &self.stream.backend.backend) else {
             return;
         };

@@ -12,12 +12,12 @@ use crate::holding::QUIET;
 pub(crate) struct Silence {
     until: Tick,
     frames: u64,
-    asked: bool,
+    probed: bool,
 }
 
 impl Default for Silence {
     fn default() -> Self {
-        Silence { until: Tick::NEVER, frames: u64::MAX, asked: false }
+        Silence { until: Tick::NEVER, frames: u64::MAX, probed: false }
     }
 }
 
@@ -25,7 +25,7 @@ impl Silence {
     /// The end of the allowed silence. Each received frame restarts it.
     pub(crate) fn until(&mut self, frames: u64, delay: Duration) -> Tick {
         if frames != self.frames || self.until.is_never() {
-            *self = Silence { until: clock::after(delay), frames, asked: false };
+            *self = Silence { until: clock::after(delay), frames, probed: false };
         } else if clock::passed(self.until) {
             self.until = clock::after(delay);
         }
@@ -33,9 +33,9 @@ impl Silence {
     }
 
     /// The silence lasted too long: sends a PING. False if one was sent before and not answered.
-    pub(crate) fn ask(&mut self, multiplexer: &Multiplexer) -> bool {
+    pub(crate) fn probe(&mut self, multiplexer: &Multiplexer) -> bool {
         if multiplexer.frames() == self.frames {
-            if std::mem::replace(&mut self.asked, true) {
+            if std::mem::replace(&mut self.probed, true) {
                 return false;
             }
             multiplexer.ping();

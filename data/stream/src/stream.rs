@@ -184,7 +184,7 @@ impl Stream {
     pub fn new(session: Rc<Session>, client: impl Into<StreamConnector>, began_us: u64) -> Self {
         let frontend = session.frontend().clone();
         let handshake_ms = if session.requests.get() == 0 { session.handshake_ms.get() } else { 0 };
-        let serial = crate::figures::next_serial();
+        let serial = crate::process_counters::next_serial();
         weir_expr::pattern::regex::budget::begin_request();
         Stream {
             backend: VisitedBackend::ahead_of(frontend.clone()),

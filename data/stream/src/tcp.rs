@@ -111,7 +111,7 @@ impl TcpPhase {
         if self.stream.speaks_http() {
             return self.until_http();
         }
-        if !self.stream.frontend.asked_userlists.outside_of_rules.is_empty() {
+        if !self.stream.frontend.used_userlists.outside_of_rules.is_empty() {
             passwords::verify_ahead(&mut self.stream, ProxySide::Frontend, |lists| &lists.outside_of_rules)
                 .await?;
         }
@@ -122,7 +122,7 @@ impl TcpPhase {
         self.stream.request_phase().enter_backend(backend);
         if self.stream.has_other_backend() {
             self.stream.inspection().content_rules(ProxySide::Backend).await?;
-            if !self.stream.backend.asked_userlists.outside_of_rules.is_empty() {
+            if !self.stream.backend.used_userlists.outside_of_rules.is_empty() {
                 passwords::verify_ahead(&mut self.stream, ProxySide::Backend, |lists| {
                     &lists.outside_of_rules
                 })

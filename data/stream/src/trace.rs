@@ -138,7 +138,7 @@ pub(crate) fn session_ends(session: &Rc<Session>) {
 
 #[cold]
 fn emit_session(session: &Rc<Session>, event: usize) {
-    SESSION.tell(&now(event, Level::User, about_session(session)), |verbosity, line| {
+    SESSION.trace(&now(event, Level::User, about_session(session)), |verbosity, line| {
         // Writing to memory does not fail.
         let _ = write!(line, "{} from {}", session.frontend().name(), session.source());
         if verbosity > 0 {
@@ -168,7 +168,7 @@ impl StreamTrace {
     #[inline]
     pub(crate) fn trace_begin(&self) {
         if STREAM.is_active() {
-            self.tell(STRM_NEW, Level::User, "");
+            self.emit_event(STRM_NEW, Level::User, "");
         }
     }
 
@@ -178,30 +178,34 @@ impl StreamTrace {
             let code = self.stream.ending.letters().map(char::from);
             let text = format!(" status={} code={}{}", self.stream.response.status, code[0], code[1]);
             if self.stream.ending.is_error() {
-                self.tell(STRM_ERR, Level::Error, &text);
+                self.emit_event(STRM_ERR, Level::Error, &text);
             }
-            self.tell(STRM_END, Level::User, &text);
+            self.emit_event(STRM_END, Level::User, &text);
         }
     }
 
     #[inline]
     pub(crate) fn trace_phase(&self, phase: During) {
         if STREAM.is_active() {
-            self.tell(STRM_STATE, Level::State, &format!(" phase={phase:?}"));
+            self.emit_event(STRM_STATE, Level::State, &format!(" phase={phase:?}"));
         }
     }
 
     #[inline]
     pub(crate) fn trace_connection(&self, reused: bool) {
         if STREAM.is_active() {
-            self.tell(STRM_CONN, Level::User, if reused { " reuses a connection" } else { " connects" });
+            self.emit_event(
+                STRM_CONN,
+                Level::User,
+                if reused { " reuses a connection" } else { " connects" },
+            );
         }
     }
 
     #[inline]
     pub(crate) fn trace_failure(&self, failure: impl std::fmt::Debug) {
         if STREAM.is_active() {
-            self.tell(
+            self.emit_event(
                 STRM_RETRY,
                 Level::User,
                 &format!(" failed={failure:?} retries={}", self.stream.attempts.retries),
@@ -210,8 +214,8 @@ impl StreamTrace {
     }
 
     #[cold]
-    fn tell(&self, event: usize, level: Level, text: &str) {
-        STREAM.tell(&now(event, level, self.about()), |verbosity, line| {
+    fn emit_event(&self, event: usize, level: Level, text: &str) {
+        STREAM.trace(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(
                 line,
@@ -326,12 +330,18 @@ impl StreamTrace {
 
     /// An event of a message, on the side of the proxy that receives it.
     #[cold]
-    fn emit_h1(&self, event: usize, level: Level, direction: Direction, tell: impl FnOnce(u8, &mut Vec<u8>)) {
+    fn emit_h1(
+        &self,
+        event: usize,
+        level: Level,
+        direction: Direction,
+        write_text: impl FnOnce(u8, &mut Vec<u8>),
+    ) {
         let side = match direction {
             Direction::Request => Side::Front,
             Direction::Response => Side::Back,
         };
-        self.emit_message(&H1, (event, level), direction, side, tell);
+        self.emit_message(&H1, (event, level), direction, side, write_text);
     }
 
     #[cold]
@@ -341,7 +351,7 @@ impl StreamTrace {
         (event, level): (usize, Level),
         direction: Direction,
         side: Side,
-        tell: impl FnOnce(u8, &mut Vec<u8>),
+        write_text: impl FnOnce(u8, &mut Vec<u8>),
     ) {
         let (proxy, side) = match side {
             Side::Front => (&self.stream.frontend, "front"),
@@ -351,10 +361,10 @@ impl StreamTrace {
             Direction::Request => "request",
             Direction::Response => "response",
         };
-        source.tell(&now(event, level, self.about()), |verbosity, line| {
+        source.trace(&now(event, level, self.about()), |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "#{} {what} of {} side={side}", self.stream.serial, proxy.name());
-            tell(verbosity, line);
+            write_text(verbosity, line);
             self.emit_connections(verbosity, line);
         });
     }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::rc::{Rc, Weak};
 
-pub use crate::figures::{ProcessFigures, install, next_serial};
+pub use crate::process_counters::{ProcessCounters, install, next_serial};
 use crate::session::Session;
 
 thread_local! {

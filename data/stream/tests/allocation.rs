@@ -26,11 +26,11 @@ fn check_requests(lines: &str, request: &[u8], response: &[u8]) {
         client.stream(request, response);
     }
     let mut thousand = || {
-        let before = running.ask(0, allocations);
+        let before = running.run_on(0, allocations);
         for _ in 0..1000 {
             client.stream(request, response);
         }
-        running.ask(0, allocations) - before
+        running.run_on(0, allocations) - before
     };
     let counted: Vec<u64> = (0..30).map(|_| thousand()).take_while(|counted| *counted > 0).collect();
     assert!(counted.len() < 30, "{lines}: {counted:?}");
@@ -63,7 +63,7 @@ fn an_answer_without_a_server_allocates_nothing() {
 }
 
 #[test]
-fn a_request_that_tracks_and_asks_a_table_allocates_nothing() {
+fn a_request_that_tracks_and_queries_a_table_allocates_nothing() {
     let lines = " stick-table type ip size 100 expire 10m store http_req_rate(10s),gpc0\n http-request track-sc0 src\n \
         http-request sc-inc-gpc0(0)\n acl often sc_http_req_rate(0) gt 1000000000\n http-request deny if often";
     check_requests(lines, GET, OK);
@@ -89,9 +89,9 @@ fn an_idle_client_holds_under_600_bytes() {
     };
     // The first clients allocate shared state, and tables that have just doubled are the worst case.
     let first = connect(FIRST);
-    let before = running.ask(0, live_bytes);
+    let before = running.run_on(0, live_bytes);
     let clients = connect(CLIENTS);
-    let held = (running.ask(0, live_bytes) - before) / CLIENTS as i64;
+    let held = (running.run_on(0, live_bytes) - before) / CLIENTS as i64;
     println!("{held} bytes for each of {CLIENTS} idle clients");
     assert!(held < 600, "{held} bytes for each idle client");
     drop((first, clients));

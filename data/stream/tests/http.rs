@@ -328,7 +328,7 @@ fn connection_modes_decide_which_side_closes() {
 }
 
 #[test]
-fn a_client_that_asks_to_close_is_closed() {
+fn a_client_that_requests_a_close_is_closed() {
     run(plain(""), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\nhost: x\r\nConnection: close\r\n\r\n").await;
@@ -540,7 +540,7 @@ fn http_buffer_request_sends_100_continue() {
         assert!(world.origin("s1").is_untouched());
         client.send("abc").await;
         let mut server = world.accept("s1").await;
-        // Sent once: the server is not asked to send it again.
+        // Sent once: the server gets no request to send it again.
         server.expect("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc").await;
         server.send(OK).await;
         client.expect(OK).await;

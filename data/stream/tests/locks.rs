@@ -23,9 +23,9 @@ fn locks_of(lines: &str) -> u64 {
     };
     requests(50);
     let measure =
-        |on| (0..WORKERS).for_each(|worker| running.ask(worker, move || weir_sync::measure_locks(on)));
+        |on| (0..WORKERS).for_each(|worker| running.run_on(worker, move || weir_sync::measure_locks(on)));
     let count = || {
-        let modes = weir_sync::lock_figures().into_iter().flat_map(|figures| figures.modes);
+        let modes = weir_sync::lock_counters().into_iter().flat_map(|counters| counters.modes);
         modes.map(|mode| mode.locks).sum::<u64>()
     };
     let before = count();

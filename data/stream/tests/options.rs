@@ -56,15 +56,15 @@ fn two_lengths_close_the_connection_without_the_option() {
     let last =
         "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let closing = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
-    let told = "global\n h1-do-not-close-on-insecure-transfer-encoding\n";
+    let global = "global\n h1-do-not-close-on-insecure-transfer-encoding\n";
     check(plain(""), (both, last), (OK, closing), false);
-    check(format!("{told}{}", plain("")), (both, one), (OK, OK), true);
+    check(format!("{global}{}", plain("")), (both, one), (OK, OK), true);
     // HTTP/1.0 does not define transfer codings, with or without the option.
     let old = "POST / HTTP/1.0\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let last =
         "POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     check(plain(""), (old, last), (OK, closing), false);
-    check(format!("{told}{}", plain("")), (old, last), (OK, closing), false);
+    check(format!("{global}{}", plain("")), (old, last), (OK, closing), false);
     check(plain("option http-pretend-keepalive"), (old, last), (OK, closing), false);
     // The same in a response: it ends the server's and the client's connection.
     let get = ("GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
@@ -74,7 +74,7 @@ fn two_lengths_close_the_connection_without_the_option() {
     let closing =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nconnection: close\r\n\r\n1\r\na\r\n0\r\n\r\n";
     check(plain(""), get, (both, closing), false);
-    check(format!("{told}{}", plain("")), get, (both, one), true);
+    check(format!("{global}{}", plain("")), get, (both, one), true);
 }
 
 /// A configuration with names to adjust, and these options.

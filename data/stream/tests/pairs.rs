@@ -42,7 +42,7 @@ struct End {
 }
 
 impl End {
-    /// A client asks, a server answers: `kind` is the kind of message that it sends.
+    /// A client requests, a server answers: `kind` is the kind of message that it sends.
     fn new(peer: Peer, protocol: Protocol, kind: Kind) -> End {
         let engine = (protocol == Protocol::Http2).then(|| match kind {
             Kind::Request => Connection::client(Limits::default()),
@@ -279,8 +279,8 @@ fn every_pair_passes_whole_bodies_at_every_cut() {
     }
 }
 
-/// Asks for a body in pieces of a datagram's size, on a connection of its own; `version` is that of a request of HTTP/1.
-async fn ask(client: &mut End, number: u64, length: usize, version: &str) {
+/// Requests a body in pieces of a datagram's size, on a connection of its own; `version` is that of a request of HTTP/1.
+async fn request(client: &mut End, number: u64, length: usize, version: &str) {
     let head = format!("GET /{number}/Datagrams/{length}/0 HTTP/{version}\r\nhost: x\r\n\r\n");
     let bytes = match &mut client.engine {
         None => head.into_bytes(),
@@ -311,7 +311,7 @@ fn bodies_of_datagrams_arrive_whole() {
                 for (number, length) in [1, 1199, 1400, 16_384, 40_000, 200_000].into_iter().enumerate() {
                     for number in [number as u64, number as u64 + 100] {
                         let mut client = End::new(world.client(), protocol, Kind::Request);
-                        ask(&mut client, number, length, version).await;
+                        request(&mut client, number, length, version).await;
                         let (body, trailers) = client.receive().await;
                         let want = Pattern::new(number, Way::Down).make(length);
                         let is_whole = body.as_bytes() == want && trailers.is_empty();

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use support::{HTTP, TCP, World, run};
 
 /// Two servers that answer with their names and the cookies that they got, `s2` being down.
-fn farm(lines: &str) -> String {
+fn backend_configuration(lines: &str) -> String {
     format!(
         "{HTTP} log-format \"%b/%s %ST %tsc\"\n retries 2\nfrontend front\n bind 127.0.0.1:1\n \
         http-request deny if {{ path /front-deny }}\n default_backend back\n\
@@ -30,7 +30,7 @@ fn answer(world: &World, name: &'static str) {
 /// Sends a request with these fields (`path` first): checks that the response contains `expected`, and the log line.
 #[track_caller]
 fn check(lines: &str, cases: &'static [(&'static str, &'static str, &'static str)]) {
-    run(farm(lines), move |world| async move {
+    run(backend_configuration(lines), move |world| async move {
         answer(&world, "s1");
         answer(&world, "s2");
         for (fields, expected, log) in cases {

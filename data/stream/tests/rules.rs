@@ -296,10 +296,10 @@ fn content_rules_begin_anew_with_more_data() {
 /// Rules also match a request in absolute form (RFC 9112, 3.2.2).
 #[test]
 fn a_target_follows_the_host_that_a_rule_gives() {
-    fn check(rule: &str, asked: &'static str, expected: &'static str) {
+    fn check(rule: &str, request: &'static str, expected: &'static str) {
         run(plain(rule), move |world| async move {
             let mut client = world.client();
-            client.send(asked).await;
+            client.send(request).await;
             let mut server = world.accept("s1").await;
             server.expect(expected).await;
         });

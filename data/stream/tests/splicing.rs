@@ -25,7 +25,7 @@ async fn pass(from: &mut Peer, to: &mut Peer, bytes: &[u8]) {
     assert!(got == bytes, "the bytes are the same");
 }
 
-/// A client and a server, after the client asked and received the head of the answer.
+/// A client and a server, after the client sent a request and received the head of the answer.
 async fn answered(world: &World, head: &str, received: &str) -> (Peer, Peer) {
     let mut client = world.client();
     client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -39,8 +39,8 @@ async fn answered(world: &World, head: &str, received: &str) -> (Peer, Peer) {
 /// The counters of spliced bytes: from clients, to clients, from servers, to servers.
 fn counted(world: &World) -> [u64; 4] {
     let proxy = &world.instance.proxies[0];
-    let front = |counter| proxy.frontend_figures.sum(counter);
-    let back = |counter| proxy.backend_figures.sum(counter);
+    let front = |counter| proxy.frontend_counters.sum(counter);
+    let back = |counter| proxy.backend_counters.sum(counter);
     [
         front(FrontendCounter::SplicedIn),
         front(FrontendCounter::SplicedOut),

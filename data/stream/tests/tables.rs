@@ -1,4 +1,4 @@
-//! Streams and stick-tables: figures of tracked entries, limits, stored servers. The figures are those of HAProxy 3.2 with the
+//! Streams and stick-tables: counts of tracked entries, limits, stored servers. The counts are those of HAProxy 3.2 with the
 //! same configuration and requests.
 
 mod support;
@@ -16,8 +16,8 @@ fn tables(list: &[(&str, &str)]) -> String {
 const COUNTED: &str = "type string size 100 store conn_cnt,conn_cur,sess_cnt,http_req_cnt,http_err_cnt,http_fail_cnt,\
                        http_req_rate(10s),bytes_in_cnt,bytes_out_cnt,gpc0,gpt0";
 
-/// Figures of the entry of a key in the table of that position; none without an entry.
-fn figures(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
+/// The counters of a key's entry in the table at that position; `None` without an entry.
+fn counters(world: &World, table: usize, key: &str, wanted: &[DataType]) -> Option<Vec<u64>> {
     let key = Key::of(Value::str(key.as_bytes()), KeyType::Text(32)).expect("a key");
     let now = weir_sched::now().as_ms();
     let read = |data: &DataType, row: &weir_tables::Row<'_>| row.get(*data, 0).expect("it is stored");
@@ -34,7 +34,7 @@ const TRAFFIC: &[DataType] = &[
 ];
 
 /// Sends a request for `path` with these fields; returns all that is received until the connection ends.
-async fn ask(world: &World, path: &str, fields: &str) -> String {
+async fn request(world: &World, path: &str, fields: &str) -> String {
     let mut client = world.client();
     client.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n")).await;
     client.rest().await
@@ -53,14 +53,14 @@ fn a_connection_counts_once_and_its_requests_each() {
             client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
             client.expect("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
         }
-        assert_eq!(figures(&world, 0, "c", TRAFFIC), Some(vec![1, 1, 1, 3, 0, 0]), "by the connection");
-        assert_eq!(figures(&world, 0, "r", TRAFFIC), Some(vec![3, 0, 0, 3, 0, 0]), "by each request");
+        assert_eq!(counters(&world, 0, "c", TRAFFIC), Some(vec![1, 1, 1, 3, 0, 0]), "by the connection");
+        assert_eq!(counters(&world, 0, "r", TRAFFIC), Some(vec![3, 0, 0, 3, 0, 0]), "by each request");
         client.finish();
         client.closed().await;
-        assert_eq!(figures(&world, 0, "c", TRAFFIC), Some(vec![1, 0, 1, 3, 0, 0]), "it is left at the end");
+        assert_eq!(counters(&world, 0, "c", TRAFFIC), Some(vec![1, 0, 1, 3, 0, 0]), "it is left at the end");
         let bytes = [DataType::BytesInCount, DataType::BytesOutCount];
-        assert_eq!(figures(&world, 0, "c", &bytes), Some(vec![3 * 27, 3 * 38]));
-        assert_eq!(figures(&world, 0, "r", &bytes), Some(vec![3 * 27, 3 * 38]));
+        assert_eq!(counters(&world, 0, "c", &bytes), Some(vec![3 * 27, 3 * 38]));
+        assert_eq!(counters(&world, 0, "r", &bytes), Some(vec![3 * 27, 3 * 38]));
     });
 }
 
@@ -85,9 +85,9 @@ fn counts_errors_of_clients_and_failures_of_servers() {
             ("/own", [1, 0, 0]),
         ];
         for (path, expected) in cases {
-            ask(&world, path, "").await;
+            request(&world, path, "").await;
             let wanted = [DataType::RequestCount, DataType::ErrorCount, DataType::FailureCount];
-            assert_eq!(figures(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
+            assert_eq!(counters(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
         }
     });
 }
@@ -107,9 +107,9 @@ fn which_statuses_count_is_configurable() {
         for (path, expected) in
             [("/404", [1, 0]), ("/418", [1, 0]), ("/403", [0, 0]), ("/500", [0, 0]), ("/503", [0, 1])]
         {
-            ask(&world, path, "").await;
+            request(&world, path, "").await;
             let wanted = [DataType::ErrorCount, DataType::FailureCount];
-            assert_eq!(figures(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
+            assert_eq!(counters(&world, 0, path, &wanted), Some(expected.to_vec()), "{path}");
         }
     });
 }
@@ -124,7 +124,7 @@ fn a_rate_limits_each_key_for_itself() {
     run(text, |world| async move {
         let mut seen = Vec::new();
         for key in ["a", "a", "a", "b", "a"] {
-            let reply = ask(&world, "/", &format!("key: {key}\r\n")).await;
+            let reply = request(&world, "/", &format!("key: {key}\r\n")).await;
             seen.push(reply[9..12].to_owned());
         }
         assert_eq!(seen, ["200", "200", "429", "200", "429"]);
@@ -144,9 +144,9 @@ fn a_counter_tracks_the_first_key_that_a_rule_finds() {
         tables(&[("t", COUNTED)])
     );
     run(text, |world| async move {
-        let reply = ask(&world, "/p", "").await;
+        let reply = request(&world, "/p", "").await;
         assert!(reply.ends_with("\r\n\r\n/p 1 0 [] 1 7 1 2 2 1 0 0 1 99"), "{reply}");
-        assert_eq!(figures(&world, 0, "late", &[DataType::Gpc0]), None);
+        assert_eq!(counters(&world, 0, "late", &[DataType::Gpc0]), None);
     });
 }
 
@@ -161,9 +161,9 @@ fn a_counter_of_the_session_is_not_taken_by_a_stream() {
     );
     run(text, |world| async move {
         for _ in 0..2 {
-            ask(&world, "/", "").await;
+            request(&world, "/", "").await;
         }
-        let counted = |key| figures(&world, 0, key, &[DataType::ConnectionCount, DataType::RequestCount]);
+        let counted = |key| counters(&world, 0, key, &[DataType::ConnectionCount, DataType::RequestCount]);
         for tracked in ["c", "s", "r"] {
             assert_eq!(counted(tracked), Some(vec![2, 2]), "{tracked}");
         }
@@ -182,14 +182,14 @@ fn all_that_is_tracked_counts_whatever_it_stores_and_in_which_order_it_is_tracke
         tables(&[("t", COUNTED), ("r", "type string size 100 store http_err_rate(10s),bytes_in_rate(10s)")])
     );
     run(text, |world| async move {
-        ask(&world, "/", "").await;
+        request(&world, "/", "").await;
         let request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".len() as u64;
         for key in ["first", "last"] {
             let counted = [DataType::ConnectionsCurrent, DataType::RequestCount, DataType::BytesInCount];
-            assert_eq!(figures(&world, 0, key, &counted), Some(vec![0, 1, request]), "{key}");
+            assert_eq!(counters(&world, 0, key, &counted), Some(vec![0, 1, request]), "{key}");
         }
         assert_eq!(
-            figures(&world, 1, "rates", &[DataType::BytesInRate]),
+            counters(&world, 1, "rates", &[DataType::BytesInRate]),
             Some(vec![request]),
             "a rate alone"
         );
@@ -207,12 +207,12 @@ fn three_counters_of_one_entry_count_three_times() {
         tables(&[("t", COUNTED)])
     );
     run(text, |world| async move {
-        let reply = ask(&world, "/", "").await;
+        let reply = request(&world, "/", "").await;
         assert!(reply.ends_with("\r\n\r\n3 3 3 2 3 3"), "{reply}");
-        assert_eq!(figures(&world, 0, "k", TRAFFIC), Some(vec![3, 0, 2, 3, 0, 0]));
-        ask(&world, "/denied", "").await;
-        assert_eq!(figures(&world, 0, "k", TRAFFIC), Some(vec![6, 0, 4, 6, 3, 0]));
-        assert_eq!(figures(&world, 0, "k", &[DataType::Gpc0]), Some(vec![4]), "each rule once");
+        assert_eq!(counters(&world, 0, "k", TRAFFIC), Some(vec![3, 0, 2, 3, 0, 0]));
+        request(&world, "/denied", "").await;
+        assert_eq!(counters(&world, 0, "k", TRAFFIC), Some(vec![6, 0, 4, 6, 3, 0]));
+        assert_eq!(counters(&world, 0, "k", &[DataType::Gpc0]), Some(vec![4]), "each rule once");
     });
 }
 
@@ -228,13 +228,13 @@ fn arrays_stand_in_for_the_older_single_counters() {
         tables(&[("t", "type string size 10 store gpc(2),gpc_rate(2,10s),gpt(2)")])
     );
     run(text, |world| async move {
-        let reply = ask(&world, "/", "").await;
+        let reply = request(&world, "/", "").await;
         assert!(reply.ends_with("\r\n\r\n6 1 6 1 9 [] 6"), "{reply}");
     });
 }
 
 /// Two servers in turn, which a table overrules.
-fn farm(lines: &str) -> String {
+fn backend_configuration(lines: &str) -> String {
     format!(
         "{HTTP}listen front\n bind 127.0.0.1:1\n balance roundrobin\n stick-table type string size 100\n{lines}\n \
          cookie S insert indirect\n server s1 {{s1}} cookie c1\n server s2 {{s2}} cookie c2\n server s3 {{s3}} non-stick\n"
@@ -250,13 +250,13 @@ fn serve_names(world: &World) {
 }
 
 async fn server_of(world: &World, fields: &str) -> String {
-    let reply = ask(world, "/", fields).await;
+    let reply = request(world, "/", fields).await;
     reply[reply.len() - 2..].to_owned()
 }
 
 #[test]
 fn a_table_brings_a_client_back_to_its_server() {
-    run(farm(" stick on req.hdr(key)"), |world| async move {
+    run(backend_configuration(" stick on req.hdr(key)"), |world| async move {
         serve_names(&world);
         let first = server_of(&world, "key: a\r\n").await;
         let second = server_of(&world, "key: b\r\n").await;
@@ -270,7 +270,7 @@ fn a_table_brings_a_client_back_to_its_server() {
 
 #[test]
 fn a_cookie_comes_before_a_table_which_learns_from_it() {
-    run(farm(" stick on req.hdr(key)"), |world| async move {
+    run(backend_configuration(" stick on req.hdr(key)"), |world| async move {
         serve_names(&world);
         assert_eq!(server_of(&world, "key: a\r\ncookie: S=c2\r\n").await, "s2");
         for _ in 0..2 {
@@ -284,7 +284,7 @@ fn a_cookie_comes_before_a_table_which_learns_from_it() {
 #[test]
 fn a_response_may_name_its_server() {
     let rules = " stick match req.hdr(session)\n stick store-response res.hdr(session)";
-    run(farm(rules), |world| async move {
+    run(backend_configuration(rules), |world| async move {
         serve_names(&world);
         assert_eq!(server_of(&world, "").await, "s1");
         assert_eq!(server_of(&world, "").await, "s2");
@@ -297,23 +297,29 @@ fn a_response_may_name_its_server() {
 
 #[test]
 fn a_table_stores_the_choice_of_a_rule() {
-    run(farm(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"), |world| async move {
-        serve_names(&world);
-        for key in ["a", "b"] {
-            assert_eq!(server_of(&world, &format!("key: {key}\r\nto: s2\r\n")).await, "s2");
-            assert_eq!(server_of(&world, &format!("key: {key}\r\n")).await, "s2");
-        }
-    });
+    run(
+        backend_configuration(" stick on req.hdr(key)\n use-server s2 if { req.hdr(to) s2 }"),
+        |world| async move {
+            serve_names(&world);
+            for key in ["a", "b"] {
+                assert_eq!(server_of(&world, &format!("key: {key}\r\nto: s2\r\n")).await, "s2");
+                assert_eq!(server_of(&world, &format!("key: {key}\r\n")).await, "s2");
+            }
+        },
+    );
 }
 
 #[test]
 fn some_servers_are_not_remembered() {
-    run(farm(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"), |world| async move {
-        serve_names(&world);
-        assert_eq!(server_of(&world, "key: a\r\nto: s3\r\n").await, "s3");
-        let next = server_of(&world, "key: a\r\n").await;
-        assert_ne!(next, "s3");
-    });
+    run(
+        backend_configuration(" stick on req.hdr(key)\n use-server s3 if { req.hdr(to) s3 }"),
+        |world| async move {
+            serve_names(&world);
+            assert_eq!(server_of(&world, "key: a\r\nto: s3\r\n").await, "s3");
+            let next = server_of(&world, "key: a\r\n").await;
+            assert_ne!(next, "s3");
+        },
+    );
 }
 
 /// The manual (11.1, "bytes_in_cnt", "bytes_out_cnt") counts bytes received from clients and sent to clients, heads included. HAProxy 3.2
@@ -338,9 +344,9 @@ fn bytes_are_those_of_the_wire_once_for_each_counter() {
         let answers = client.rest().await;
         assert_eq!((requests[0].len(), answers.matches("200 OK").count()), (28, 3));
         let wire = [requests.concat().len(), answers.len()].map(|bytes| 3 * bytes as u64);
-        let counted = figures(&world, 0, "k", &[DataType::BytesInCount, DataType::BytesOutCount]);
+        let counted = counters(&world, 0, "k", &[DataType::BytesInCount, DataType::BytesOutCount]);
         assert_eq!(counted, Some(wire.to_vec()));
-        assert_eq!(figures(&world, 0, "k", &[DataType::RequestCount]), Some(vec![9]));
+        assert_eq!(counters(&world, 0, "k", &[DataType::RequestCount]), Some(vec![9]));
     });
 }
 

@@ -237,7 +237,7 @@ fn spliced_bytes_arrive_whole() {
         client.finish();
         client.closed().await;
         assert_eq!(world.log().await, "front/s1 0/0/0 3000000 -- 0 0/0");
-        assert!(world.instance.figures[0].bytes_spliced.value() > 2_000_000);
+        assert!(world.instance.process_counters[0].bytes_spliced.value() > 2_000_000);
         world.check_idle().await;
     });
 }

@@ -136,9 +136,9 @@ fn distinguishes_endings_with_the_same_code() {
             client.head().await;
             world.log().await;
             let entries = entries(&ring);
-            let told =
+            let logged =
                 (std::str::from_utf8(&entries[0].code).expect("letters"), entries[0].word(Word::Ending));
-            assert_eq!(told, (code, ending), "{lines} {request}");
+            assert_eq!(logged, (code, ending), "{lines} {request}");
         });
     }
 }

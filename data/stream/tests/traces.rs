@@ -25,7 +25,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn told(ring: &Arc<Ring>) -> Vec<String> {
+fn traced_lines(ring: &Arc<Ring>) -> Vec<String> {
     let mut lines = Vec::new();
     ring.attach(Seek::Oldest, Wait::No).expect("no other reader").read(|message| {
         let mut bytes = Vec::new();
@@ -72,7 +72,7 @@ fn traces_a_request_from_its_session_to_its_end() {
         world.check_idle().await;
         obey("0");
     });
-    let lines = told(&ring);
+    let lines = traced_lines(&ring);
     let of =
         |event: &str| lines.iter().filter(|line| line.contains(&format!("|{event}] "))).collect::<Vec<_>>();
     let text = lines.join("\n");
@@ -101,7 +101,7 @@ fn traces_a_request_from_its_session_to_its_end() {
 }
 
 /// The traces of bodies, without the number of the stream, while `script` runs.
-fn told_of_bodies<F: Future<Output = ()>>(
+fn traced_bodies<F: Future<Output = ()>>(
     text: String,
     script: impl FnOnce(World) -> F + 'static,
 ) -> Vec<String> {
@@ -129,7 +129,7 @@ fn told_of_bodies<F: Future<Output = ()>>(
         let what = what.replace(" of front side=", " ");
         format!("{} {what}", event.rsplit('|').next().unwrap_or_default())
     };
-    told(&ring).iter().map(short).collect()
+    traced_lines(&ring).iter().map(short).collect()
 }
 
 /// The sum of the bytes of one event on one side; the last `total=` must equal it.
@@ -148,7 +148,7 @@ fn sum(lines: &[String], beginning: &str) -> u64 {
 /// R191: the position of bytes, from the receiving side to the sending side.
 #[test]
 fn traces_received_and_sent_bytes_of_bodies() {
-    let lines = told_of_bodies(plain(""), |world| async move {
+    let lines = traced_bodies(plain(""), |world| async move {
         let mut client = world.client();
         client.send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 7\r\n\r\nabc").await;
         let mut server = world.accept("s1").await;
@@ -186,7 +186,7 @@ fn traces_received_and_sent_bytes_of_bodies() {
 /// An edited head leaves in one call with the available part of the body, the last bytes with the FIN.
 #[test]
 fn traces_whether_a_body_leaves_with_its_head_or_a_fin() {
-    let lines = told_of_bodies(plain("http-response set-header a b"), |world| async move {
+    let lines = traced_bodies(plain("http-response set-header a b"), |world| async move {
         let mut client = world.client();
         client.send("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
         let mut server = world.accept("s1").await;
@@ -209,7 +209,7 @@ fn traces_whether_a_body_leaves_with_its_head_or_a_fin() {
 #[test]
 fn a_body_that_comes_later_does_not_leave_with_its_head() {
     for rule in ["", "http-response set-header a b"] {
-        let lines = told_of_bodies(plain(rule), |world| async move {
+        let lines = traced_bodies(plain(rule), |world| async move {
             let mut client = world.client();
             client.send(GET).await;
             let mut server = world.accept("s1").await;
@@ -227,7 +227,7 @@ fn a_body_that_comes_later_does_not_leave_with_its_head() {
 
 #[test]
 fn traces_dropped_trailers_only_as_received() {
-    let lines = told_of_bodies(plain("option http-drop-response-trailers"), |world| async move {
+    let lines = traced_bodies(plain("option http-drop-response-trailers"), |world| async move {
         let mut client = world.client();
         client.send(GET).await;
         let mut server = world.accept("s1").await;
@@ -256,7 +256,7 @@ fn traces_dropped_trailers_only_as_received() {
 fn traces_bodies_in_memory() {
     let rules = "http-request return status 200 content-type a/b string hello if { path /own }\n \
         retry-on empty-response\n retries 1\n option redispatch";
-    let lines = told_of_bodies(plain(rules), |world| async move {
+    let lines = traced_bodies(plain(rules), |world| async move {
         let mut client = world.client();
         client.send("GET /own HTTP/1.1\r\nhost: x\r\n\r\n").await;
         client.head().await;
@@ -288,7 +288,7 @@ fn traces_bodies_in_memory() {
 
 #[test]
 fn traces_malformed_and_truncated_bodies() {
-    let lines = told_of_bodies(plain(""), |world| async move {
+    let lines = traced_bodies(plain(""), |world| async move {
         for answer in ["transfer-encoding: chunked\r\n\r\n2\r\nok\r\n", "content-length: 9\r\n\r\nok"] {
             let mut client = world.client();
             client.send(GET).await;
@@ -312,7 +312,7 @@ fn traces_malformed_and_truncated_bodies() {
 fn traces_spliced_bytes() {
     const ALL: usize = 400_000;
     let check = |text: String, request: &'static str, answer: &'static str, names: [&str; 2]| {
-        let lines = told_of_bodies(text, move |world| async move {
+        let lines = traced_bodies(text, move |world| async move {
             let mut client = world.client();
             client.send(request).await;
             let mut server = world.accept("s1").await;

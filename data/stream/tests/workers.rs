@@ -23,7 +23,8 @@ fn text(lines: &str) -> String {
 fn check_idle(running: &Running) {
     let until = Instant::now() + Duration::from_secs(20);
     let busy = || {
-        let streams: u64 = running.instance.figures.iter().map(|figures| figures.streams_now.value()).sum();
+        let streams: u64 =
+            running.instance.process_counters.iter().map(|counters| counters.streams_now.value()).sum();
         running.instance.connections.inside() > 0 || streams > 0
     };
     while busy() {
@@ -62,7 +63,7 @@ fn load(running: &Running, threads: usize, clients: usize, requests: usize) {
 }
 
 #[test]
-fn figures_are_exact_under_load() {
+fn counters_are_exact_under_load() {
     let lines = " http-reuse always\n balance roundrobin\n server s1 {s1}\n server s2 {s2} maxconn 1";
     let running = Running::start(&text(lines), 3, OK);
     load(&running, 6, 50, 5);
@@ -70,14 +71,15 @@ fn figures_are_exact_under_load() {
     let all = 6 * 50 * 5;
     let proxy = &running.instance.proxies[0];
     let frontend = [F::Connections, F::Sessions, F::Requests, F::Http2xx, F::BadRequests];
-    assert_eq!(frontend.map(|counter| proxy.frontend_figures.sum(counter)), [300, 300, all, all, 0]);
-    assert_eq!(proxy.frontend_figures.sum(F::BytesIn), all * GET.len() as u64);
+    assert_eq!(frontend.map(|counter| proxy.frontend_counters.sum(counter)), [300, 300, all, all, 0]);
+    assert_eq!(proxy.frontend_counters.sum(F::BytesIn), all * GET.len() as u64);
     let backend = [B::Sessions, B::Http2xx, B::Balanced, B::FailedResponses, B::Retries];
-    assert_eq!(backend.map(|counter| proxy.backend_figures.sum(counter)), [all, all, all, 0, 0]);
-    let of_servers = |counter| servers(proxy).iter().map(|server| server.figures().sum(counter)).sum::<u64>();
+    assert_eq!(backend.map(|counter| proxy.backend_counters.sum(counter)), [all, all, all, 0, 0]);
+    let of_servers =
+        |counter| servers(proxy).iter().map(|server| server.counters().sum(counter)).sum::<u64>();
     assert_eq!([S::Http2xx, S::Balanced].map(of_servers), [all, all]);
     assert_eq!(of_servers(S::Connects) + of_servers(S::Reuses), all);
-    assert!(servers(proxy).iter().all(|server| server.figures().sum(S::Sessions) > 0));
+    assert!(servers(proxy).iter().all(|server| server.counters().sum(S::Sessions) > 0));
     let limited = &proxy.servers().servers()[1];
     assert_eq!(limited.served_maximum(), 1);
 }
@@ -88,7 +90,7 @@ fn a_worker_uses_the_idle_connections_of_another() {
     let proxy = &running.instance.proxies[0];
     let idle_of = |worker| servers(proxy)[0].pools().idle_of(worker);
     // One at a time, until both workers have served a client.
-    let served = |worker: usize| running.instance.figures[worker].requests.value();
+    let served = |worker: usize| running.instance.process_counters[worker].requests.value();
     let mut clients = 0;
     while served(0) < 20 || served(1) < 20 {
         running.client().stream(GET, OK);
@@ -99,9 +101,9 @@ fn a_worker_uses_the_idle_connections_of_another() {
     // Only now: a client has its response before the connection to the server is idle.
     assert_eq!(idle_of(0) + idle_of(1), servers(proxy)[0].pools().idle());
     // A requester waits at most 2 ms for a busy lender, so more connections than one may have been opened.
-    let connects = proxy.backend_figures.sum(B::Connects);
+    let connects = proxy.backend_counters.sum(B::Connects);
     assert!(connects * 4 <= clients, "{connects} connections for {clients} clients, one at a time");
-    assert_eq!(proxy.backend_figures.sum(B::Reuses) + connects, clients);
+    assert_eq!(proxy.backend_counters.sum(B::Reuses) + connects, clients);
 }
 
 /// `strict-maxconn`: idle connections of all workers, and those that wait for their only client, make room for new ones.
@@ -153,14 +155,14 @@ fn servers_come_and_go_under_load() {
             };
             let key = backend.add(settings, 0).expect("it may be added").key();
             set(key, weir_backend::RequestedState::Ready);
-            while backend.server(key).expect("it is there").figures().sum(S::Http2xx) < 20 {
+            while backend.server(key).expect("it is there").counters().sum(S::Http2xx) < 20 {
                 std::thread::yield_now();
             }
             set(key, weir_backend::RequestedState::Maintenance);
             while backend.remove(key, 0).is_err() {
                 for worker in 0..3 {
                     let instance = Arc::clone(&running.instance);
-                    running.ask(worker, move || {
+                    running.run_on(worker, move || {
                         weir_stream::server::idle::forget(&instance.proxies[0], key);
                     });
                 }
@@ -170,5 +172,5 @@ fn servers_come_and_go_under_load() {
     });
     check_idle(&running);
     assert_eq!(servers(proxy).len(), 1);
-    assert_eq!(proxy.backend_figures.sum(B::Http5xx), 0);
+    assert_eq!(proxy.backend_counters.sum(B::Http5xx), 0);
 }

@@ -25,12 +25,12 @@ impl From<Option<u64>> for Answer {
 impl Table {
     /// Answers a question about the entry of a key. A question that changes a counter creates a missing entry, even if
     /// the counter is not stored (as HAProxy does), and uses it; others do not.
-    pub fn ask(&self, key: &Key, question: TableQuestion, now_ms: u64) -> Answer {
+    pub fn query(&self, key: &Key, question: TableQuestion, now_ms: u64) -> Answer {
         let answer = match question {
             TableQuestion::Increment(..) | TableQuestion::Clear(..) => {
-                self.store(key, now_ms, |row| row.ask(question))
+                self.store(key, now_ms, |row| row.query(question))
             }
-            _ => self.look(key, now_ms, |row| row.ask(question)),
+            _ => self.look(key, now_ms, |row| row.query(question)),
         };
         answer.unwrap_or(Answer::NoEntry)
     }
@@ -38,7 +38,7 @@ impl Table {
 
 impl Row<'_> {
     /// Answers a question about the entry.
-    pub fn ask(&mut self, question: TableQuestion) -> Answer {
+    pub fn query(&mut self, question: TableQuestion) -> Answer {
         match question {
             TableQuestion::Exists => Answer::Value(1),
             TableQuestion::Data(data, element) => self.get(data, element).into(),
@@ -85,20 +85,20 @@ mod tests {
     fn incrementing_a_counter_creates_the_entry() {
         let table = Table::new(declaration(10, 1000));
         let key = Key::of(Value::Int(1), KeyType::Ipv4).expect("a key");
-        let ask = |question, now| table.ask(&key, question, now);
-        assert_eq!(ask(TableQuestion::Data(GPC0, 0), 0), Answer::NoEntry);
-        assert_eq!(ask(TableQuestion::Increment(DataType::Gpc1, 0), 0), Answer::Value(0));
+        let query = |question, now| table.query(&key, question, now);
+        assert_eq!(query(TableQuestion::Data(GPC0, 0), 0), Answer::NoEntry);
+        assert_eq!(query(TableQuestion::Increment(DataType::Gpc1, 0), 0), Answer::Value(0));
         assert_eq!(table.used(), 1, "an entry, although there is nothing to count");
-        assert_eq!(ask(TableQuestion::Clear(DataType::Gpc1, 0), 0), Answer::NotStored);
-        assert_eq!(ask(TableQuestion::Increment(DataType::ConnectionCount, 0), 0), Answer::NotStored);
-        assert_eq!(ask(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(1));
-        assert_eq!(ask(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(2));
-        assert_eq!(ask(TableQuestion::Clear(GPC0, 0), 0), Answer::Value(2));
-        assert_eq!(ask(TableQuestion::Data(GPC0, 0), 0), Answer::Value(0));
-        assert_eq!(ask(TableQuestion::Data(DataType::SessionCount, 0), 0), Answer::NotStored);
-        assert_eq!(ask(TableQuestion::Expires, 400), Answer::Value(600));
-        assert_eq!(ask(TableQuestion::Idle, 400), Answer::Value(400));
-        assert_eq!(ask(TableQuestion::Trackers, 400), Answer::Value(0));
-        assert_eq!(ask(TableQuestion::Expires, 1000), Answer::NoEntry);
+        assert_eq!(query(TableQuestion::Clear(DataType::Gpc1, 0), 0), Answer::NotStored);
+        assert_eq!(query(TableQuestion::Increment(DataType::ConnectionCount, 0), 0), Answer::NotStored);
+        assert_eq!(query(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(1));
+        assert_eq!(query(TableQuestion::Increment(GPC0, 0), 0), Answer::Value(2));
+        assert_eq!(query(TableQuestion::Clear(GPC0, 0), 0), Answer::Value(2));
+        assert_eq!(query(TableQuestion::Data(GPC0, 0), 0), Answer::Value(0));
+        assert_eq!(query(TableQuestion::Data(DataType::SessionCount, 0), 0), Answer::NotStored);
+        assert_eq!(query(TableQuestion::Expires, 400), Answer::Value(600));
+        assert_eq!(query(TableQuestion::Idle, 400), Answer::Value(400));
+        assert_eq!(query(TableQuestion::Trackers, 400), Answer::Value(0));
+        assert_eq!(query(TableQuestion::Expires, 1000), Answer::NoEntry);
     }
 }

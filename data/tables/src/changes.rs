@@ -15,7 +15,7 @@
 pub(crate) struct Changes {
     fresh: Slots,
     /// The unsent slots of each audience.
-    untold: Vec<Slots>,
+    unsent: Vec<Slots>,
 }
 
 /// A set of slots.
@@ -29,26 +29,26 @@ struct Slots {
 impl Changes {
     /// For `audiences` audiences.
     pub(crate) fn new(audiences: usize) -> Changes {
-        Changes { fresh: Slots::default(), untold: (0..audiences).map(|_| Slots::default()).collect() }
+        Changes { fresh: Slots::default(), unsent: (0..audiences).map(|_| Slots::default()).collect() }
     }
 
     /// Makes room for the changes of so many slots; whether there is memory.
     pub(crate) fn make_room(&mut self, slots: u32) -> bool {
         let words = words_of(slots);
-        self.fresh.make_room(words) && self.untold.iter_mut().all(|untold| untold.make_room(words))
+        self.fresh.make_room(words) && self.unsent.iter_mut().all(|unsent| unsent.make_room(words))
     }
 
     /// Only `slots` slots are left: frees room beyond twice their need.
     pub(crate) fn shrink(&mut self, slots: u32) {
         let words = words_of(slots);
         self.fresh.shrink(words);
-        self.untold.iter_mut().for_each(|untold| untold.shrink(words));
+        self.unsent.iter_mut().for_each(|unsent| unsent.shrink(words));
     }
 
     /// How many changes there is room for, of all audiences.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
-        self.untold.iter().chain([&self.fresh]).map(|slots| slots.words.capacity() * 64).sum()
+        self.unsent.iter().chain([&self.fresh]).map(|slots| slots.words.capacity() * 64).sum()
     }
 
     /// Marks the slot of a changed entry; true for the first change since the last look.
@@ -63,34 +63,34 @@ impl Changes {
     /// more.
     pub(crate) fn take(&mut self, audience: usize, budget: usize, mut then: impl FnMut(u32)) -> bool {
         self.distribute();
-        let Some(untold) = self.untold.get_mut(audience) else { return false };
+        let Some(unsent) = self.unsent.get_mut(audience) else { return false };
         for _ in 0..budget {
-            let Some(slot) = untold.pop() else { return false };
+            let Some(slot) = unsent.pop() else { return false };
             then(slot);
         }
-        untold.used > 0
+        unsent.used > 0
     }
 
     /// Marks a slot as unsent for an audience again.
     pub(crate) fn give_back(&mut self, audience: usize, slot: u32) {
-        if let Some(untold) = self.untold.get_mut(audience) {
-            untold.insert(slot);
+        if let Some(unsent) = self.unsent.get_mut(audience) {
+            unsent.insert(slot);
         }
     }
 
     /// Marks all of the first `slots` slots as unsent for an audience.
     pub(crate) fn give_back_all(&mut self, audience: usize, slots: u32) {
-        if let Some(untold) = self.untold.get_mut(audience) {
-            untold.insert_all(slots);
+        if let Some(unsent) = self.unsent.get_mut(audience) {
+            unsent.insert_all(slots);
         }
     }
 
     /// Discards the unsent changes of an audience.
     pub(crate) fn forget(&mut self, audience: usize) {
         self.distribute();
-        if let Some(untold) = self.untold.get_mut(audience) {
-            untold.words[..untold.used].fill(0);
-            untold.used = 0;
+        if let Some(unsent) = self.unsent.get_mut(audience) {
+            unsent.words[..unsent.used].fill(0);
+            unsent.used = 0;
         }
     }
 
@@ -99,8 +99,8 @@ impl Changes {
         if self.fresh.used == 0 {
             return;
         }
-        for untold in &mut self.untold {
-            untold.add(&self.fresh);
+        for unsent in &mut self.unsent {
+            unsent.add(&self.fresh);
         }
         self.fresh.words[..self.fresh.used].fill(0);
         self.fresh.used = 0;
@@ -183,7 +183,7 @@ impl Slots {
 mod tests {
     use super::*;
 
-    fn told(changes: &mut Changes, audience: usize, budget: usize) -> (Vec<u32>, bool) {
+    fn sent(changes: &mut Changes, audience: usize, budget: usize) -> (Vec<u32>, bool) {
         let mut slots = Vec::new();
         let more = changes.take(audience, budget, |slot| slots.push(slot));
         slots.sort_unstable();
@@ -201,11 +201,11 @@ mod tests {
         let mut changes = changes(2);
         let firsts = [3, 200, 3, 64].map(|slot| changes.mark(slot));
         assert_eq!(firsts, [true, false, false, false]);
-        assert_eq!(told(&mut changes, 0, 10), (vec![3, 64, 200], false));
-        assert_eq!(told(&mut changes, 0, 10), (vec![], false));
+        assert_eq!(sent(&mut changes, 0, 10), (vec![3, 64, 200], false));
+        assert_eq!(sent(&mut changes, 0, 10), (vec![], false));
         assert!(changes.mark(3), "somebody looked");
-        assert_eq!(told(&mut changes, 1, 10), (vec![3, 64, 200], false));
-        assert_eq!(told(&mut changes, 0, 10), (vec![3], false));
+        assert_eq!(sent(&mut changes, 1, 10), (vec![3, 64, 200], false));
+        assert_eq!(sent(&mut changes, 0, 10), (vec![3], false));
     }
 
     #[test]
@@ -214,9 +214,9 @@ mod tests {
         for slot in 0..100 {
             changes.mark(slot);
         }
-        let (first, more) = told(&mut changes, 0, 60);
+        let (first, more) = sent(&mut changes, 0, 60);
         assert_eq!((first.len(), more), (60, true));
-        let (rest, more) = told(&mut changes, 0, 60);
+        let (rest, more) = sent(&mut changes, 0, 60);
         assert_eq!((rest.len(), more), (40, false));
     }
 
@@ -225,10 +225,10 @@ mod tests {
         for slots in [0, 1, 63, 64, 65, 200] {
             let mut changes = changes(2);
             changes.mark(3);
-            told(&mut changes, 0, 1);
+            sent(&mut changes, 0, 1);
             changes.give_back_all(0, slots);
-            assert_eq!(told(&mut changes, 0, 1000).0, (0..slots).collect::<Vec<_>>());
-            assert_eq!(told(&mut changes, 1, 1000).0, [3]);
+            assert_eq!(sent(&mut changes, 0, 1000).0, (0..slots).collect::<Vec<_>>());
+            assert_eq!(sent(&mut changes, 1, 1000).0, [3]);
         }
     }
 
@@ -236,11 +236,11 @@ mod tests {
     fn sends_a_slot_again_after_give_back() {
         let mut changes = changes(2);
         changes.mark(7);
-        told(&mut changes, 0, 1);
+        sent(&mut changes, 0, 1);
         changes.give_back(0, 7);
-        assert_eq!(told(&mut changes, 0, 1).0, [7]);
+        assert_eq!(sent(&mut changes, 0, 1).0, [7]);
         changes.forget(1);
-        assert_eq!(told(&mut changes, 1, 1).0, [0; 0]);
+        assert_eq!(sent(&mut changes, 1, 1).0, [0; 0]);
     }
 
     #[test]
@@ -250,20 +250,20 @@ mod tests {
             changes.mark(slot);
         }
         changes.shrink(501);
-        assert_eq!(told(&mut changes, 0, 10).0, [5, 700], "as much as half is kept");
+        assert_eq!(sent(&mut changes, 0, 10).0, [5, 700], "as much as half is kept");
         for slot in [5, 700] {
             changes.mark(slot);
         }
         changes.shrink(63);
-        assert_eq!((changes.fresh.words.capacity(), changes.untold[0].words.capacity()), (1, 1));
+        assert_eq!((changes.fresh.words.capacity(), changes.unsent[0].words.capacity()), (1, 1));
         changes.give_back(0, 700);
-        assert_eq!(told(&mut changes, 0, 10), (vec![5], false), "no entry is there");
+        assert_eq!(sent(&mut changes, 0, 10), (vec![5], false), "no entry is there");
         changes.shrink(0);
-        assert_eq!((changes.fresh.words.capacity(), changes.untold[0].words.capacity()), (0, 0));
+        assert_eq!((changes.fresh.words.capacity(), changes.unsent[0].words.capacity()), (0, 0));
         changes.give_back(0, 5);
         changes.give_back_all(0, 0);
-        assert_eq!(told(&mut changes, 0, 10), (vec![], false));
+        assert_eq!(sent(&mut changes, 0, 10), (vec![], false));
         assert!(changes.make_room(65) && changes.mark(64));
-        assert_eq!(told(&mut changes, 0, 10).0, [64]);
+        assert_eq!(sent(&mut changes, 0, 10).0, [64]);
     }
 }

@@ -10,7 +10,7 @@
 //! entries expire in small steps, and a dump looks at a few entries at a time. Entries lie in blocks of pages; one that no entry is in
 //! any more goes back to the system, whatever is in others, and new entries fill the first blocks first.
 //!
-//! A table that is shared with other instances records the changed entries ([`Table::tell`]), one bit each; changes of
+//! A table that is shared with other instances records the changed entries ([`Table::send_changes`]), one bit each; changes of
 //! others are added with [`Table::learn`]. The protocol between instances is not part of this crate.
 //!
 //! A table may also count together with other instances ([`Table::aggregate`]): then each entry has a share for each of

@@ -175,8 +175,8 @@ impl Row<'_> {
                 self.set_sum(data, at, period_ms, value.max(others), number);
             }
             (DataKind::Rate, ShareValue::Rate(parts)) => {
-                let told = Rate::from_parts(parts, self.now);
-                let rest = told.without(u32::try_from(others).unwrap_or(u32::MAX), period_ms, self.now);
+                let stored = Rate::from_parts(parts, self.now);
+                let rest = stored.without(u32::try_from(others).unwrap_or(u32::MAX), period_ms, self.now);
                 rest.store(&mut self.words[at + number * self.layout.share_words..]);
             }
             // A value of the wrong kind is ignored.
@@ -252,8 +252,8 @@ mod tests {
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(0));
             assert_eq!(row.get(COUNT, 0), Some(0));
             // A reported share, even a negative one, can be set unchanged as a peer's share.
-            let told = row.share(Share::Own, COUNT, 0).expect("stored");
-            row.set_share(Share::Peer(1), COUNT, 0, told);
+            let stored = row.share(Share::Own, COUNT, 0).expect("stored");
+            row.set_share(Share::Peer(1), COUNT, 0, stored);
             row.set_share(Share::Peer(0), COUNT, 0, ShareValue::Count(25));
             assert_eq!(row.get(COUNT, 0), Some(5));
             row.set_share(Share::Peer(0), RATE, 0, rate(4));

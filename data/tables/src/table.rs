@@ -345,12 +345,12 @@ impl Table {
     pub fn on_change(&self, then: impl Fn() + Send + Sync + 'static) {
         // A second callback would never be called: one callback serves all audiences.
         let is_first = self.on_change.set(Box::new(then)).is_ok();
-        debug_assert!(is_first, "one tells all audiences");
+        debug_assert!(is_first, "one callback serves all audiences");
     }
 
     /// Calls `then` with the unsent changed entries of an audience, and marks them as sent: at most `budget` of them,
     /// or of slots of removed entries. Begins at shard `from`. Returns where to continue, `None` after the last change.
-    pub fn tell(
+    pub fn send_changes(
         &self,
         audience: usize,
         from: u16,
@@ -383,8 +383,8 @@ impl Table {
         None
     }
 
-    /// Marks these positions as untold for an audience.
-    pub fn tell_again(&self, audience: usize, positions: impl IntoIterator<Item = Position>) {
+    /// Marks these positions as unsent for an audience.
+    pub fn mark_unsent(&self, audience: usize, positions: impl IntoIterator<Item = Position>) {
         for Position { shard, slot } in positions {
             let Some(shard) = self.shards.get(usize::from(shard)) else { continue };
             if let Some(changes) = shard.lock().changes() {
@@ -394,7 +394,7 @@ impl Table {
     }
 
     /// Marks every entry as unsent, for an audience without any of our data.
-    pub fn tell_everything(&self, audience: usize) {
+    pub fn mark_all_unsent(&self, audience: usize) {
         for shard in &self.shards {
             let mut shard = shard.lock();
             let slots = shard.slots();

@@ -191,11 +191,11 @@ mod tests {
         let (root, _) = issued("root", None);
         let (chains, warnings) = chains(&[("a", &[&root]), ("b", &[&root]), ("c", &[])]);
         assert_eq!(chains.0.len(), 1);
-        let told = [
+        let expected = [
             "duplicate issuers-chain b: a already in store",
             "unable to load issuers-chain c : pem certificate not found.",
         ];
-        assert_eq!(warnings, told);
+        assert_eq!(warnings, expected);
     }
 
     #[test]

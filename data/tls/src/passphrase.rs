@@ -35,12 +35,12 @@ struct State {
 enum Source {
     #[default]
     Nobody,
-    Ask(Ask),
+    Command(PassphraseCommand),
     NoMore,
 }
 
 /// Returns the passphrase of the key in the file with this path, or the reason for its absence.
-pub type Ask = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>;
+pub type PassphraseCommand = Box<dyn Fn(&str) -> Result<Vec<u8>, String> + Send>;
 
 impl Passphrases {
     /// One passphrase, without a source of others.
@@ -48,15 +48,15 @@ impl Passphrases {
         Passphrases(Mutex::new(State { known: vec![passphrase.into()], ..State::default() }))
     }
 
-    /// Those that `ask` returns. Each is remembered when it opened a key.
-    pub fn from(ask: Ask) -> Self {
-        Passphrases(Mutex::new(State { source: Source::Ask(ask), ..State::default() }))
+    /// Those that `command` returns. Each is remembered when it opened a key.
+    pub fn from(command: PassphraseCommand) -> Self {
+        Passphrases(Mutex::new(State { source: Source::Command(command), ..State::default() }))
     }
 
     /// From now on, uses only known passphrases.
-    pub fn ask_no_more(&self) {
+    pub fn use_known_only(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Source::Ask(_) = state.source {
+        if let Source::Command(_) = state.source {
             state.source = Source::NoMore;
         }
     }
@@ -74,8 +74,8 @@ impl Passphrases {
                 Err(OpenError::Unusable(why)) => return Err(format!("the private key of '{path}' {why}")),
             }
         }
-        let asked = match &state.source {
-            Source::Ask(ask) => ask(path)?,
+        let printed = match &state.source {
+            Source::Command(command) => command(path)?,
             Source::NoMore => {
                 return Err(format!(
                     "the private key of '{path}' is encrypted, no passphrase that is known opens it, and 'ssl-passphrase-cmd' runs only at start: send the key without a passphrase ({DECRYPT})."
@@ -90,10 +90,10 @@ impl Passphrases {
                 return Err(format!("the passphrase does not open the private key of '{path}'."));
             }
         };
-        match key.open(&asked) {
+        match key.open(&printed) {
             Ok(opened) => {
                 state.known.truncate(MOST_KNOWN - 1);
-                state.known.insert(0, asked);
+                state.known.insert(0, printed);
                 Ok(opened)
             }
             Err(OpenError::Wrong) => Err(format!(
@@ -450,8 +450,8 @@ mod tests {
 
     #[test]
     fn requests_a_working_passphrase_once() {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&asked);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
         let passphrases = Passphrases::from(Box::new(move |path| {
             assert_eq!(path, "a.pem");
             match count.fetch_add(1, Ordering::Relaxed) {
@@ -465,10 +465,10 @@ mod tests {
         assert!(said.contains("does not open the private key of 'a.pem'"), "{said}");
         open(&passphrases, file!("aes256")).expect("the right one");
         open(&passphrases, file!("des3")).expect("it is known");
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
-        passphrases.ask_no_more();
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
+        passphrases.use_known_only();
         open(&passphrases, file!("traditional-aes256")).expect("it is known");
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
     }
 
     #[test]
@@ -477,9 +477,9 @@ mod tests {
         assert!(said.contains("'ssl-passphrase-cmd' in the global section"), "{said}");
         let said = open(&Passphrases::of("wrong"), file!("aes256")).expect_err("a wrong one");
         assert_eq!(said, "the passphrase does not open the private key of 'a.pem'.");
-        let unasked = Passphrases::from(Box::new(|_| Ok(b"secret".to_vec())));
-        unasked.ask_no_more();
-        let said = open(&unasked, file!("aes256")).expect_err("too late");
+        let unused = Passphrases::from(Box::new(|_| Ok(b"secret".to_vec())));
+        unused.use_known_only();
+        let said = open(&unused, file!("aes256")).expect_err("too late");
         assert!(said.contains("runs only at start") && said.contains(DECRYPT), "{said}");
     }
 }

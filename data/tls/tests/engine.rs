@@ -124,7 +124,7 @@ fn a_record_that_was_changed_ends_the_session() {
             let opened = pair.server.open(&wire, &mut [0; 30_000], &mut answer);
             assert!(opened.failure.is_some(), "byte {at}");
             assert_eq!(opened.filled, 0, "byte {at}");
-            assert!(!answer.is_empty(), "byte {at}: the peer is told");
+            assert!(!answer.is_empty(), "byte {at}: the peer gets an alert");
             // The session stays failed.
             assert!(pair.server.seal(b"x", &mut out, 100, &mut answer).is_err());
         }
@@ -477,7 +477,7 @@ fn clients_show_certificates_where_they_must() {
 fn distinguishes_kinds_of_bytes_that_are_not_a_hello() {
     let world = World::new();
     let listener = world.listener(&["one.example"], false);
-    for (bytes, why, told) in [
+    for (bytes, why, alert_code) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], Why::PlainHttp, None),
         (b"SSH-2.0-x\r\n", Why::NotTls, None),
         (b"\x17\x03\x03\x00\x01x", Why::NotTls, Some(10)),
@@ -488,7 +488,7 @@ fn distinguishes_kinds_of_bytes_that_are_not_a_hello() {
         let (mut server, mut answer) = (Session::server(Arc::clone(&listener)), Vec::new());
         let (_, result) = step(&mut server, &mut bytes.to_vec(), &mut answer, &mut 0);
         assert_eq!(result.expect_err("no hello").why, why, "{bytes:?}");
-        let alert = told.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
+        let alert = alert_code.map(|code| vec![21, 3, 3, 0, 2, 2, code]);
         assert_eq!(answer, alert.unwrap_or_default(), "{bytes:?}");
     }
     // A hello that never ends is refused at its size limit.
@@ -605,7 +605,7 @@ fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     weir_tls::keep_identities();
     let world = World::new();
     let mut pair = Pair::new(world.listener(&["one.example"], false), world.client(None), "one.example");
-    let told_by = |session: &Session| {
+    let identifiers_of = |session: &Session| {
         let facts = session.facts();
         [facts.session_id(), facts.session_key(), facts.unique_id()]
             .map(|part| part.unwrap_or_default().to_vec())
@@ -621,12 +621,12 @@ fn accepts_a_ticket_that_comes_before_the_clients_finished() {
     flight.extend(forger.record(23, b"data"));
     let (used, progress) = step(&mut pair.client, &mut flight, &mut end, &mut 0);
     assert_eq!(progress, Ok(Progress::Established));
-    let before = told_by(&pair.client);
+    let before = identifiers_of(&pair.client);
     assert_eq!((before[0].len(), before[1].len(), before[2].len()), (0, 0, 48));
     let mut room = [0; 100];
     let opened = pair.client.open(&flight[used..], &mut room, &mut end);
     assert_eq!((&room[..opened.filled], opened.failure), (&b"data"[..], None));
-    let after = told_by(&pair.client);
+    let after = identifiers_of(&pair.client);
     assert_eq!(after[0], digest(&SHA256, b"ticket").as_ref());
     assert!(after[1] != before[1] && after[2] == before[2]);
 }
@@ -776,8 +776,8 @@ fn refuses_other_records_within_a_handshake_message() {
         let opened = server.open(&wire, &mut room, &mut answer);
         let failure = opened.failure.map(|failure| (failure.why, failure.alert.expect("an alert")));
         assert_eq!((&room[..opened.filled], failure), (read, expected), "{records:?}");
-        let is_told = expected.is_some_and(|(why, _)| why != Why::PeerAlert);
-        assert_eq!(answer.is_empty(), !is_told, "{records:?}");
+        let sends_alert = expected.is_some_and(|(why, _)| why != Why::PeerAlert);
+        assert_eq!(answer.is_empty(), !sends_alert, "{records:?}");
     };
     let refused = Some((Why::Misbehaved, Alert::UnexpectedMessage));
     check(&[(data, b"one"), (message, &key_update[..3]), (message, &key_update[3..])], b"one", None);

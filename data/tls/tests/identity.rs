@@ -10,9 +10,9 @@ mod world;
 use world::*;
 
 /// Identifier, key and Finished message; each empty if absent.
-type Told = [Vec<u8>; 3];
+type Identifiers = [Vec<u8>; 3];
 
-fn told(session: &Session) -> Told {
+fn identifiers(session: &Session) -> Identifiers {
     let facts = session.facts();
     [facts.session_id(), facts.session_key(), facts.unique_id()].map(|part| part.unwrap_or_default().to_vec())
 }
@@ -23,13 +23,13 @@ fn session(
     config: &Arc<ClientConfig>,
     piece: usize,
     resumed: bool,
-) -> (Pair, [Told; 2]) {
+) -> (Pair, [Identifiers; 2]) {
     let mut pair = Pair::new(Arc::clone(listener), Arc::clone(config), "one.example");
     pair.shake(piece).expect("a handshake");
     assert_eq!(carry(&mut pair.server, &mut pair.client, &mut pair.to_client, b"data", 1000), b"data");
     assert_eq!((pair.client.facts().resumed, pair.server.facts().resumed), (resumed, resumed));
-    let told = [told(&pair.client), told(&pair.server)];
-    (pair, told)
+    let identifiers = [identifiers(&pair.client), identifiers(&pair.server)];
+    (pair, identifiers)
 }
 
 /// The only test of its process; at first, the process does not keep identities.
@@ -41,7 +41,7 @@ fn sessions_have_identifiers_after_keep_identities() {
     world.settings.tls13 = false;
     let (listener, config) = (world.listener(&["one.example"], false), world.client(None));
     let (_, before) = session(&listener, &config, 1 << 16, false);
-    assert_eq!(before, <[Told; 2]>::default(), "nobody asks");
+    assert_eq!(before, <[Identifiers; 2]>::default(), "they are not kept");
     keep_identities();
 
     for piece in [1 << 16, 1] {

@@ -152,8 +152,8 @@ fn remarks_on_timestamps_in_the_file_that_haproxy_would_read() {
     let remarks = |loader: &Loader| loader.load(path).expect("a certificate").remove(0).remarks.clone();
     assert!(remarks(&loader(folder.path())).is_empty());
     fs::write(folder.path().join("site.pem.sctl"), [0; 8]).expect("a file");
-    let told = remarks(&loader(folder.path()));
-    assert!(told.len() == 1 && told[0].starts_with(&format!("'{path}.sctl' is not sent")), "{told:?}");
+    let found = remarks(&loader(folder.path()));
+    assert!(found.len() == 1 && found[0].starts_with(&format!("'{path}.sctl' is not sent")), "{found:?}");
     let mut alone = loader(folder.path());
     alone.extra.sctl = false;
     assert!(remarks(&alone).is_empty());
@@ -210,8 +210,8 @@ fn reads_the_responder_from_the_certificate() {
             at,
             "x509 -req -in site.req -CA ca.pem -CAkey ca.key -set_serial 9 -out told.crt -days 3 -extfile access",
         );
-        let told = pem::certificates(&fs::read(at.join("told.crt")).expect("a file")).remove(0);
-        assert_eq!(weir_tls::ocsp::responder(&told).as_deref(), expected, "{access}");
+        let certificate = pem::certificates(&fs::read(at.join("told.crt")).expect("a file")).remove(0);
+        assert_eq!(weir_tls::ocsp::responder(&certificate).as_deref(), expected, "{access}");
     };
     check("basicConstraints=CA:FALSE", None);
     check("authorityInfoAccess=caIssuers;URI:http://a.example/ca", None);

@@ -283,7 +283,7 @@ fn forged_contents_have_the_same_verdict() {
         ("zeros", &[Alert::UnexpectedMessage], "RFC 8446, 5.4; rustls sends no alert"),
     ];
     let mut comparison = Comparison::new(&DIFFERENCES);
-    let update = |asks: u8| vec![24, 0, 0, 1, asks];
+    let update = |request: u8| vec![24, 0, 0, 1, request];
     for suite in suites().filter(|suite| format!("{suite:?}").contains("AES_256_GCM")) {
         let nursery = Nursery::new(suite, MAX_CONTENT);
         let is_tls13 = suite.tls13().is_some();

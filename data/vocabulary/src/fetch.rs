@@ -78,7 +78,7 @@ const PARTS: &[&[FetchRow]] = &[
     auth::ROWS,
     response::ROWS,
     tables::ROWS,
-    tables::FIGURES,
+    tables::SCALARS,
     tables::ELEMENTS,
     tables::COUNTERS,
 ];

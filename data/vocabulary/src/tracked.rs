@@ -82,15 +82,15 @@ impl TrackedEntry {
 
     /// Answers a question about the entry; with another table, about the same key there: 0 without an entry, which no question
     /// makes. None without an answer.
-    pub fn ask(&self, other: Option<&Table>, question: TableQuestion) -> Option<u64> {
+    pub fn query(&self, other: Option<&Table>, question: TableQuestion) -> Option<u64> {
         let answer = match other.filter(|other| !std::ptr::eq(*other, &*self.table)) {
-            None => self.look(|row| row.ask(question))?,
+            None => self.look(|row| row.query(question))?,
             Some(other) => {
                 if !self.has_keys_of(other) {
                     return None;
                 }
                 let key = Key::of(self.look(|row| row.key())?, other.declaration().key)?;
-                other.look(&key, now_ms(), |row| row.ask(question)).unwrap_or(Answer::NoEntry)
+                other.look(&key, now_ms(), |row| row.query(question)).unwrap_or(Answer::NoEntry)
             }
         };
         match answer {
@@ -119,14 +119,14 @@ pub fn now_ms() -> u64 {
 }
 
 /// Answers a question about a key's entry: see [`weir_expr::Context::table`].
-pub fn ask_table(
+pub fn query_table(
     table: &Table,
     key: Value<'_>,
     question: TableQuestion,
     default: Option<i64>,
 ) -> Option<i64> {
     let answer = match Key::of(key, table.declaration().key) {
-        Some(key) => table.ask(&key, question, now_ms()),
+        Some(key) => table.query(&key, question, now_ms()),
         None => Answer::NoEntry,
     };
     match (answer, question) {

@@ -6,7 +6,7 @@
 use std::cell::Ref;
 use std::sync::Arc;
 
-use weir_backend::figures::{BackendFigures, FrontendFigures};
+use weir_backend::counters::{BackendCounters, FrontendCounters};
 use weir_backend::{Backend, Positions, Priority, Server};
 use weir_expr::Fetched;
 use weir_expr::context::CaptureSide;
@@ -227,9 +227,9 @@ pub struct ViewedProxy<'p> {
     /// Its servers, if it has a backend side.
     pub backend: Option<&'p Backend>,
     /// Its counters as a frontend.
-    pub frontend_figures: &'p FrontendFigures,
+    pub frontend_counters: &'p FrontendCounters,
     /// Its counters as a backend.
-    pub backend_figures: &'p BackendFigures,
+    pub backend_counters: &'p BackendCounters,
     /// The limit of its client connections.
     pub connections: &'p ConnectionLimit,
 }
@@ -307,7 +307,7 @@ pub enum MessageSide {
     /// The request, until it is answered.
     Request,
     /// The parts of the request that are kept after it is answered.
-    AskedRequest,
+    KeptRequest,
     Response,
     /// The message that is processed now.
     Current,

@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-use crate::pools::PoolFigures;
+use crate::pools::PoolCounters;
 
 /// A pooled block of bytes: dereferences to the bytes that were filled in and not yet consumed.
 ///
@@ -181,7 +181,7 @@ impl Buffer {
     #[inline]
     fn range(&self) -> Range<usize> {
         let word = |at: usize| {
-            let bytes = self.block[at..at + 4].try_into().expect("four bytes were asked for");
+            let bytes = self.block[at..at + 4].try_into().expect("the range has four bytes");
             u32::from_ne_bytes(bytes) as usize
         };
         word(0)..word(4)
@@ -218,8 +218,8 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let block = std::mem::take(&mut self.block);
         // While the thread ends its pool may be gone already: then the allocator takes the block.
-        if let Ok(Some(tell)) = POOL.try_with(|pool| pool.borrow_mut().push(block)) {
-            tell();
+        if let Ok(Some(notify)) = POOL.try_with(|pool| pool.borrow_mut().push(block)) {
+            notify();
         }
     }
 }
@@ -264,7 +264,7 @@ pub struct BufferPool {
     /// Whether memory is short: then the pool does not allocate.
     is_short: fn() -> bool,
     /// Called once when a buffer comes back.
-    tell: Option<fn()>,
+    notify: Option<fn()>,
     statistics: BufferPoolStatistics,
 }
 
@@ -320,8 +320,8 @@ impl BufferPool {
     }
 
     /// Calls the function once, on the next release of a buffer to the current thread's pool.
-    pub fn tell_of_next(tell: fn()) {
-        POOL.with_borrow_mut(|pool| pool.tell = Some(tell));
+    pub fn notify_of_next(notify: fn()) {
+        POOL.with_borrow_mut(|pool| pool.notify = Some(notify));
     }
 
     /// Returns the pool's free buffers to the allocator, except those that were set aside.
@@ -332,12 +332,12 @@ impl BufferPool {
         });
     }
 
-    /// Figures of the current thread's buffers: those of `tune.bufsize` (with those [set aside](Self::set_aside)), those of
+    /// Counters of the current thread's buffers: those of `tune.bufsize` (with those [set aside](Self::set_aside)), those of
     /// [`BULK_SIZE`], and the bytes in blocks of any other size.
-    pub(crate) fn figures() -> [PoolFigures; 3] {
+    pub(crate) fn counters() -> [PoolCounters; 3] {
         POOL.with_borrow(|pool| {
             let used = pool.statistics.used.saturating_sub(pool.bulk_used) as u64;
-            let buffers = PoolFigures {
+            let buffers = PoolCounters {
                 name: "buffer",
                 size: pool.size,
                 allocated: used + (pool.free.len() + pool.aside.len()) as u64,
@@ -346,17 +346,17 @@ impl BufferPool {
             };
             let used = pool.bulk_used as u64;
             let allocated = used + pool.free_bulk.len() as u64;
-            let bulk = PoolFigures { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 };
+            let bulk = PoolCounters { name: "buffer_bulk", size: BULK_SIZE, allocated, used, failures: 0 };
             let bytes = pool.fitting_bytes;
             [
                 buffers,
                 bulk,
-                PoolFigures { name: "buffer_fit", size: 1, allocated: bytes, used: bytes, failures: 0 },
+                PoolCounters { name: "buffer_fit", size: 1, allocated: bytes, used: bytes, failures: 0 },
             ]
         })
     }
 
-    /// Figures of the current thread's pool.
+    /// Counters of the current thread's pool.
     pub fn statistics() -> BufferPoolStatistics {
         POOL.with_borrow(|pool| pool.statistics)
     }
@@ -379,7 +379,7 @@ impl BufferPool {
             aside: Vec::new(),
             aside_count: 0,
             is_short: || false,
-            tell: None,
+            notify: None,
             statistics: BufferPoolStatistics { used: 0, free: 0, high_water: 0, allocated: 0, refused: 0 },
         }
     }
@@ -492,11 +492,11 @@ impl BufferPool {
             self.limit -= allowance.batch;
             (allowance.give)(allowance.batch);
         }
-        self.tell.take()
+        self.notify.take()
     }
 }
 
-/// Figures of one thread's [`BufferPool`].
+/// Counters of one thread's [`BufferPool`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BufferPoolStatistics {
     pub used: usize,
@@ -658,12 +658,12 @@ mod tests {
 
     #[test]
     fn notifies_once_when_a_buffer_is_released() {
-        thread_local!(static TOLD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+        thread_local!(static NOTIFIED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
         let (one, other) = (Buffer::take().expect("one"), Buffer::take().expect("another"));
-        BufferPool::tell_of_next(|| TOLD.set(TOLD.get() + 1));
+        BufferPool::notify_of_next(|| NOTIFIED.set(NOTIFIED.get() + 1));
         drop(one);
         drop(other);
-        assert_eq!(TOLD.get(), 1);
+        assert_eq!(NOTIFIED.get(), 1);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod timers;
 pub use arena::Arena;
 pub use buffer::{Allowance, Buffer, BufferExhausted, BufferPool, BufferPoolStatistics};
 pub use local_arc::LocalArc;
-pub use pools::{POOLS, PoolFigures, pool_figures};
+pub use pools::{POOLS, PoolCounters, pool_counters};
 pub use rc_ref::RcRef;
 pub use recycle::{
     PoolBox, PooledFuture, RecycleStatistics, keep_recycled, recycle_statistics, trim_recycled,

@@ -1,11 +1,11 @@
-//! Figures of a thread's pools, for operators.
+//! Counters of a thread's pools, for operators.
 
 use crate::buffer::BufferPool;
 use crate::recycle;
 
 /// One pool of the current thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolFigures {
+pub struct PoolCounters {
     /// Its name: eleven letters at most.
     pub name: &'static str,
     /// The bytes of an object.
@@ -19,8 +19,8 @@ pub struct PoolFigures {
 }
 
 /// All pools of the current thread, always in the same order.
-pub fn pool_figures() -> [PoolFigures; POOLS] {
-    let (buffers, blocks) = (BufferPool::figures(), recycle::figures());
+pub fn pool_counters() -> [PoolCounters; POOLS] {
+    let (buffers, blocks) = (BufferPool::counters(), recycle::counters());
     std::array::from_fn(|at| if at < buffers.len() { buffers[at] } else { blocks[at - buffers.len()] })
 }
 
@@ -33,7 +33,7 @@ mod tests {
     use crate::{Buffer, PoolBox, trim_recycled};
 
     fn pool(name: &str) -> (u64, u64) {
-        let pools = pool_figures();
+        let pools = pool_counters();
         let found = pools.iter().find(|pool| pool.name == name).expect("there is one");
         (found.allocated, found.used)
     }
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn each_pool_reports_lent_and_free_objects() {
         std::thread::spawn(|| {
-            assert!(pool_figures().iter().all(|pool| pool.allocated == 0 && pool.name.len() <= 11));
+            assert!(pool_counters().iter().all(|pool| pool.allocated == 0 && pool.name.len() <= 11));
             BufferPool::configure(1024, 2, 8);
             BufferPool::set_aside(1);
             let held = (
@@ -53,9 +53,9 @@ mod tests {
                 PoolBox::new([0_u8; 300]),
             );
             assert_eq!([pool("buffer"), pool("buffer_bulk")], [(3, 2), (0, 0)], "the limit is for both");
-            assert_eq!(pool_figures()[0].failures, 0);
+            assert_eq!(pool_counters()[0].failures, 0);
             assert!(Buffer::take().is_err());
-            assert_eq!((pool_figures()[0].failures, pool_figures()[0].size), (1, 1024));
+            assert_eq!((pool_counters()[0].failures, pool_counters()[0].size), (1, 1024));
             assert_eq!([pool("block_512"), pool("block_320"), pool("block_384")], [(1, 1), (1, 1), (0, 0)]);
             drop(held);
             assert_eq!([pool("buffer"), pool("block_512")], [(3, 0), (1, 0)]);

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-use crate::pools::PoolFigures;
+use crate::pools::PoolCounters;
 
 /// A pinned future in recycled memory. Two words; dropping it drops the future and keeps the block for the next.
 pub struct PooledFuture<'a, Output = ()> {
@@ -134,7 +134,7 @@ impl Drop for Block {
     }
 }
 
-/// Figures of the current thread's free lists.
+/// Counters of the current thread's free lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecycleStatistics {
     /// Blocks requested from the allocator.
@@ -145,7 +145,7 @@ pub struct RecycleStatistics {
     pub free: usize,
 }
 
-/// Figures of the current thread's free lists.
+/// Counters of the current thread's free lists.
 pub fn recycle_statistics() -> RecycleStatistics {
     LISTS.with_borrow(|lists| RecycleStatistics {
         allocated: lists.counts.iter().map(|(allocated, _)| allocated).sum(),
@@ -154,14 +154,14 @@ pub fn recycle_statistics() -> RecycleStatistics {
     })
 }
 
-/// Figures of each size class.
-pub(crate) fn figures() -> [PoolFigures; CLASS_COUNT] {
+/// Counters of each size class.
+pub(crate) fn counters() -> [PoolCounters; CLASS_COUNT] {
     LISTS.with_borrow(|lists| {
         std::array::from_fn(|class| {
             let (taken, released) = lists.counts[class];
             let allocated = taken.saturating_sub(released);
             let used = allocated.saturating_sub(lists.free[class].len() as u64);
-            PoolFigures { name: NAMES[class], size: CLASSES[class], allocated, used, failures: 0 }
+            PoolCounters { name: NAMES[class], size: CLASSES[class], allocated, used, failures: 0 }
         })
     })
 }

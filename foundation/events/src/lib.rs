@@ -18,7 +18,7 @@ pub mod histogram;
 pub mod logger;
 mod outage;
 pub mod rate;
-pub mod relay;
+pub mod relayed_message;
 pub mod sampling;
 pub mod sink;
 pub mod syslog;
@@ -33,7 +33,7 @@ pub use logger::{
 };
 pub use outage::report_outages;
 pub use rate::Rate;
-pub use relay::{NewHost, Relayed, RelayedDate};
+pub use relayed_message::{NewHost, RelayedDate, RelayedMessage};
 pub use sampling::SampleRanges;
 pub use sink::{Sink, Sinks};
 pub use syslog::{Facility, Level, LogFormat};

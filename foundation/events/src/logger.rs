@@ -20,7 +20,7 @@ use crate::calendar::{DateCache, ZoneOffset, push_padded};
 use crate::connector::{self, Connector};
 use crate::datagrams::{connect_datagrams, open_datagrams};
 use crate::outage::Outage;
-use crate::relay::{Relayed, write_relayed};
+use crate::relayed_message::{RelayedMessage, write_relayed};
 use crate::sampling::SampleRanges;
 use crate::sink::Sinks;
 use crate::syslog::{Facility, Level, LogFormat};
@@ -295,7 +295,7 @@ impl Logger {
     }
 
     /// Sends a message received from another program to one sink, at once or not at all.
-    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &Relayed<'_>) -> Sent {
+    pub fn relay(&mut self, sink: &LogSink, time: WallTime, message: &RelayedMessage<'_>) -> Sent {
         if !sink.admits(message.level()) {
             return Sent::Filtered;
         }

@@ -1,7 +1,7 @@
 //! How often something happened over the last second.
 //!
 //! Two counters are kept: events of the current one-second period and of the one before it. A reading adds to the
-//! current count the share of the previous period that a window of one second, ending now, still covers. So the figure
+//! current count the share of the previous period that a window of one second, ending now, still covers. So the rate
 //! moves smoothly instead of falling to zero at every full second, and costs two words of memory.
 //!
 //! One worker writes. Others may read; a reader that meets the writer at the turn of a period tries again.

@@ -245,7 +245,7 @@ impl Source {
     /// Handles a trace point that was reached while the source is active. The closure appends the text, at most as much
     /// as the verbosity (an index of [`VERBOSITIES`]) allows.
     #[cold]
-    pub fn tell(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
+    pub fn trace(&self, what: &Happening, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
         let (bit, about) = ((1_u64 << (what.event & 63)) | what.also, &what.about);
         if self.state() == TraceState::Waiting && self.start.load(Relaxed) & bit != 0 {
             self.enter(TraceState::Running);
@@ -255,7 +255,7 @@ impl Source {
             return;
         }
         if self.report.load(Relaxed) & bit != 0 && what.level as u8 <= self.level.load(Relaxed) {
-            self.write(what, tell);
+            self.write(what, write_text);
         }
         // A report on behalf of a followed source does not change the source's own state.
         if !runs {
@@ -289,7 +289,7 @@ impl Source {
         }
     }
 
-    fn write(&self, what: &Happening, tell: impl FnOnce(u8, &mut Vec<u8>)) {
+    fn write(&self, what: &Happening, write_text: impl FnOnce(u8, &mut Vec<u8>)) {
         let sink = self.sink().load();
         let Some(sink) = sink.as_ref() else { return };
         LINE.with_borrow_mut(|both| {
@@ -305,7 +305,7 @@ impl Source {
             let name = self.events.get(what.event).map_or("?", |event| event.name);
             let head = format!("[{:02}|{}|{}|{name}] ", what.about.thread, self.name, what.level as u8);
             line.extend_from_slice(head.as_bytes());
-            tell(self.verbosity.load(Relaxed), line);
+            write_text(self.verbosity.load(Relaxed), line);
             sink.write(what.about.thread as usize, line);
         });
     }
@@ -341,13 +341,13 @@ mod tests {
         if source.is_active() {
             let about = About { session, thread: 1, ..About::default() };
             let what = Happening { event, also: 0, level: Level::User, about, time: WallTime::default() };
-            source.tell(&what, |verbosity, line| {
+            source.trace(&what, |verbosity, line| {
                 line.extend_from_slice(format!("session {session} verbosity {verbosity}").as_bytes());
             });
         }
     }
 
-    fn told(ring: &Arc<Ring>) -> Vec<String> {
+    fn traced(ring: &Arc<Ring>) -> Vec<String> {
         let mut lines = Vec::new();
         ring.attach(Seek::Oldest, Wait::No).unwrap().read(|message| {
             let mut bytes = Vec::new();
@@ -362,10 +362,10 @@ mod tests {
     fn a_source_reports_nothing_until_it_is_started() {
         let (source, ring) = source();
         reach(source, 0, 1);
-        assert!(!source.is_active() && told(&ring).is_empty());
+        assert!(!source.is_active() && traced(&ring).is_empty());
         source.set_state(TraceState::Running);
         reach(source, 0, 1);
-        assert_eq!(told(&ring), ["[01|thing|1|new] session 1 verbosity 1"]);
+        assert_eq!(traced(&ring), ["[01|thing|1|new] session 1 verbosity 1"]);
     }
 
     #[test]
@@ -383,7 +383,7 @@ mod tests {
             reach(source, event, session);
         }
         let sessions: Vec<_> =
-            told(&ring).iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
+            traced(&ring).iter().map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
             sessions,
             [
@@ -404,28 +404,31 @@ mod tests {
         let ((leader, _), (follower, ring)) = (source(), source());
         follower.follow(Some(leader));
         assert!(follower.is_active() && follower.state() == TraceState::Stopped);
-        let told = || {
-            told(&ring).iter().map(|line| line.split(' ').nth(2).unwrap_or("").to_owned()).collect::<Vec<_>>()
+        let numbers = || {
+            traced(&ring)
+                .iter()
+                .map(|line| line.split(' ').nth(2).unwrap_or("").to_owned())
+                .collect::<Vec<_>>()
         };
         // A leader that is not locked leads to no report; one that is locked leads only to reports about its object.
         leader.set_state(TraceState::Running);
         reach(leader, 0, 7);
         reach(follower, 1, 7);
-        assert!(told().is_empty());
+        assert!(numbers().is_empty());
         leader.criterion.store(6, Relaxed);
         [7, 8, 7].iter().for_each(|session| reach(leader, 0, *session));
         [7, 8, 7].iter().for_each(|session| reach(follower, 1, *session));
-        assert_eq!(told(), ["7", "7"]);
+        assert_eq!(numbers(), ["7", "7"]);
         // The follower's own events change nothing about the leader, nor its own state.
         follower.stop.store(u64::MAX, Relaxed);
         reach(follower, 1, 7);
         assert_eq!(
-            (told().len(), follower.state(), leader.state()),
+            (numbers().len(), follower.state(), leader.state()),
             (3, TraceState::Stopped, TraceState::Running)
         );
         leader.set_state(TraceState::Stopped);
         reach(follower, 1, 7);
-        assert_eq!(told().len(), 3);
+        assert_eq!(numbers().len(), 3);
         follower.follow(None);
         assert!(!follower.is_active());
     }
@@ -436,7 +439,7 @@ mod tests {
         follower.follow(Some(leader));
         follower.set_state(TraceState::Running);
         reach(follower, 1, 7);
-        assert_eq!((told(&ring).len(), follower.state()), (1, TraceState::Running));
+        assert_eq!((traced(&ring).len(), follower.state()), (1, TraceState::Running));
         follower.set_state(TraceState::Stopped);
         assert!(follower.is_active());
     }
@@ -450,6 +453,6 @@ mod tests {
         source.report.store(u64::MAX, Relaxed);
         source.level.store(Level::Error as u8, Relaxed);
         reach(source, 1, 1);
-        assert!(told(&ring).is_empty());
+        assert!(traced(&ring).is_empty());
     }
 }

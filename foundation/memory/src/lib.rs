@@ -4,7 +4,7 @@
 //!  static ALLOCATOR: Measured<Mimalloc> = Measured::new(Mimalloc);
 //!
 //!  alloc ──► one load, one branch ──► the allocator                         (nothing is measured)
-//!                    └──► the allocator ──► stack ──► figures of that place   (bounded table, "other" beyond)
+//!                    └──► the allocator ──► stack ──► counters of that place   (bounded table, "other" beyond)
 //! ```
 //! While measuring is off, an allocation costs one load of a word that is never written, and one predictable branch.
 //! While measuring, the stack is walked at each allocation. A thread of its own looks up the names of the addresses on
@@ -27,7 +27,7 @@ mod table;
 
 pub use mimalloc::Mimalloc;
 pub use pages::Pages;
-pub use table::{CallSite, Figures, Method, Report};
+pub use table::{CallSite, CallSiteCounters, Method, Report};
 
 use stack::Stack;
 use std::alloc::{GlobalAlloc, Layout};
@@ -118,21 +118,21 @@ pub fn has_unnamed_places() -> bool {
 pub fn name_places(done: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     static NAMER: Mutex<Option<Sender<Done>>> = Mutex::new(None);
     let mut namer = NAMER.lock().unwrap_or_else(PoisonError::into_inner);
-    let asked = match &*namer {
-        Some(asked) => asked,
+    let sender = match &*namer {
+        Some(sender) => sender,
         None => {
-            let (asked, questions) = channel::<Done>();
+            let (sender, receiver) = channel::<Done>();
             weir_sys::thread::start(c"place-names", move || {
                 weir_sys::process::give_way();
-                for done in questions {
+                for done in receiver {
                     name_places_here();
                     done();
                 }
             })?;
-            namer.insert(asked)
+            namer.insert(sender)
         }
     };
-    asked.send(Box::new(done)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+    sender.send(Box::new(done)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
 }
 
 type Done = Box<dyn FnOnce() + Send>;
@@ -142,7 +142,7 @@ pub fn name_places_here() {
     without_counting(|| TABLE.name());
 }
 
-/// The figures counted so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
+/// The counters so far. Call sites without a name are [`CallSite::Other`]: see [`name_places`].
 pub fn report() -> Report {
     let now_ns = monotonic_ns();
     let since_ns = SINCE_NS.load(Relaxed);

@@ -83,13 +83,13 @@ pub struct Shortages {
     pub emergency: u64,
 }
 
-/// Figures of the process.
+/// Counters of the process.
 pub fn shortages() -> Shortages {
     let used = u64::try_from(USED.load(Relaxed)).unwrap_or(0);
     Shortages { used, failures: FAILURES.load(Relaxed), emergency: REGION.used() as u64 }
 }
 
-/// Counts bytes that the current thread allocated or freed. The shared figure changes only in batches.
+/// Counts bytes that the current thread allocated or freed. The shared counter changes only in batches.
 #[inline]
 pub(crate) fn charge(bytes: i64) {
     let charged = CHARGED.get() + bytes;
@@ -289,14 +289,14 @@ const PAGE: usize = 4096;
 const LEAST: usize = 16;
 /// 16 bytes to 2 MB: tables double.
 const SIZES: usize = 18;
-/// How many bytes a thread allocates or frees before the shared figure shows it.
+/// How many bytes a thread allocates or frees before the shared counter shows it.
 const BATCH: i64 = 32 * 1024;
 /// How often the allocator is tried again during a shortage, and for how many bytes: a few buffers.
 const LOOK_EVERY_NS: u64 = 10_000_000;
 const PROBE: usize = 64 * 1024;
 
 thread_local! {
-    /// Bytes that this thread allocated and that the shared figure does not show yet.
+    /// Bytes that this thread allocated and that the shared counter does not show yet.
     static CHARGED: Cell<i64> = const { Cell::new(0) };
 }
 

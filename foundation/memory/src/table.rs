@@ -1,4 +1,4 @@
-//! The figures: one entry for each stack, method and kind of work; bounded, with "other" for the rest.
+//! The counters: one entry for each stack, method and kind of work; bounded, with "other" for the rest.
 //!
 //! Any thread claims an entry by a compare-and-swap of its key and then counts with atomic additions: this is only used
 //! while an operator looks for a leak. A stack that could not be walked never becomes a key: it counts as "other", so that
@@ -43,7 +43,7 @@ pub enum CallSite {
 
 /// The allocations of one caller with one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct CallSiteCounters {
     pub place: CallSite,
     /// The kind of work it was part of, if known.
     pub work: Option<&'static str>,
@@ -67,7 +67,7 @@ pub struct Report {
     pub until_ns: u64,
     pub now_ns: u64,
     /// Each caller, method and kind of work once, in no order.
-    pub lines: Vec<Figures>,
+    pub lines: Vec<CallSiteCounters>,
 }
 
 pub(crate) static TABLE: Table = Table::new();
@@ -145,7 +145,7 @@ impl Table {
         None
     }
 
-    /// Resets the figures; the call sites stay known.
+    /// Resets the counters; the call sites stay known.
     pub(crate) fn clear(&self) {
         self.all().for_each(Entry::clear);
     }
@@ -163,22 +163,22 @@ impl Table {
         }
     }
 
-    /// The figures counted so far, summed up by caller. Call sites without a name are "other".
-    pub(crate) fn lines(&self) -> Vec<Figures> {
-        let mut lines: HashMap<_, Figures> = HashMap::new();
+    /// The counters so far, summed up by caller. Call sites without a name are "other".
+    pub(crate) fn lines(&self) -> Vec<CallSiteCounters> {
+        let mut lines: HashMap<_, CallSiteCounters> = HashMap::new();
         let of_places = self.entries.iter().filter_map(|entry| {
             let origin = entry.origin.get()?;
             let place = origin.place.get().cloned().unwrap_or(CallSite::Other);
-            entry.figures(place, origin.work, origin.method)
+            entry.counters(place, origin.work, origin.method)
         });
         let methods = [Method::Alloc, Method::AllocZeroed, Method::Realloc, Method::Free];
         let others = self.other.iter().zip(methods);
-        let of_others = others.filter_map(|(entry, method)| entry.figures(CallSite::Other, None, method));
-        for figures in of_places.chain(of_others) {
+        let of_others = others.filter_map(|(entry, method)| entry.counters(CallSite::Other, None, method));
+        for counters in of_places.chain(of_others) {
             lines
-                .entry((figures.place.clone(), figures.work, figures.method))
-                .and_modify(|known| known.merge(&figures))
-                .or_insert(figures);
+                .entry((counters.place.clone(), counters.work, counters.method))
+                .and_modify(|known| known.merge(&counters))
+                .or_insert(counters);
         }
         lines.into_values().collect()
     }
@@ -212,14 +212,19 @@ impl Entry {
     }
 
     fn clear(&self) {
-        for figure in [&self.allocations, &self.frees, &self.allocated_bytes, &self.freed_bytes] {
-            figure.store(0, Relaxed);
+        for counter in [&self.allocations, &self.frees, &self.allocated_bytes, &self.freed_bytes] {
+            counter.store(0, Relaxed);
         }
     }
 
     /// `None` if it was idle since the last reset.
-    fn figures(&self, place: CallSite, work: Option<&'static str>, method: Method) -> Option<Figures> {
-        let figures = Figures {
+    fn counters(
+        &self,
+        place: CallSite,
+        work: Option<&'static str>,
+        method: Method,
+    ) -> Option<CallSiteCounters> {
+        let counters = CallSiteCounters {
             place,
             work,
             method,
@@ -228,11 +233,11 @@ impl Entry {
             allocated_bytes: self.allocated_bytes.load(Relaxed),
             freed_bytes: self.freed_bytes.load(Relaxed),
         };
-        (figures.allocations + figures.frees > 0).then_some(figures)
+        (counters.allocations + counters.frees > 0).then_some(counters)
     }
 }
 
-impl Figures {
+impl CallSiteCounters {
     fn merge(&mut self, other: &Self) {
         self.allocations += other.allocations;
         self.frees += other.frees;
@@ -310,7 +315,7 @@ mod tests {
         let mut sums: Vec<_> = lines.iter().map(|line| (line.allocated_bytes, line.freed_bytes)).collect();
         sums.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(sums, [(30, 0), (0, 10)]);
-        // Later figures are not added to them, nor they to later ones.
+        // Later counts are not added to them, nor they to later ones.
         table.add(&Stack::here(), Method::Alloc, [5, 0]);
         assert_eq!(of_other(&table), [2, 0, 0, 1]);
         assert_eq!(table.entries.iter().filter(|entry| entry.key.load(Relaxed) != 0).count(), 1);
@@ -333,7 +338,7 @@ mod tests {
         assert_eq!((lines[0].allocated_bytes, lines[0].freed_bytes), (198, 99));
     }
 
-    /// An allocation never waits for naming: neither that of a thread that reads the figures, nor that from a new call site
+    /// An allocation never waits for naming: neither that of a thread that reads the counters, nor that from a new call site
     /// while call sites are named.
     #[test]
     fn allocations_never_wait_for_naming() {
@@ -341,7 +346,7 @@ mod tests {
         table.add(&Stack::here(), Method::Alloc, [5, 0]);
         assert!(table.has_unnamed());
         assert_eq!(table.lines().iter().map(|line| &line.place).collect::<Vec<_>>(), [&CallSite::Other]);
-        assert!(table.has_unnamed(), "who reads the figures names nothing");
+        assert!(table.has_unnamed(), "a reader of the counters names nothing");
         let naming = Naming::begin(&table);
         table.add(&Stack::here(), Method::Free, [0, 5]);
         assert_eq!(of_other(&table), [0, 0, 0, 1]);

@@ -22,7 +22,7 @@ fn named() -> Report {
     report()
 }
 
-/// R178: the requests of one place are found under its name, with exact figures; those of others meanwhile are
+/// R178: the requests of one place are found under its name, with exact counts; those of others meanwhile are
 /// elsewhere.
 #[test]
 fn counts_callers_only_while_counting_is_on() {
@@ -33,7 +33,7 @@ fn counts_callers_only_while_counting_is_on() {
     let kept = hungry(100);
     count(false);
     drop(hungry(10));
-    // Reading the figures does not wait for naming.
+    // Reading the counters does not wait for naming.
     assert!(weir_memory::has_unnamed_places());
     assert!(report().lines.iter().all(|line| line.place == CallSite::Other));
     let after = named();
@@ -57,7 +57,7 @@ fn counts_callers_only_while_counting_is_on() {
         lines
     };
     assert_eq!(sorted(report()), sorted(after), "nothing is counted while it is off");
-    // Turning it on again resets the figures; a free is counted for the caller that frees.
+    // Turning it on again resets the counters; a free is counted for the caller that frees.
     count(true);
     drop(kept);
     count(false);

@@ -267,12 +267,12 @@ fn measure(candidate: &dyn Candidate, row: &Row) -> Rates {
     Rates { kept: rate(kept), lost: rate(lost), read: rate(read) }
 }
 
-/// The median of the rounds, for each figure separately.
+/// The median of the rounds, for each rate separately.
 fn median(rounds: &[Rates]) -> Rates {
-    let middle = |figure: fn(&Rates) -> u64| {
-        let mut figures: Vec<u64> = rounds.iter().map(figure).collect();
-        figures.sort_unstable();
-        figures.get(figures.len() / 2).copied().unwrap_or(0)
+    let middle = |rate: fn(&Rates) -> u64| {
+        let mut measured: Vec<u64> = rounds.iter().map(rate).collect();
+        measured.sort_unstable();
+        measured.get(measured.len() / 2).copied().unwrap_or(0)
     };
     Rates {
         kept: middle(|rates| rates.kept),
@@ -323,13 +323,13 @@ fn main() {
         for reads in [false, true] {
             let row = Row { writers: count, reads, length, formats, time };
             let contestants = contestants(&queues, length);
-            let mut figures = vec![Vec::new(); contestants.len()];
+            let mut measured = vec![Vec::new(); contestants.len()];
             for _ in 0..rounds {
-                for ((_, new), figures) in contestants.iter().zip(&mut figures) {
-                    figures.push(measure(&*new(), &row));
+                for ((_, new), measured) in contestants.iter().zip(&mut measured) {
+                    measured.push(measure(&*new(), &row));
                 }
             }
-            let middles: Vec<Rates> = figures.iter().map(|rounds| median(rounds)).collect();
+            let middles: Vec<Rates> = measured.iter().map(|rounds| median(rounds)).collect();
             for ((name, _), rates) in contestants.iter().zip(&middles) {
                 // Only messages kept count: dropping messages fast is not a gain.
                 let ratio = rates.kept as f64 / middles[0].kept.max(1) as f64;

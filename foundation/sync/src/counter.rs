@@ -1,11 +1,11 @@
-//! Figures with one writer (design D9): a load and a store, no locked instruction, readable by anyone.
+//! Counters and gauges with one writer (design D9): a load and a store, no locked instruction, readable by anyone.
 //!
 //! The writer is the worker that owns the block the counter lies in. Two writers would lose counts but break
 //! nothing else. Group counters of one worker in a [`crate::CachePadded`] block.
 
 use crate::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A figure that only grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -27,7 +27,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// The figure now, or a moment ago on another thread.
+    /// The value now, or a moment ago on another thread.
     #[inline]
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// A figure that goes up and down and remembers its highest value.
+/// A number that goes up and down and remembers its highest value.
 #[derive(Debug, Default)]
 pub struct Gauge {
     now: AtomicU64,
@@ -64,7 +64,7 @@ impl Gauge {
         self.now.store(self.value().saturating_sub(1), Relaxed);
     }
 
-    /// Replaces the figure; only for the owner.
+    /// Replaces the value; only for the owner.
     #[inline]
     pub fn set(&self, value: u64) {
         self.now.store(value, Relaxed);
@@ -73,18 +73,18 @@ impl Gauge {
         }
     }
 
-    /// The figure now, or a moment ago on another thread.
+    /// The value now, or a moment ago on another thread.
     #[inline]
     pub fn value(&self) -> u64 {
         self.now.load(Relaxed)
     }
 
-    /// The highest figure since the start or the last [`Gauge::reset_highest`].
+    /// The highest value since the start or the last [`Gauge::reset_highest`].
     pub fn highest(&self) -> u64 {
         self.highest.load(Relaxed)
     }
 
-    /// Forgets the highest figure.
+    /// Forgets the highest value.
     pub fn reset_highest(&self) {
         self.highest.store(self.value(), Relaxed);
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((gauge.value(), gauge.highest()), (0, 1));
     }
 
-    /// R24, R85: figures with one writer need no read-modify-write.
+    /// R24, R85: counters with one writer need no read-modify-write.
     #[cfg(debug_assertions)]
     #[test]
     fn counters_and_gauges_load_and_store() {

@@ -8,7 +8,7 @@
 //! hands over whole values; [`Doorbell`] records whether the receiver sleeps and must be rung. [`Ring`] is a buffer of
 //! messages with many writers and many readers, in memory or in a file. [`RunState`], [`SharedQueue`] and [`SeekLock`]
 //! carry tasks that several threads may run. [`Semaphore`] bounds how many permits are taken and lists the waiters.
-//! [`Counter`] is a figure with one writer, [`Published`] a snapshot with many readers and rare replacements.
+//! [`Counter`] has one writer, [`Published`] a snapshot with many readers and rare replacements.
 //! [`PerWorker`] holds a private value for each worker, [`LazyPerWorker`] a value that each worker writes and all read,
 //! made on the first write, like every [`LazyBox`]. [`PersistentMap`] is an ordered map for such snapshots: the next
 //! version shares all unchanged parts. [`atomic`] has the standard atomics, and counts the expensive operations in
@@ -44,7 +44,7 @@ pub use lazy_box::LazyBox;
 pub use lazy_deadline::{Expiry, LazyDeadline};
 pub use lazy_per_worker::LazyPerWorker;
 pub use lock_label::{
-    Lock, LockFigures, LockGuard, LockLabel, ModeReport, lock_figures, lock_times_ns, measure_locks,
+    Lock, LockCounters, LockGuard, LockLabel, ModeReport, lock_counters, lock_times_ns, measure_locks,
 };
 pub use per_worker::PerWorker;
 pub use persistent_map::PersistentMap;

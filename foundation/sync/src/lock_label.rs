@@ -13,11 +13,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sys::time::monotonic_ns;
 
-/// The name and the figures of a group of locks. One `static` beside the locks.
+/// The name and the counters of a group of locks. One `static` beside the locks.
 #[derive(Debug)]
 pub struct LockLabel {
     name: &'static str,
-    modes: [ModeFigures; MODES],
+    modes: [ModeCounters; MODES],
     listed: AtomicBool,
 }
 
@@ -48,20 +48,20 @@ impl Mode {
 }
 
 #[derive(Debug)]
-struct ModeFigures {
+struct ModeCounters {
     locks: AtomicU64,
     unlocks: AtomicU64,
     waited_ns: AtomicU64,
 }
 
-/// The figures of one label, for a report.
+/// The counters of one label, for a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockFigures {
+pub struct LockCounters {
     pub name: &'static str,
     pub modes: [ModeReport; MODES],
 }
 
-/// The figures of one mode.
+/// The counters of one mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeReport {
     /// How often it was locked.
@@ -75,7 +75,7 @@ pub struct ModeReport {
 impl LockLabel {
     /// The label of that name.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, modes: [const { ModeFigures::new() }; MODES], listed: AtomicBool::new(false) }
+        Self { name, modes: [const { ModeCounters::new() }; MODES], listed: AtomicBool::new(false) }
     }
 
     /// Locks by `acquire`, which may wait.
@@ -132,9 +132,9 @@ impl LockLabel {
     fn acquired(&'static self, mode: Mode, began_ns: u64, newly_held: bool) {
         let now_ns = monotonic_ns();
         let waited_ns = now_ns.saturating_sub(began_ns);
-        let figures = &self.modes[mode as usize];
-        figures.locks.fetch_add(1, Relaxed);
-        figures.waited_ns.fetch_add(waited_ns, Relaxed);
+        let counters = &self.modes[mode as usize];
+        counters.locks.fetch_add(1, Relaxed);
+        counters.waited_ns.fetch_add(waited_ns, Relaxed);
         if !self.listed.swap(true, Relaxed) {
             LABELS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(self);
         }
@@ -146,17 +146,17 @@ impl LockLabel {
         }
     }
 
-    fn figures(&self) -> LockFigures {
-        let report = |figures: &ModeFigures| ModeReport {
-            locks: figures.locks.load(Relaxed),
-            unlocks: figures.unlocks.load(Relaxed),
-            waited_ns: figures.waited_ns.load(Relaxed),
+    fn counters(&self) -> LockCounters {
+        let report = |counters: &ModeCounters| ModeReport {
+            locks: counters.locks.load(Relaxed),
+            unlocks: counters.unlocks.load(Relaxed),
+            waited_ns: counters.waited_ns.load(Relaxed),
         };
-        LockFigures { name: self.name, modes: self.modes.each_ref().map(report) }
+        LockCounters { name: self.name, modes: self.modes.each_ref().map(report) }
     }
 }
 
-impl ModeFigures {
+impl ModeCounters {
     const fn new() -> Self {
         Self { locks: AtomicU64::new(0), unlocks: AtomicU64::new(0), waited_ns: AtomicU64::new(0) }
     }
@@ -241,15 +241,15 @@ pub fn lock_times_ns() -> (u64, u64) {
     (WAITED_NS.get(), HELD_NS.get())
 }
 
-/// The figures of all labels: complete in builds with `lock-statistics`, else as far as threads measured.
-pub fn lock_figures() -> Vec<LockFigures> {
+/// The counters of all labels: complete in builds with `lock-statistics`, else as far as threads measured.
+pub fn lock_counters() -> Vec<LockCounters> {
     let labels = LABELS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut figures: Vec<LockFigures> = labels.iter().map(|label| label.figures()).collect();
-    figures.sort_by_key(|label| label.name);
-    figures
+    let mut counters: Vec<LockCounters> = labels.iter().map(|label| label.counters()).collect();
+    counters.sort_by_key(|label| label.name);
+    counters
 }
 
-impl std::fmt::Display for LockFigures {
+impl std::fmt::Display for LockCounters {
     /// A block of lines as HAProxy's debugging builds print it (R82).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "Stats about Lock {}:", self.name)?;
@@ -269,7 +269,7 @@ impl std::fmt::Display for LockFigures {
     }
 }
 
-impl LockFigures {
+impl LockCounters {
     /// How much of the time of `threads` over `elapsed_ns` was spent waiting for this lock, in per cent (R83).
     pub fn share_of_run_time(&self, threads: usize, elapsed_ns: u64) -> f64 {
         let waited_ns: u64 = self.modes.iter().map(|mode| mode.waited_ns).sum();
@@ -300,7 +300,7 @@ mod tests {
     fn the_report_has_the_references_lines() {
         let write = ModeReport { locks: 9_872_564, unlocks: 9_872_564, waited_ns: 9_208_409_000 };
         let read = ModeReport { locks: 240_367, unlocks: 240_366, waited_ns: 149_025_000 };
-        let figures = LockFigures { name: "TASK_WQ", modes: [write, ModeReport::default(), read] };
+        let counters = LockCounters { name: "TASK_WQ", modes: [write, ModeReport::default(), read] };
         let expected = "Stats about Lock TASK_WQ:
 \twrite lock : 9872564
 \twrite unlock: 9872564 (0)
@@ -312,9 +312,9 @@ mod tests {
 \twait time for read/lock : 619.989 nsec
 "
         .replace("read/lock :", "read/lock:");
-        assert_eq!(figures.to_string(), expected);
-        // R83: the founding documents' figures: about 5 per cent of 8 threads over 23 seconds.
-        let share = figures.share_of_run_time(8, 23_000_000_000);
+        assert_eq!(counters.to_string(), expected);
+        // R83: the founding documents' numbers: about 5 per cent of 8 threads over 23 seconds.
+        let share = counters.share_of_run_time(8, 23_000_000_000);
         assert!((5.0..5.2).contains(&share), "{share}");
     }
 
@@ -335,15 +335,15 @@ mod tests {
         measure_locks(false);
         drop(lock.read());
         assert_eq!(lock_times_ns().1, held);
-        let figures =
-            lock_figures().into_iter().find(|figures| figures.name == "TEST_MATCH").expect("it was used");
-        let counts = figures.modes.map(|mode| (mode.locks, mode.unlocks));
+        let counters =
+            lock_counters().into_iter().find(|counters| counters.name == "TEST_MATCH").expect("it was used");
+        let counts = counters.modes.map(|mode| (mode.locks, mode.unlocks));
         let read = if cfg!(feature = "lock-statistics") { 3 } else { 2 };
         assert_eq!(counts, [(2, 2), (3, 3), (read, read)]);
         assert!(held > 0);
     }
 
-    /// R82: a lock that is held when measuring ends does not count as held in later figures.
+    /// R82: a lock that is held when measuring ends does not count as held in later reports.
     #[test]
     fn stopping_the_measurement_forgets_held_locks() {
         static LABEL: LockLabel = LockLabel::new("TEST_FORGOTTEN");
@@ -366,21 +366,23 @@ mod tests {
         *lock.lock() += 1;
         assert_eq!(*lock.lock(), 2);
         measure_locks(false);
-        let figures: Vec<_> =
-            lock_figures().into_iter().filter(|figures| figures.name == "TEST_LOCK").collect();
-        assert_eq!(figures.len(), 1, "however often it is locked");
-        assert_eq!((figures[0].modes[0].locks, figures[0].modes[0].unlocks), (2, 2));
+        let counters: Vec<_> =
+            lock_counters().into_iter().filter(|counters| counters.name == "TEST_LOCK").collect();
+        assert_eq!(counters.len(), 1, "however often it is locked");
+        assert_eq!((counters[0].modes[0].locks, counters[0].modes[0].unlocks), (2, 2));
         // Write and read are always printed, also before their first unlock; seek only if it was used.
-        let told = figures[0].to_string();
-        assert!(told.contains("write lock : 2") && told.contains("read lock : 0") && !told.contains("seek"));
+        let text = counters[0].to_string();
+        assert!(text.contains("write lock : 2") && text.contains("read lock : 0") && !text.contains("seek"));
         let seeks = ModeReport { locks: 1, ..ModeReport::default() };
         let modes = [ModeReport::default(), seeks, ModeReport::default()];
-        assert!(LockFigures { name: "X", modes }.to_string().contains("seek lock : 1\n\tseek unlock: 0 (1)"));
+        assert!(
+            LockCounters { name: "X", modes }.to_string().contains("seek lock : 1\n\tseek unlock: 0 (1)")
+        );
     }
 
     /// The report is read by people: labels in the order of their names, whichever was used first.
     #[test]
-    fn figures_are_sorted_by_the_label_s_name() {
+    fn counters_are_sorted_by_the_label_s_name() {
         static LABELS: [LockLabel; 3] =
             [LockLabel::new("TEST_ORDER_B"), LockLabel::new("TEST_ORDER_C"), LockLabel::new("TEST_ORDER_A")];
         measure_locks(true);
@@ -388,7 +390,7 @@ mod tests {
             drop(Lock::new((), label).lock());
         }
         measure_locks(false);
-        let names: Vec<_> = lock_figures().into_iter().map(|figures| figures.name).collect();
+        let names: Vec<_> = lock_counters().into_iter().map(|counters| counters.name).collect();
         let ours: Vec<_> = names.iter().filter(|name| name.starts_with("TEST_ORDER_")).collect();
         assert_eq!(ours, [&"TEST_ORDER_A", &"TEST_ORDER_B", &"TEST_ORDER_C"]);
     }
@@ -464,7 +466,7 @@ mod tests {
         assert_eq!(under(&|add| (add(), drop(seeking.read())).0), (0, 0));
     }
 
-    /// R82: a writer's wait is in the figures, whether it waits for the whole lock or, from seeking, for readers.
+    /// R82: a writer's wait is in the counters, whether it waits for the whole lock or, from seeking, for readers.
     #[test]
     fn writers_know_how_long_they_waited() {
         static WRITE: LockLabel = LockLabel::new("TEST_WAIT_WRITE");
@@ -484,16 +486,16 @@ mod tests {
         const HELD_NS: u64 = 2_000_000;
         let one = || {
             let holding = hold();
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             let wait = &wait;
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(move || {
                     measure_locks(true);
-                    tell.send(monotonic_ns()).expect("somebody listens");
+                    sender.send(monotonic_ns()).expect("somebody listens");
                     wait();
                     lock_times_ns().0
                 });
-                let began_ns = told.recv().expect("it begins");
+                let began_ns = receiver.recv().expect("it begins");
                 while monotonic_ns() < began_ns + HELD_NS {
                     std::thread::yield_now();
                 }
@@ -504,8 +506,8 @@ mod tests {
         let all: Vec<u64> = (0..20).map(|_| one()).collect();
         assert!(all.iter().any(|waited_ns| *waited_ns >= HELD_NS / 2), "{all:?}");
         // The label has the sum of all threads, in the mode that was waited for.
-        let figures = lock_figures().into_iter().find(|figures| figures.name == label.name);
-        let [write, seek, read] = figures.expect("it was used").modes;
+        let counters = lock_counters().into_iter().find(|counters| counters.name == label.name);
+        let [write, seek, read] = counters.expect("it was used").modes;
         let others = seek.waited_ns + if cfg!(feature = "lock-statistics") { read.waited_ns } else { 0 };
         // The holders' own locks are counted only with `lock-statistics`.
         let most = if cfg!(feature = "lock-statistics") { u64::MAX } else { all.iter().sum() };
@@ -518,15 +520,15 @@ mod tests {
         static LABEL: LockLabel = LockLabel::new("TEST_WAIT");
         let lock = SeekLock::labelled((), &LABEL);
         let holding = lock.write();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 measure_locks(true);
-                tell.send(monotonic_ns()).expect("somebody listens");
+                sender.send(monotonic_ns()).expect("somebody listens");
                 drop(lock.read());
                 (monotonic_ns(), lock_times_ns().0)
             });
-            let began_ns = told.recv().expect("it begins");
+            let began_ns = receiver.recv().expect("it begins");
             // Long enough to be seen, on the clock that measures it.
             while monotonic_ns() < began_ns + 2_000_000 {
                 std::thread::yield_now();
@@ -535,8 +537,8 @@ mod tests {
             let (ended_ns, waited_ns) = waiter.join().expect("it ends");
             assert!(waited_ns > 0 && waited_ns <= ended_ns - began_ns);
             // R82: the label knows it too, in the mode that was waited for.
-            let figures = lock_figures().into_iter().find(|figures| figures.name == "TEST_WAIT");
-            let [write, seek, read] = figures.expect("it was used").modes;
+            let counters = lock_counters().into_iter().find(|counters| counters.name == "TEST_WAIT");
+            let [write, seek, read] = counters.expect("it was used").modes;
             assert_eq!((read.locks, read.unlocks, read.waited_ns), (1, 1, waited_ns));
             assert_eq!(seek.waited_ns, 0);
             // The holder's own lock is counted only with `lock-statistics`.

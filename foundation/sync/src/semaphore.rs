@@ -56,7 +56,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
 
     /// Returns a permit; the result is the waiter to notify.
     #[inline]
-    #[must_use = "who is returned waits to be told"]
+    #[must_use = "the returned waiter has to be notified"]
     pub fn leave(&self) -> Option<W> {
         self.inside.fetch_sub(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -80,7 +80,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
 
     /// Takes the longest waiter off the list, to be notified that a permit may be free.
     #[inline]
-    #[must_use = "who is returned waits to be told"]
+    #[must_use = "the returned waiter has to be notified"]
     pub fn next(&self) -> Option<W> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return None;
@@ -89,7 +89,7 @@ impl<W: Copy + PartialEq> Semaphore<W> {
     }
 
     /// Takes all waiters off the list, because the limit was changed.
-    #[must_use = "who is returned waits to be told"]
+    #[must_use = "the returned waiter has to be notified"]
     pub fn everybody(&self) -> VecDeque<W> {
         self.change(std::mem::take)
     }
@@ -128,7 +128,7 @@ mod tests {
         semaphore.enlist('c');
         assert!(semaphore.withdraw('b'));
         assert_eq!(semaphore.leave(), Some('a'));
-        assert!(!semaphore.withdraw('a'), "it was told");
+        assert!(!semaphore.withdraw('a'), "it was notified");
         assert_eq!(semaphore.everybody(), ['c']);
         assert_eq!(semaphore.next(), None);
     }
@@ -160,9 +160,9 @@ mod loom_tests {
                 let semaphore = semaphore.clone();
                 loom::thread::spawn(move || come(&semaphore, 1))
             };
-            let told = semaphore.leave();
+            let notified = semaphore.leave();
             let entered = other.join().expect("the other thread ends");
-            assert!(entered || told == Some(1), "a place is free and somebody waits for it");
+            assert!(entered || notified == Some(1), "a place is free and somebody waits for it");
             assert!(semaphore.inside() <= 1);
         });
     }
@@ -179,10 +179,10 @@ mod loom_tests {
                 })
             };
             let entered = come(&semaphore, 1);
-            let told = if entered { semaphore.leave() } else { None };
-            let (other_entered, other_told) = other.join().expect("the other thread ends");
-            assert!(entered || other_told == Some(1), "the first one sleeps beside a free place");
-            assert!(other_entered || told == Some(2), "the second one sleeps beside a free place");
+            let notified = if entered { semaphore.leave() } else { None };
+            let (other_entered, other_notified) = other.join().expect("the other thread ends");
+            assert!(entered || other_notified == Some(1), "the first one sleeps beside a free place");
+            assert!(other_entered || notified == Some(2), "the second one sleeps beside a free place");
         });
     }
 }

@@ -274,10 +274,10 @@ mod tests {
         let queue = SharedQueue::new();
         queue.push(&ThreadSet::all(1), 7, 0);
         let held = queue.lanes.lock();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| tell.send((queue.len(), queue.is_empty())));
-            let seen = told.recv_timeout(std::time::Duration::from_secs(20));
+            scope.spawn(|| sender.send((queue.len(), queue.is_empty())));
+            let seen = receiver.recv_timeout(std::time::Duration::from_secs(20));
             drop(held);
             assert_eq!(seen, Ok((1, false)));
         });

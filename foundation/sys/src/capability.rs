@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn held_capabilities_can_be_read_and_dropped() {
-        let before = held().expect("the kernel tells");
+        let before = held().expect("the kernel answers");
         assert!(before.permitted.contains(before.effective));
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -163,8 +163,8 @@ mod tests {
         // No instance waits in this test, so the kernel may report to both; at least one report must come.
         let client = socket::stream(crate::AddressFamily::Inet).expect("a socket");
         socket::connect(&client, &address).expect("starts");
-        let told: usize = epolls.iter_mut().map(|epoll| events(epoll).len()).sum();
-        assert!(told >= 1);
+        let reported: usize = epolls.iter_mut().map(|epoll| events(epoll).len()).sum();
+        assert!(reported >= 1);
     }
 
     #[test]

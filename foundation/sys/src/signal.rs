@@ -43,7 +43,7 @@ pub fn next_signal(descriptor: impl AsFd) -> Result<Option<Signal>> {
     match rustix::io::read(descriptor, &mut record) {
         // The record begins with `ssi_signo`, a 32-bit number.
         Ok(length) if length == record.len() => {
-            let number = record[..4].try_into().expect("four bytes were asked for");
+            let number = record[..4].try_into().expect("the range has four bytes");
             Ok(Some(u32::from_ne_bytes(number) as Signal))
         }
         Ok(_) => Err(Errno::IO),

@@ -69,7 +69,7 @@ pub fn connect(socket: impl AsFd, address: &Address) -> Result<bool> {
     }
 }
 
-/// Asks again after [`connect`] returned `false`: `true` when the connection is established by now. The error, if it failed.
+/// Checks again after [`connect`] returned `false`: `true` when the connection is established by now. The error, if it failed.
 pub fn connect_again(socket: impl AsFd, address: &Address) -> Result<bool> {
     match rustix::net::connect(socket, &address.to_kernel()?) {
         Ok(()) | Err(crate::Errno::ISCONN) => Ok(true),
@@ -157,7 +157,7 @@ pub fn send_vectored_to(socket: impl AsFd, slices: &[IoSlice<'_>], address: &Add
     rustix::net::sendmsg_addr(socket, &address, slices, control, send_flags(false))
 }
 
-/// Tells the far end that no more is coming.
+/// Announces the end of the data to the far end.
 pub fn shutdown_write(socket: impl AsFd) -> Result<()> {
     rustix::net::shutdown(socket, Shutdown::Write)
 }

@@ -1,4 +1,4 @@
-//! The kernel's figures of a TCP connection (`fc_rtt` and others).
+//! The kernel's measurements of a TCP connection (`fc_rtt` and others).
 
 use crate::Result;
 use std::mem::MaybeUninit;
@@ -29,7 +29,7 @@ pub struct TcpInfo {
     pub send_mss: u32,
 }
 
-/// Asks the kernel about a TCP socket.
+/// Queries the kernel about a TCP socket.
 pub fn tcp_info(socket: impl AsFd) -> Result<TcpInfo> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;

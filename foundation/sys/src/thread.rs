@@ -79,7 +79,7 @@ mod tests {
     /// One test: the reserve is of the whole process.
     #[test]
     fn start_uses_reserved_threads_first() {
-        let told = |name| {
+        let thread_id_of = |name| {
             let (sender, receiver) = channel();
             let thread = start(name, move || {
                 let known = rustix::thread::name().expect("it has one");
@@ -92,8 +92,8 @@ mod tests {
         assert!(reserve(2).is_ok());
         let reserved: Vec<_> =
             RESERVE.lock().expect("no panic").iter().map(|spare| spare.thread.id()).collect();
-        let used = [told(c"one"), told(c"two")];
+        let used = [thread_id_of(c"one"), thread_id_of(c"two")];
         assert!(reserved.iter().all(|id| used.contains(id)), "{reserved:?} {used:?}");
-        assert!(!reserved.contains(&told(c"three")));
+        assert!(!reserved.contains(&thread_id_of(c"three")));
     }
 }

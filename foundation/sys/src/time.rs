@@ -73,13 +73,13 @@ mod tests {
 
     #[test]
     fn the_clock_of_another_thread_is_read_while_it_lives() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
-            tell.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("asked for");
+            sender.send(ThreadClock::of_this_thread().expect("Linux has them")).expect("the receiver waits");
             let _ = wait.recv();
         });
-        let clock = told.recv().expect("sent");
+        let clock = receiver.recv().expect("sent");
         assert!(clock.ns().is_some());
         drop(release);
         other.join().expect("it ends");

@@ -492,7 +492,7 @@ impl<'d> Document<'d> {
                 diagnostics.push(Diagnostic::alert(None, message).suggestion(nearest.map(str::to_owned)));
             }
         }
-        for (proxy, at, section) in asked_sections(&proxies) {
+        for (proxy, at, section) in sections_of_rules(&proxies) {
             let refused = self.refused.contains(&("resolvers", section.into()));
             if !refused && !self.resolvers.iter().any(|known| *known.name == *section) {
                 let nearest = did_you_mean(section, self.resolvers.iter().map(|known| &*known.name));
@@ -534,7 +534,7 @@ impl<'d> Document<'d> {
 }
 
 /// The `resolvers` sections that rules use: the name of the proxy, the line of the rule, and the name of the section.
-fn asked_sections(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &Location, &str)> {
+fn sections_of_rules(proxies: &[Proxy]) -> impl Iterator<Item = (&str, &Location, &str)> {
     proxies.iter().flat_map(|proxy| {
         let kinds = [RulesetKind::TcpRequestContent, RulesetKind::HttpRequest];
         kinds

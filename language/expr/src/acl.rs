@@ -42,7 +42,7 @@ impl Truth {
         self.max(other)
     }
 
-    /// The opposite, if asked for.
+    /// The opposite, if requested.
     #[must_use]
     pub fn negated_if(self, negated: bool) -> Truth {
         match (self, negated) {
@@ -157,7 +157,7 @@ impl AclTable {
         }
     }
 
-    /// The ACL of that name; the predefined ones appear when first asked for. The error is about word 0.
+    /// The ACL of that name; the predefined ones appear when first requested. The error is about word 0.
     pub fn find(&self, name: &str, scope: &Scope<'_>) -> Result<Arc<Acl>, ParseError> {
         if let Some(acl) = self.get(name) {
             return Ok(acl);

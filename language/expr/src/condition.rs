@@ -128,7 +128,7 @@ impl Condition {
     }
 
     /// The first test that can never match in the given points: its name (empty for an anonymous one) and the
-    /// keyword at fault. Ask after the ACL table was sealed.
+    /// keyword at fault. Call it after the ACL table was sealed.
     pub fn conflict(&self, points: EvaluationPoints) -> Option<(&str, &'static str)> {
         self.alternatives.iter().flatten().find_map(|term| {
             let (name, lines) = match &term.test {
@@ -150,7 +150,7 @@ impl Condition {
         self.has_fetch(|fetch| fetch.needs.intersects(needs))
     }
 
-    /// Whether a test takes its value from the bytes of a connection, which HTTP does not keep. Ask after the ACL table
+    /// Whether a test takes its value from the bytes of a connection, which HTTP does not keep. Call it after the ACL table
     /// was sealed.
     pub fn needs_bytes(&self) -> bool {
         self.has_fetch(FetchDecl::needs_bytes)
@@ -172,7 +172,7 @@ impl Condition {
         }
     }
 
-    /// Calls `visit` with every reference, also of named ACLs. Ask after the ACL table was sealed.
+    /// Calls `visit` with every reference, also of named ACLs. Call it after the ACL table was sealed.
     pub fn visit_all_references(&self, visit: &mut dyn FnMut(&Reference)) {
         for term in self.alternatives.iter().flatten() {
             let lines = match &term.test {

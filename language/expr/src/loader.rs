@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_syntax::{Files, MemoryFiles, NoFiles};
 
-/// The files that a configuration names (maps, ACL files), and what else it may ask.
+/// The files that a configuration names (maps, ACL files), and its other queries.
 pub trait Loader: Files {
     /// The value of an environment variable at the start of the process.
     fn environment(&self, name: &str) -> Option<String> {

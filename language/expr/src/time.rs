@@ -1,4 +1,4 @@
-//! Dates in the formats of strftime(3), without asking the system: time and time zone come as arguments.
+//! Dates in the formats of strftime(3), without a query of the system: time and time zone come as arguments.
 
 mod strftime;
 mod zone;

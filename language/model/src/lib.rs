@@ -89,7 +89,7 @@ pub use protocol::Protocol;
 pub use proxy::{
     CaptureSlot, Captures, CookieCapture, Mode, Proxy, ProxySection, Settings, TcpKeepAlive, Timeouts,
 };
-pub use references::AskedUserlists;
+pub use references::UsedUserlists;
 pub use reply::{
     ErrorField, ErrorMessage, ErrorReplies, ErrorReply, ErrorResponse, ErrorSection, HttpErrors, Reply,
     ReplyContent, ReplyHeader,

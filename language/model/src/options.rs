@@ -185,7 +185,7 @@ pub struct ForwardFor {
 pub struct Forwarded {
     /// The protocol that the client speaks.
     pub proto: bool,
-    /// The host that it asked for.
+    /// The host that it requested.
     pub host: Option<ForwardedValue>,
     /// The address that it connected to.
     pub by: Option<ForwardedValue>,

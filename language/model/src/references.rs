@@ -16,22 +16,22 @@ use super::rules::{Rule, RulesetKind, Rulesets};
 use super::server::ServerSettings;
 use super::visit::Visit;
 
-/// The lists of users that a proxy's expressions ask, by when they are evaluated. A password may be costly to verify: expressions that cannot
+/// The lists of users that a proxy's expressions use, by when they are evaluated. A password may be costly to verify: expressions that cannot
 /// wait for it are evaluated afterwards. Conditions of rules can wait, and are not included. A list is its position in the
 /// configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskedUserlists {
-    /// Asked by formats that are evaluated at any time: log lines, error pages, unique IDs, `monitor fail`.
+pub struct UsedUserlists {
+    /// Used by formats that are evaluated at any time: log lines, error pages, unique IDs, `monitor fail`.
     pub always: Box<[u32]>,
-    /// Asked anywhere outside of rules: these, the choice of the backend and the server, redirects, the statistics page, stick rules.
+    /// Used anywhere outside of rules: these, the choice of the backend and the server, redirects, the statistics page, stick rules.
     pub outside_of_rules: Box<[u32]>,
-    /// Whether an action of a rule asks one: see [`Action::asked_userlists`].
+    /// Whether an action of a rule uses one: see [`Action::used_userlists`].
     pub in_actions: bool,
 }
 
 impl Proxy {
-    /// The lists of users that its expressions ask.
-    pub fn asked_userlists(&self) -> AskedUserlists {
+    /// The lists of users that its expressions use.
+    pub fn used_userlists(&self) -> UsedUserlists {
         let always = userlists(|visit| {
             self.settings.visit_references_of_messages(visit);
             self.monitor_fail.iter().for_each(|condition| condition.visit_all_references(visit));
@@ -43,8 +43,8 @@ impl Proxy {
             conditions.for_each(|condition| condition.visit_all_references(visit));
         });
         let mut rules = RulesetKind::ALL.iter().flat_map(|kind| self.rules(*kind));
-        let in_actions = rules.any(|rule| !rule.action.asked_userlists().is_empty());
-        AskedUserlists { always, outside_of_rules, in_actions }
+        let in_actions = rules.any(|rule| !rule.action.used_userlists().is_empty());
+        UsedUserlists { always, outside_of_rules, in_actions }
     }
 
     /// Visits the references of parts that belong to this proxy alone; see [`Settings::visit_references`] for
@@ -278,8 +278,8 @@ impl Redirect {
 }
 
 impl Action {
-    /// The lists of users that its expressions ask.
-    pub fn asked_userlists(&self) -> Box<[u32]> {
+    /// The lists of users that its expressions use.
+    pub fn used_userlists(&self) -> Box<[u32]> {
         userlists(|visit| self.visit_references(visit))
     }
 }

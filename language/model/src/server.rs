@@ -205,7 +205,7 @@ pub struct ProxyV2 {
     pub crc32c: bool,
     /// `unique-id`: the request's unique identifier.
     pub unique_id: bool,
-    /// `authority`: the host name that the client asked for.
+    /// `authority`: the host name that the client requested.
     pub authority: bool,
     /// Facts about the client's TLS connection.
     pub tls: ProxyV2Tls,

@@ -234,8 +234,8 @@ impl<'a> Parser<'a> {
         } else {
             Vec::new()
         };
-        let asked = if arguments.is_empty() { 0 } else { predicate.arguments };
-        if arguments.len() < predicate.arguments && (asked > 0 || predicate.arguments > 1) {
+        let required = if arguments.is_empty() { 0 } else { predicate.arguments };
+        if arguments.len() < predicate.arguments && (required > 0 || predicate.arguments > 1) {
             let message = format!(
                 "missing arguments (got {}/{}), type 'string' expected",
                 arguments.len(),

@@ -50,8 +50,8 @@ pub struct Diagnostic {
     pub group: Option<String>,
     /// More faults of the same line.
     pub also: Vec<Diagnostic>,
-    /// Whether the operator asked for it (`.warning` and similar): then it is always shown.
-    pub asked_for: bool,
+    /// Whether the operator requested it (`.warning` and similar): then it is always shown.
+    pub requested: bool,
 }
 
 /// Collects diagnostics. Keeps [`MAX_DIAGNOSTICS`] different ones, and counts repetitions and the rest.
@@ -91,7 +91,7 @@ impl Diagnostic {
             excerpt: None,
             group: None,
             also: Vec::new(),
-            asked_for: false,
+            requested: false,
         }
     }
 
@@ -228,7 +228,7 @@ impl Diagnostics {
     pub fn reports(&self) -> Vec<Report<'_>> {
         let mut reports = self.all_reports();
         let waits = |diagnostic: &Diagnostic| {
-            self.alerts > 0 && diagnostic.severity < Severity::Alert && !diagnostic.asked_for
+            self.alerts > 0 && diagnostic.severity < Severity::Alert && !diagnostic.requested
         };
         reports.retain(|report| !waits(report.diagnostic));
         reports
@@ -252,9 +252,9 @@ impl Diagnostics {
 
     /// How many warnings are held back until no error is left.
     pub fn waiting_count(&self) -> usize {
-        let asked_for =
-            self.iter().filter(|known| known.asked_for && known.severity == Severity::Warning).count();
-        if self.alerts > 0 { self.warnings.saturating_sub(asked_for) } else { 0 }
+        let requested =
+            self.iter().filter(|known| known.requested && known.severity == Severity::Warning).count();
+        if self.alerts > 0 { self.warnings.saturating_sub(requested) } else { 0 }
     }
 
     /// True without any diagnostic.
@@ -308,7 +308,7 @@ mod tests {
     }
 
     /// The message, how many there are, and the lines.
-    fn told(diagnostics: &Diagnostics) -> Vec<(&str, usize, Vec<u32>)> {
+    fn reported(diagnostics: &Diagnostics) -> Vec<(&str, usize, Vec<u32>)> {
         let reports = diagnostics.reports();
         let lines = |report: &Report<'_>| report.places.iter().map(|place| place.line).collect();
         reports.iter().map(|report| (&*report.diagnostic.message, report.count, lines(report))).collect()
@@ -327,7 +327,7 @@ mod tests {
             }
         }
         assert_eq!(
-            told(&diagnostics),
+            reported(&diagnostics),
             [
                 ("server 1: 'check' is not there", 1000, vec![1, 2, 3, 4, 5]),
                 ("twice", 1, vec![]),
@@ -341,14 +341,14 @@ mod tests {
     fn hides_warnings_until_errors_are_fixed() {
         let mut diagnostics = Diagnostics::new();
         diagnostics.warning(None, "a");
-        let mut asked_for = Diagnostic::warning(None, "b");
-        asked_for.asked_for = true;
-        diagnostics.push(asked_for);
-        assert_eq!((told(&diagnostics).len(), diagnostics.waiting_count()), (2, 0));
+        let mut requested = Diagnostic::warning(None, "b");
+        requested.requested = true;
+        diagnostics.push(requested);
+        assert_eq!((reported(&diagnostics).len(), diagnostics.waiting_count()), (2, 0));
         let mut alert = Diagnostic::alert(None, "c");
         alert.also.push(Diagnostic::alert(None, "d"));
         diagnostics.push(alert);
-        let messages: Vec<&str> = told(&diagnostics).iter().map(|(message, ..)| *message).collect();
+        let messages: Vec<&str> = reported(&diagnostics).iter().map(|(message, ..)| *message).collect();
         assert_eq!((messages, diagnostics.waiting_count()), (vec!["b", "c", "d"], 1));
     }
 }

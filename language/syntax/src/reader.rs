@@ -284,7 +284,7 @@ fn message(line: &Line, severity: Severity, diagnostics: &mut Diagnostics) {
         return tight(diagnostics, Severity::Alert, extra.span(), text);
     }
     let mut diagnostic = Diagnostic::new(severity, line.span(), format!("'{}'.", line.text(1)));
-    diagnostic.asked_for = true;
+    diagnostic.requested = true;
     diagnostics.push(diagnostic.layout(Layout::ParsingTight));
 }
 

@@ -357,8 +357,8 @@ mod tests {
 
     #[test]
     fn keeps_only_the_addresses_of_the_requested_name() {
-        let asked = question(Kind::A);
-        let message = Message::to(&asked, 0)
+        let sent = question(Kind::A);
+        let message = Message::to(&sent, 0)
             .answer("www.example", 1, &[192, 0, 2, 1])
             .answer("other.example", 1, &[192, 0, 2, 9])
             .answer("WWW.example", 1, &[192, 0, 2, 2])
@@ -401,19 +401,19 @@ mod tests {
 
     #[test]
     fn reads_services_with_their_additional_addresses() {
-        let asked = question(Kind::Srv);
+        let sent = question(Kind::Srv);
         let service = |priority: u8, weight: u8, port: u8, target: &str| {
             let mut data = vec![0, priority, 0, weight, 0, port];
             data.extend_from_slice(name(target).wire());
             data
         };
-        let message = Message::to(&asked, 0)
+        let message = Message::to(&sent, 0)
             .answer("www.example", 33, &service(1, 2, 80, "a.example"))
             .answer("www.example", 33, &service(3, 4, 81, "b.example"))
             .additional("A.example", 1, &[192, 0, 2, 1])
             .additional("c.example", 1, &[192, 0, 2, 3])
             .additional("a.example", 28, &[1; 16]);
-        let found = read(&message, &asked).expect("an answer").services;
+        let found = read(&message, &sent).expect("an answer").services;
         let [first, second] = &found[..] else { panic!("{found:?}") };
         assert_eq!((first.priority, first.weight, first.port), (1, 2, 80));
         assert_eq!(first.addresses.len(), 2);
@@ -422,52 +422,52 @@ mod tests {
 
     #[test]
     fn rejects_messages_that_do_not_answer_the_question() {
-        let asked = question(Kind::A);
-        let good = Message::to(&asked, 0).answer("www.example", 1, &[192, 0, 2, 1]);
-        assert!(read(&good, &asked).is_ok());
-        assert_eq!(Answer::read(&good.0, 0x1235, &asked), Err(Refusal::OtherIdentifier));
+        let sent = question(Kind::A);
+        let good = Message::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1]);
+        assert!(read(&good, &sent).is_ok());
+        assert_eq!(Answer::read(&good.0, 0x1235, &sent), Err(Refusal::OtherIdentifier));
         let other = Question { name: name("other.example"), kind: Kind::A };
         assert_eq!(read(&good, &other), Err(Refusal::OtherQuestion));
         assert_eq!(read(&good, &question(Kind::Aaaa)), Err(Refusal::OtherQuestion));
         let letters = Question { name: name("www.example"), kind: Kind::A };
         assert_eq!(read(&good, &letters), Err(Refusal::OtherLetters));
         let mut query = Vec::new();
-        asked.write(0x1234, 512, &mut query);
-        assert_eq!(Answer::read(&query, 0x1234, &asked), Err(Refusal::NotAResponse));
-        let update = Message::to(&asked, 5 << 11);
-        assert_eq!(read(&update, &asked), Err(Refusal::NotAResponse));
+        sent.write(0x1234, 512, &mut query);
+        assert_eq!(Answer::read(&query, 0x1234, &sent), Err(Refusal::NotAResponse));
+        let update = Message::to(&sent, 5 << 11);
+        assert_eq!(read(&update, &sent), Err(Refusal::NotAResponse));
         for length in 0..good.0.len() {
-            let refused = Answer::read(&good.0[..length], 0x1234, &asked);
+            let refused = Answer::read(&good.0[..length], 0x1234, &sent);
             assert_eq!(refused, Err(Refusal::Malformed), "{length}");
         }
-        let long = Message::to(&asked, 0).answer("www.example", 1, &[192, 0, 2, 1, 0]);
-        assert_eq!(read(&long, &asked), Err(Refusal::Malformed));
+        let long = Message::to(&sent, 0).answer("www.example", 1, &[192, 0, 2, 1, 0]);
+        assert_eq!(read(&long, &sent), Err(Refusal::Malformed));
     }
 
     #[test]
     fn reads_response_codes_and_flags() {
-        let asked = question(Kind::A);
-        let code = |flags| read(&Message::to(&asked, flags), &asked).expect("an answer").code;
+        let sent = question(Kind::A);
+        let code = |flags| read(&Message::to(&sent, flags), &sent).expect("an answer").code;
         assert_eq!(code(0), ResponseCode::NoError);
         assert_eq!(code(3), ResponseCode::NoSuchName);
         assert_eq!(code(5), ResponseCode::Refused);
         assert_eq!(code(2), ResponseCode::Other(2));
-        let mut extended = Message::to(&asked, 0).additional("", OPT, &[]);
+        let mut extended = Message::to(&sent, 0).additional("", OPT, &[]);
         let ttl_at = extended.0.len() - 6;
         extended.0[ttl_at] = 1;
-        assert_eq!(read(&extended, &asked).expect("an answer").code, ResponseCode::Other(16));
+        assert_eq!(read(&extended, &sent).expect("an answer").code, ResponseCode::Other(16));
         // A truncated message may end anywhere.
-        let mut cut = Message::to(&asked, IS_TRUNCATED).answer("www.example", 1, &[192, 0, 2, 1]);
+        let mut cut = Message::to(&sent, IS_TRUNCATED).answer("www.example", 1, &[192, 0, 2, 1]);
         cut.0.truncate(cut.0.len() - 3);
-        let answer = read(&cut, &asked).expect("an answer");
+        let answer = read(&cut, &sent).expect("an answer");
         assert!(answer.is_truncated && answer.addresses.is_empty());
     }
 
     #[test]
     fn only_a_refusal_may_come_without_its_question() {
-        let asked = question(Kind::A);
+        let sent = question(Kind::A);
         let bare = |code: u8| vec![0x12, 0x34, 0x80, code, 0, 0, 0, 0, 0, 0, 0, 0];
-        let code = |code| Answer::read(&bare(code), 0x1234, &asked).map(|answer| answer.code);
+        let code = |code| Answer::read(&bare(code), 0x1234, &sent).map(|answer| answer.code);
         assert_eq!(code(5), Ok(ResponseCode::Refused));
         assert_eq!(code(2), Ok(ResponseCode::Other(2)));
         assert_eq!(code(3), Err(Refusal::OtherQuestion));
@@ -481,11 +481,11 @@ mod tests {
             rest in proptest::collection::vec(any::<u8>(), 0..300),
             kind in 0_usize..3,
         ) {
-            let asked = question([Kind::A, Kind::Aaaa, Kind::Srv][kind]);
-            let mut message = Message::to(&asked, 0).0;
+            let sent = question([Kind::A, Kind::Aaaa, Kind::Srv][kind]);
+            let mut message = Message::to(&sent, 0).0;
             message[6..12].copy_from_slice(&counts);
             message.extend_from_slice(&rest);
-            let _ = Answer::read(&message, 0x1234, &asked);
+            let _ = Answer::read(&message, 0x1234, &sent);
         }
 
         #[test]
@@ -493,13 +493,13 @@ mod tests {
             addresses in proptest::collection::vec(any::<u32>(), 0..40),
             bits in any::<u64>(),
         ) {
-            let asked = Question { name: name("www.example").with_case(bits), kind: Kind::A };
-            let mut message = Message::to(&asked, 0);
+            let sent = Question { name: name("www.example").with_case(bits), kind: Kind::A };
+            let mut message = Message::to(&sent, 0);
             for address in &addresses {
                 message = message.answer("www.example", 1, &address.to_be_bytes());
             }
             let expected: Vec<_> = addresses.iter().map(|bits| IpAddr::V4(Ipv4Addr::from_bits(*bits))).collect();
-            prop_assert_eq!(read(&message, &asked).expect("an answer").addresses, expected);
+            prop_assert_eq!(read(&message, &sent).expect("an answer").addresses, expected);
         }
     }
 }

@@ -85,7 +85,7 @@ pub fn announcement_to_client(request: &Head, response: &Head, persists: bool) -
 /// Whether a rule wrote `close` into the head. A peer's field concerns its own connection; a field written by a rule concerns
 /// the connection that the message goes to.
 #[inline]
-pub fn asks_to_close(head: &Head, raw: &[u8]) -> bool {
+pub fn requests_close(head: &Head, raw: &[u8]) -> bool {
     let written = |field: &&Field| field.known == KnownName::Connection && field.value.is_edited();
     head.is_edited()
         && head.index().iter().filter(written).any(|field| {
@@ -288,9 +288,9 @@ mod tests {
 
     #[test]
     fn protocols_switch_only_on_request() {
-        let (_, asks) = parse(Kind::Request, GET_11, "Connection: upgrade\r\nUpgrade: foo\r\n");
+        let (_, upgrade) = parse(Kind::Request, GET_11, "Connection: upgrade\r\nUpgrade: foo\r\n");
         let (_, half) = parse(Kind::Request, GET_11, "Upgrade: foo\r\n");
         let (_, old) = parse(Kind::Request, GET_10, "Connection: upgrade\r\nUpgrade: foo\r\n");
-        assert_eq!([&asks, &half, &old].map(may_switch_protocols), [true, false, true]);
+        assert_eq!([&upgrade, &half, &old].map(may_switch_protocols), [true, false, true]);
     }
 }

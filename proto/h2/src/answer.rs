@@ -27,7 +27,7 @@ pub(crate) struct Builder {
     pub received: ReceivedHead,
     max_head: usize,
     status: Option<u16>,
-    asked: RequestTraits,
+    request: RequestTraits,
     /// The status line was written: no pseudo-header field may follow.
     started: bool,
 }
@@ -35,12 +35,12 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(max_fields: u16, max_head: usize) -> Builder {
         let received = ReceivedHead::with_max_fields(max_fields);
-        Builder { received, max_head, status: None, asked: RequestTraits::default(), started: false }
+        Builder { received, max_head, status: None, request: RequestTraits::default(), started: false }
     }
 
     /// Begins another response, to a request with these properties.
-    pub(crate) fn begin(&mut self, asked: RequestTraits) {
-        self.asked = asked;
+    pub(crate) fn begin(&mut self, request: RequestTraits) {
+        self.request = request;
         self.received.clear();
         self.status = None;
         self.started = false;
@@ -84,7 +84,7 @@ impl Builder {
         if status == 101 {
             return self.malformed();
         }
-        let switches = self.asked.extended && (200..300).contains(&status);
+        let switches = self.request.extended && (200..300).contains(&status);
         if switches {
             status = 101;
         }
@@ -127,7 +127,7 @@ impl Builder {
     /// Ends the block; `end`: no body follows. Returns how much payload the stream may still carry; `None` if it is not
     /// known, as after an interim response.
     pub(crate) fn finish(&mut self, end: bool) -> Option<u64> {
-        let asked = self.asked;
+        let request = self.request;
         if !self.started && self.received.is_sound() {
             self.start();
         }
@@ -145,8 +145,8 @@ impl Builder {
             return None;
         }
         let length = head.content_length();
-        let tunnel = code == 101 || (asked.connect && code < 300);
-        let bodyless = !tunnel && (asked.head_only || status::is_bodyless(code));
+        let tunnel = code == 101 || (request.connect && code < 300);
+        let bodyless = !tunnel && (request.head_only || status::is_bodyless(code));
         let expected = if tunnel {
             None
         } else if bodyless {
@@ -158,7 +158,7 @@ impl Builder {
             self.malformed();
             return None;
         }
-        if asked.chunks && !bodyless && !tunnel && length.is_none() {
+        if request.chunks && !bodyless && !tunnel && length.is_none() {
             if end {
                 head.note(Flags::ENDED);
             }
@@ -182,9 +182,9 @@ mod tests {
     use super::*;
     use weir_hpack::Defect;
 
-    fn build(lines: &str, end: bool, asked: RequestTraits) -> (Builder, Option<u64>) {
+    fn build(lines: &str, end: bool, request: RequestTraits) -> (Builder, Option<u64>) {
         let mut builder = Builder::new(8, 400);
-        builder.begin(asked);
+        builder.begin(request);
         for line in lines.split(", ") {
             let (name, value) = line.split_once('=').unwrap_or((line, ""));
             let (name, value) = (name.as_bytes(), value.as_bytes());
@@ -197,8 +197,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(lines: &str, end: bool, asked: RequestTraits, want: &str, length: Option<u64>) {
-        let (builder, expected) = build(lines, end, asked);
+    fn check(lines: &str, end: bool, request: RequestTraits, want: &str, length: Option<u64>) {
+        let (builder, expected) = build(lines, end, request);
         let ReceivedHead { head, bytes, fault } = &builder.received;
         assert_eq!(*fault, None, "{lines}");
         assert_eq!(String::from_utf8_lossy(bytes).replace("\r\n", "|"), want);

@@ -15,11 +15,11 @@
 //! `stream.rs`.
 
 mod answer;
-mod asking;
 pub mod connection;
 pub mod error;
 pub mod frame;
 pub mod limits;
+mod outgoing_head;
 mod received;
 mod request;
 mod response;

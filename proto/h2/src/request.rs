@@ -291,8 +291,8 @@ impl<'p> StartLine<'p> {
         protocol: &[u8],
     ) -> Result<Self, HeadFault> {
         let is_name = weir_http::is_token(protocol) && !protocol.eq_ignore_ascii_case(b"h2c");
-        let asks = method == Some(b"CONNECT") && authority.is_some() && path != Some(b"*");
-        if !asks || !is_name {
+        let is_valid = method == Some(b"CONNECT") && authority.is_some() && path != Some(b"*");
+        if !is_valid || !is_name {
             return Err(HeadFault::Malformed);
         }
         StartLine::of(Some(b"GET"), scheme, authority, path)

@@ -40,7 +40,7 @@ pub(crate) struct Stream {
     /// The rest of the announced length in bytes; [`UNANNOUNCED`] without one.
     pub expected: u64,
     /// Properties of the request, for a client.
-    pub asked: RequestTraits,
+    pub request: RequestTraits,
     /// The head of the final response was received, or none is expected.
     pub answered: bool,
     /// It was answered before its request ended.

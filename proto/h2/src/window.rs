@@ -150,9 +150,9 @@ impl WindowDebt {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Distance {
     /// When SETTINGS or PING were sent: the low bits of a time that is not 0.
-    asked_ms: u32,
+    sent_ms: u32,
     /// Whether the answer is still to come.
-    is_asked: bool,
+    is_pending: bool,
     way: Way,
 }
 
@@ -170,21 +170,21 @@ enum Way {
 impl Distance {
     /// Whether to measure now: all answers have arrived, the last measurement is old, and none showed that the peer is
     /// near.
-    pub(crate) fn ask(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn begin_probe(&mut self, now_ms: u64) -> bool {
         let now_ms = low_bits(now_ms);
-        let is_recent = self.asked_ms > 0 && now_ms.wrapping_sub(self.asked_ms) < EVERY_MS;
-        if self.is_asked || is_recent || self.way == Way::Near {
+        let is_recent = self.sent_ms > 0 && now_ms.wrapping_sub(self.sent_ms) < EVERY_MS;
+        if self.is_pending || is_recent || self.way == Way::Near {
             return false;
         }
-        (self.asked_ms, self.is_asked) = (now_ms, true);
+        (self.sent_ms, self.is_pending) = (now_ms, true);
         true
     }
 
     /// The answer came.
     pub(crate) fn answered(&mut self, now_ms: u64) {
-        if std::mem::take(&mut self.is_asked) {
+        if std::mem::take(&mut self.is_pending) {
             // An answer that takes a month may seem to come at once.
-            let is_late = low_bits(now_ms).wrapping_sub(self.asked_ms) >= FAR_MS;
+            let is_late = low_bits(now_ms).wrapping_sub(self.sent_ms) >= FAR_MS;
             self.way = if is_late { Way::Far } else { Way::Near };
         }
     }
@@ -218,22 +218,25 @@ mod tests {
         for start in [1, (1 << 32) - 2, 1 << 32, (1 << 40) + 7] {
             let (every, far) = (u64::from(EVERY_MS), u64::from(FAR_MS));
             let mut distance = Distance::default();
-            assert!(distance.ask(start) && !distance.ask(start + 5000), "one in transit");
+            assert!(distance.begin_probe(start) && !distance.begin_probe(start + 5000), "one in transit");
             distance.answered(start + far + 1);
             assert!(distance.is_far());
             let again = start + every + 1;
-            assert!(!distance.ask(start + every - 1) && distance.ask(again));
+            assert!(!distance.begin_probe(start + every - 1) && distance.begin_probe(again));
             distance.answered(again + far);
             assert!(distance.is_far());
             distance.answered(again + far);
-            assert!(distance.is_far() && distance.ask(again + 5000), "an answer to nothing measures nothing");
+            assert!(
+                distance.is_far() && distance.begin_probe(again + 5000),
+                "an answer to nothing measures nothing"
+            );
             distance.answered(again + 5000 + far - 1);
             assert!(
-                !distance.is_far() && !distance.ask(again + 50_000),
+                !distance.is_far() && !distance.begin_probe(again + 50_000),
                 "it is near, whatever another measurement would say"
             );
             let mut distance = Distance::default();
-            assert!(distance.ask(start));
+            assert!(distance.begin_probe(start));
             distance.answered(start);
             assert!(!distance.is_far());
         }

@@ -204,9 +204,9 @@ proptest! {
             let (mut block, mut want) = (Vec::new(), Decoded::new());
             encoder.begin_block(&mut block);
             // A decoder may insist on hearing of the smallest size, and of the last one (RFC 7541, 4.2).
-            let told = updates(&block);
-            prop_assert!(smallest == before || told.contains(&smallest), "{:?} were told, not {}", told, smallest);
-            prop_assert!(table == before || told.last() == Some(&table), "{:?} were told, not {}", told, table);
+            let announced = updates(&block);
+            prop_assert!(smallest == before || announced.contains(&smallest), "{:?} were announced, not {}", announced, smallest);
+            prop_assert!(table == before || announced.last() == Some(&table), "{:?} were announced, not {}", announced, table);
             for ((name, value), indexing) in fields {
                 let token = Token::of(&name);
                 encoder.field(&mut block, token, &name, &value, indexing);

@@ -95,16 +95,16 @@ fn opened(keys: &mut Direction, wire: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The same settings; their handshakes log their keys for [`Refused::of`].
-pub(crate) fn telling(config: &ServerConfig) -> Arc<ServerConfig> {
+pub(crate) fn with_refusal_log(config: &ServerConfig) -> Arc<ServerConfig> {
     let mut config = config.clone();
-    config.key_log = Arc::new(Telling(config.key_log));
+    config.key_log = Arc::new(RefusalLog(config.key_log));
     Arc::new(config)
 }
 
 #[derive(Debug)]
-struct Telling(Arc<dyn KeyLog>);
+struct RefusalLog(Arc<dyn KeyLog>);
 
-impl KeyLog for Telling {
+impl KeyLog for RefusalLog {
     fn will_log(&self, label: &str) -> bool {
         matches!(label, CLIENT | SERVER) || self.0.will_log(label)
     }

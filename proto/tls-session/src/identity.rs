@@ -27,7 +27,7 @@ static KEPT: AtomicBool = AtomicBool::new(false);
 pub struct Identity {
     is_server: bool,
     /// The identifier in the server's hello.
-    told: Bytes,
+    hello_id: Bytes,
     /// Whether a ticket of TLS 1.2 was given.
     gives_ticket: bool,
     /// The identifier of the newest ticket.
@@ -63,7 +63,7 @@ impl Identity {
         are_kept().then(|| {
             Box::new(Identity {
                 is_server,
-                told: Bytes::default(),
+                hello_id: Bytes::default(),
                 gives_ticket: false,
                 ticket: Bytes::default(),
                 offered: Default::default(),
@@ -156,7 +156,7 @@ impl Identity {
             let Some((body, after)) = after.split_at_checked(length) else { break };
             match *kind {
                 SERVER_HELLO => {
-                    self.told = body.get(34..).and_then(vector8).map_or_else(Bytes::default, Into::into)
+                    self.hello_id = body.get(34..).and_then(vector8).map_or_else(Bytes::default, Into::into)
                 }
                 NEW_SESSION_TICKET if self.is_server => self.gives_ticket = true,
                 NEW_SESSION_TICKET => self.take_ticket(body.get(4..).and_then(vector16)),
@@ -191,7 +191,7 @@ impl Identity {
             (false, true) if self.gives_ticket && !resumed => &[],
             (false, false) if !self.ticket.is_empty() => &self.ticket,
             (false, false) if resumed && !older.is_empty() => older,
-            (false, _) => &self.told,
+            (false, _) => &self.hello_id,
         }
     }
 
@@ -353,7 +353,11 @@ mod tests {
             let (one, other) = said.split_at(cut);
             identity.read_server(one);
             identity.read_server(other);
-            assert_eq!((&identity.told[..], &identity.ticket), (&b"id"[..], &identifier(b"ticket")), "{cut}");
+            assert_eq!(
+                (&identity.hello_id[..], &identity.ticket),
+                (&b"id"[..], &identifier(b"ticket")),
+                "{cut}"
+            );
             assert!(identity.clear.is_none());
         }
     }
@@ -375,6 +379,6 @@ mod tests {
         for _ in 0..10 {
             identity.read_server(&endless);
         }
-        assert!(identity.clear.is_none() && identity.told.is_empty());
+        assert!(identity.clear.is_none() && identity.hello_id.is_empty());
     }
 }

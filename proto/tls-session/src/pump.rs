@@ -101,9 +101,9 @@ pub(crate) fn pump<E: Engine>(
             Ok(ConnectionState::PeerClosed) => pumped = Pumped::Ended,
             Ok(_) => return Ok(pumped),
             Err(error) => {
-                let told = tell(engine, &mut wire[*used..], answer);
+                let written = write_alert(engine, &mut wire[*used..], answer);
                 let failure = Failure::from_rustls(&error);
-                return Err(Failure { alert: failure.alert.or(told), ..failure });
+                return Err(Failure { alert: failure.alert.or(written), ..failure });
             }
         }
     }
@@ -125,7 +125,7 @@ pub(crate) fn encode<D>(mut data: EncodeTlsData<'_, D>, answer: &mut Vec<u8>) ->
 
 /// Appends the alert of a failed handshake, and returns it if it is not encrypted. The engine also gets its unused
 /// input, and ignores it while data remain to be sent.
-fn tell(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
+fn write_alert(engine: &mut impl Engine, wire: &mut [u8], answer: &mut Vec<u8>) -> Option<Alert> {
     let start = answer.len();
     while engine.has_to_say() {
         let Ok(ConnectionState::EncodeTlsData(data)) = engine.process(wire).state else { break };

@@ -71,19 +71,19 @@ struct KeptKeys;
 
 impl KeyLog for KeptKeys {
     fn log(&self, label: &str, _: &[u8], key: &[u8]) {
-        TOLD.with_borrow_mut(|told| told.get_or_insert_default().keep(label, key));
+        LOGGED.with_borrow_mut(|logged| logged.get_or_insert_default().keep(label, key));
     }
 }
 
 thread_local! {
-    static TOLD: RefCell<ManuallyDrop<Option<Box<Secrets>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+    static LOGGED: RefCell<ManuallyDrop<Option<Box<Secrets>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Moves the keys reported on this thread since the last call to those of a session.
-pub(crate) fn take_told(known: &mut Option<Box<Secrets>>) {
-    let Some(told) = TOLD.with_borrow_mut(|told| told.take()) else { return };
-    let Some(known) = known else { return *known = Some(told) };
-    for (position, key) in told.0.into_iter().enumerate().filter(|(_, key)| !key.is_empty()) {
+pub(crate) fn take_logged(known: &mut Option<Box<Secrets>>) {
+    let Some(logged) = LOGGED.with_borrow_mut(|logged| logged.take()) else { return };
+    let Some(known) = known else { return *known = Some(logged) };
+    for (position, key) in logged.0.into_iter().enumerate().filter(|(_, key)| !key.is_empty()) {
         known.0[position] = key;
     }
 }
@@ -143,13 +143,13 @@ mod tests {
     #[test]
     fn keys_are_kept_by_kind() {
         let (log, mut known) = (keep_keys(), None);
-        take_told(&mut known);
+        take_logged(&mut known);
         assert!(known.is_none());
         log.log("CLIENT_RANDOM", &[], b"master");
         log.log("SOMETHING_ELSE", &[], b"x");
-        take_told(&mut known);
+        take_logged(&mut known);
         log.log("EXPORTER_SECRET", &[], b"exporter");
-        take_told(&mut known);
+        take_logged(&mut known);
         let known = known.expect("keys");
         assert_eq!(known.get(Secret::Master), Some(&b"master"[..]));
         assert_eq!(known.get(Secret::Exporter), Some(&b"exporter"[..]));

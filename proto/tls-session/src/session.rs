@@ -265,7 +265,7 @@ impl Session {
             server.keys = keys;
         }
         self.facts.note_random(&answer[said..]);
-        secrets::take_told(&mut self.facts.secrets);
+        secrets::take_logged(&mut self.facts.secrets);
         if let Some(identity) = &mut self.facts.identity {
             identity.take_step(&came, &answer[said..], wire.len() - used);
         }
@@ -286,7 +286,7 @@ impl Session {
         if let SessionState::Hello(chooser) = &self.state {
             match begin(&**chooser, wire, has_turn, &mut self.facts, answer)? {
                 HelloOutcome::TooShort => return Ok(Progress::More),
-                HelloOutcome::Signs => return Ok(self.ask_for_turn()),
+                HelloOutcome::Signs => return Ok(self.request_turn()),
                 HelloOutcome::Handshake(server) => self.state = SessionState::Server(server),
             }
         }
@@ -305,7 +305,7 @@ impl Session {
             _ => Cost::Short,
         };
         if cost == Cost::Long {
-            return Ok(self.ask_for_turn());
+            return Ok(self.request_turn());
         }
         let mut plain = Vec::new();
         let pumped = match &mut self.state {
@@ -341,7 +341,7 @@ impl Session {
         self.establish(&plain, pumped == Pumped::Ended)
     }
 
-    fn ask_for_turn(&mut self) -> Progress {
+    fn request_turn(&mut self) -> Progress {
         self.has_turn = true;
         Progress::Computes
     }
@@ -443,7 +443,7 @@ impl Session {
         }
         let (used, stepped) = data.take(&mut server.connection, wire, answer);
         let handshaking = server.connection.is_handshaking();
-        secrets::take_told(&mut self.facts.secrets);
+        secrets::take_logged(&mut self.facts.secrets);
         if let Some(identity) = &mut self.facts.identity {
             identity.take_noted();
         }
@@ -473,7 +473,7 @@ impl Session {
         self.facts.note_random(wire);
         let settled = self.settle_early_client(wire, answer);
         self.facts.note_random(&answer[said..]);
-        secrets::take_told(&mut self.facts.secrets);
+        secrets::take_logged(&mut self.facts.secrets);
         if let Some(identity) = &mut self.facts.identity {
             identity.take_noted();
         }
@@ -695,7 +695,7 @@ fn begin(
         Arc::make_mut(&mut config).send_tls13_tickets = 1;
     }
     let announces = hello.extension(EARLY_DATA).is_some().then(|| hello_end(wire, message.body.len()));
-    let config = if announces.is_some() { early_refused::telling(&config) } else { config };
+    let config = if announces.is_some() { early_refused::with_refusal_log(&config) } else { config };
     let connection =
         UnbufferedServerConnection::new(Arc::clone(&config)).map_err(|error| Failure::from_rustls(&error))?;
     let verifier = chosen.verifier;

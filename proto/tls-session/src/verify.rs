@@ -102,7 +102,7 @@ pub enum NameCheck {
     #[default]
     Any,
     /// The SNI of the connection (`sni`).
-    Asked,
+    Sni,
     /// This one (`verifyhost`).
     This(Box<str>),
 }
@@ -180,10 +180,14 @@ impl Verifier {
         checked.map(drop).map_err(|fault| Error::InvalidCertificate(certificate_error(fault.code)))
     }
 
-    fn check_name(&self, certificate: &CertificateDer<'_>, asked: &ServerName<'_>) -> Result<(), Error> {
+    fn check_name(
+        &self,
+        certificate: &CertificateDer<'_>,
+        server_name: &ServerName<'_>,
+    ) -> Result<(), Error> {
         let is_for_it = match &self.name {
             NameCheck::Any => true,
-            NameCheck::Asked => host::is_of(certificate, &asked.to_str()),
+            NameCheck::Sni => host::is_of(certificate, &server_name.to_str()),
             NameCheck::This(name) => host::is_of(certificate, name),
         };
         if is_for_it {
@@ -191,10 +195,11 @@ impl Verifier {
         }
         Err(Error::InvalidCertificate(match self.name {
             // The code that names the failure distinguishes the two variants.
-            NameCheck::This(_) => {
-                CertificateError::NotValidForNameContext { expected: asked.to_owned(), presented: Vec::new() }
-            }
-            NameCheck::Any | NameCheck::Asked => CertificateError::NotValidForName,
+            NameCheck::This(_) => CertificateError::NotValidForNameContext {
+                expected: server_name.to_owned(),
+                presented: Vec::new(),
+            },
+            NameCheck::Any | NameCheck::Sni => CertificateError::NotValidForName,
         }))
     }
 

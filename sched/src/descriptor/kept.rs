@@ -108,7 +108,7 @@ mod tests {
     }
 
     /// Sends a question and receives its answer, with no try before the poller spoke.
-    async fn ask(descriptor: &Descriptor, question: &[u8]) -> Vec<u8> {
+    async fn exchange(descriptor: &Descriptor, question: &[u8]) -> Vec<u8> {
         descriptor.set_owner(current());
         assert_eq!(descriptor.send(question, false).expect("stands"), Sent::Bytes(question.len()));
         descriptor.clear_readable();
@@ -148,7 +148,7 @@ mod tests {
         crate::run(async move {
             let first = fresh(&address);
             let number = first.descriptor.as_raw_fd();
-            assert_eq!(ask(&first, b"question 0").await, b"0 question 0");
+            assert_eq!(exchange(&first, b"question 0").await, b"0 question 0");
             first.keep(AddressFamily::Inet);
             for turn in 1..20 {
                 let (again, stands) =
@@ -157,7 +157,7 @@ mod tests {
                 assert_eq!(again.descriptor.as_raw_fd(), number);
                 assert!(!again.has_error() && !again.is_hung_up() && !again.peer_closed());
                 let question = format!("question {turn}");
-                let answer = ask(&again, question.as_bytes()).await;
+                let answer = exchange(&again, question.as_bytes()).await;
                 assert_eq!(answer, format!("{turn} {question}").into_bytes());
                 again.keep(AddressFamily::Inet);
             }

@@ -50,7 +50,7 @@ pub struct ProfileReport {
     pub lines: Vec<ProfileLine>,
 }
 
-/// Sums up the figures of these workers.
+/// Sums up the counters of these workers.
 pub(crate) fn of_workers<'a>(workers: impl Iterator<Item = &'a Shared>, now_ns: u64) -> ProfileReport {
     let mut report = ProfileReport { until_ns: now_ns, since_ns: now_ns, ..ProfileReport::default() };
     for shared in workers {
@@ -81,7 +81,7 @@ impl ProfileReport {
 }
 
 impl ProfileLine {
-    /// Adds the figures of `other` to this line's.
+    /// Adds the counters of `other` to this line's.
     pub fn merge(&mut self, other: &Self) {
         self.calls += other.calls;
         self.cpu_ns += other.cpu_ns;
@@ -116,7 +116,7 @@ mod tests {
         report.add(line(10));
         report.add(line(5));
         let [sum] = &report.lines[..] else { panic!("{} lines", report.lines.len()) };
-        let figures = [
+        let counters = [
             sum.calls,
             sum.cpu_ns,
             sum.latencies,
@@ -125,6 +125,6 @@ mod tests {
             sum.lock_wait_ns,
             sum.lock_held_ns,
         ];
-        assert_eq!(figures, [15, 30, 45, 60, 75, 90, 105]);
+        assert_eq!(counters, [15, 30, 45, 60, 75, 90, 105]);
     }
 }

@@ -352,8 +352,8 @@ mod tests {
         let rung = |world: &World| -> Vec<bool> { world.workers.iter().map(Simulated::is_rung).collect() };
         let asleep =
             |world: &World| world.workers.iter().all(|worker| worker.shared.wake_side.doorbell.is_asleep());
-        let figures = |world: &World| format!("{:?}", world.workers[0].shared.activity);
-        let before = figures(&world);
+        let counters = |world: &World| format!("{:?}", world.workers[0].shared.activity);
+        let before = counters(&world);
         world.look(0, || {
             for _ in 0..100 {
                 wake(own);
@@ -361,7 +361,7 @@ mod tests {
             kill(mortal);
         });
         assert_eq!((rung(&world), asleep(&world)), (vec![false; 3], true));
-        assert_eq!(figures(&world), before);
+        assert_eq!(counters(&world), before);
         world.look(0, || spawn(&KIND, Class::Urgent, async {}));
         assert_eq!((rung(&world), asleep(&world)), (vec![false; 3], true));
         world.look(0, || wake(other));

@@ -230,13 +230,13 @@ pub(crate) fn count_panic() {
     Worker::current().shared.activity.panics.increment();
 }
 
-/// Calls `look` with the figures of a worker of the current runtime.
+/// Calls `look` with the counters of a worker of the current runtime.
 pub fn activity<R>(worker: usize, look: impl FnOnce(&Activity) -> R) -> Option<R> {
     Worker::current().peers.get(worker).map(|shared| look(&shared.activity))
 }
 
 /// Sets the profiling settings of the workers of the current runtime. Choosing a mode, even the same one, resets the
-/// figures; a change of the other settings does not.
+/// counters; a change of the other settings does not.
 pub fn set_profiling(settings: ProfileSettings) {
     let worker = Worker::current();
     let former = worker.shared.profile.settings();
@@ -358,7 +358,7 @@ pub struct WaitingKind {
 }
 
 impl WaitingKind {
-    /// Adds the figures of `other` to these.
+    /// Adds the counters of `other` to these.
     pub fn merge(&mut self, other: &Self) {
         self.places += other.places;
         self.latencies += other.latencies;

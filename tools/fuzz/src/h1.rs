@@ -31,7 +31,7 @@ fn head(kind: Kind, bytes: &[u8]) {
         match whole {
             Progress::Complete { head_len } => {
                 assert!(head_len <= bytes.len() && whole_head.end() == head_len);
-                ask(&mut whole_head, bytes);
+                inspect(&mut whole_head, bytes);
             }
             Progress::Error(error) => assert!(error.position <= bytes.len()),
             Progress::Incomplete => {}
@@ -47,7 +47,7 @@ fn parse(kind: Kind, parser: &mut Parser, raw: &[u8], options: &Options, head: &
 }
 
 /// Makes all queries and edits of a proxy on a head. Serialized, it must be an equivalent head.
-fn ask(head: &mut Head, raw: &[u8]) {
+fn inspect(head: &mut Head, raw: &[u8]) {
     let _ = (head.path(raw), head.query(raw), head.path_and_query(raw), head.raw_bytes(raw));
     for (name, value) in head.fields(raw) {
         assert!(!name.is_empty());

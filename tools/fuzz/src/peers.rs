@@ -1,6 +1,6 @@
 //! Messages of the peers protocol.
 
-use weir_peer_messages::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
+use weir_peers_protocol::{Entry, Fault, Hello, LearnedNames, Message, Status, Value, message, next, write};
 
 /// The greeting of a session, of either side: it parses from its own bytes alone, whatever follows; one byte less is
 /// incomplete.
@@ -33,11 +33,11 @@ pub fn peer_messages(bytes: &[u8]) {
         assert_eq!(next(&rest[..length]), Ok(Some((message.clone(), length))));
         assert!(matches!(next(&rest[..length - 1]), Ok(None)));
         match message {
-            Message::Definition(told) => {
+            Message::Definition(received) => {
                 let mut out = Vec::new();
-                write::definition(&told, &mut out);
-                assert_eq!(next(&out), Ok(Some((Message::Definition(told.clone()), out.len()))));
-                definition = Some(told);
+                write::definition(&received, &mut out);
+                assert_eq!(next(&out), Ok(Some((Message::Definition(received.clone()), out.len()))));
+                definition = Some(received);
             }
             Message::Update(update) => {
                 let mut out = Vec::new();

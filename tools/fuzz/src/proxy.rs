@@ -1,6 +1,6 @@
 //! PROXY protocol headers.
 
-use weir_proxy::{Tlv, V2, Version, parse, write_v1, write_v2};
+use weir_proxy_protocol::{Tlv, V2, Version, parse, write_v1, write_v2};
 
 /// A header: every shorter prefix of it waits for more, and a valid header can be written and parsed back.
 pub fn proxy_header(bytes: &[u8]) {

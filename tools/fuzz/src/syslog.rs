@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use weir_events::calendar::{DateCache, utc};
 use weir_events::logger::{LogAddress, LogTarget};
-use weir_events::relay::write_relayed;
-use weir_events::{Facility, Level, LogFormat, Relayed, WallTime};
+use weir_events::relayed_message::write_relayed;
+use weir_events::{Facility, Level, LogFormat, RelayedMessage, WallTime};
 use weir_model::HostStrategy;
 use weir_syslog::{Framed, Framer, Message, Refusal, Shape};
 
@@ -104,7 +104,7 @@ pub fn syslog_relayed(bytes: &[u8]) {
     }
 }
 
-fn written(target: &LogTarget, message: &Relayed<'_>) -> Vec<u8> {
+fn written(target: &LogTarget, message: &RelayedMessage<'_>) -> Vec<u8> {
     let mut line = Vec::new();
     let time = WallTime { seconds: 1_795_179_905, micros: 7_181 };
     write_relayed(&mut line, target, &mut DateCache::new(utc()), time, message);

@@ -54,11 +54,11 @@ const HOUSE: &[Room] = &[
     room("weir-h1", "proto/h1", &["weir-http"], PURE_BELOW),
     room("weir-hpack", "proto/hpack", &["weir-http"], PURE_BELOW),
     room("weir-h2", "proto/h2", &["weir-hpack", "weir-http"], PURE_BELOW),
-    room("weir-proxy", "proto/proxy", NOTHING, PURE_BELOW),
+    room("weir-proxy-protocol", "proto/proxy-protocol", NOTHING, PURE_BELOW),
     room("weir-syslog", "proto/syslog", NOTHING, PURE_BELOW),
     room("weir-dns", "proto/dns", NOTHING, PURE_BELOW),
-    room("weir-peer-messages", "proto/peers", NOTHING, PURE_BELOW),
-    room("weir-client-hello", "proto/tls", NOTHING, PURE_BELOW),
+    room("weir-peers-protocol", "proto/peers-protocol", NOTHING, PURE_BELOW),
+    room("weir-client-hello", "proto/client-hello", NOTHING, PURE_BELOW),
     room("weir-tls-session", "proto/tls-session", &["weir-client-hello"], PURE_BELOW),
     room("weir-syntax", "language/syntax", NOTHING, PURE_BELOW),
     room("weir-fingerprint-derive", "language/fingerprint-derive", NOTHING, PURE_BELOW),
@@ -247,7 +247,7 @@ mod tests {
         check("weir-containers", &["weir-sys"], &["weir-sys"]);
         check("weir-sched", &["weir-sync", "weir-http", "weir-net"], &["weir-http", "weir-net"]);
         check("weir-h1", &["weir-http", "weir-formats"], &[]);
-        check("weir-proxy", &["weir-http"], &["weir-http"]);
+        check("weir-proxy-protocol", &["weir-http"], &["weir-http"]);
         check("weir-stream", &["weir-backend", "weir-config", "weir-http", "weir-sched"], &[]);
         check("weir-backend", &["weir-stream"], &["weir-stream"]);
         check("weir-observe", &["weir-cli", "weir-stats", "weir-stream", "weir-assemble"], &[]);

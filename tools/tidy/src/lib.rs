@@ -7,7 +7,7 @@
 //!   an empty name ([`text`]);
 //! * a licence or a crate that `deny.toml` rejects ([`licences`]), a benchmark of other versions than are built ([`locks`]);
 //! * a requirement without a proof ([`proofs`]), a row without help ([`rows`]), a README that differs from the rows ([`readme`]);
-//! * a figure that rose ([`ratchet`]): indirect English ([`english`]), methods of one type ([`methods`]), type names that crates
+//! * a count that rose ([`ratchet`]): indirect English ([`english`]), methods of one type ([`methods`]), type names that crates
 //!   share ([`names`]).
 //!
 //! Every rule is a function from a [`Workspace`] to a list of [`Fault`]s; it knows nothing of the other rules. It knows

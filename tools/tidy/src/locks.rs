@@ -70,8 +70,8 @@ fn packages(lock: &str) -> BTreeMap<String, Vec<String>> {
         let mut lines = entry.trim_end().lines();
         let name = lines.next().and_then(|line| line.strip_prefix("name = ")).unwrap_or_default();
         // Dependencies are not compared: the project's own packages have more here, because they are tested here.
-        let told: Vec<&str> = lines.take_while(|line| !line.starts_with("dependencies")).collect();
-        packages.entry(name.trim_matches('"').to_owned()).or_default().push(told.join("\n"));
+        let package: Vec<&str> = lines.take_while(|line| !line.starts_with("dependencies")).collect();
+        packages.entry(name.trim_matches('"').to_owned()).or_default().push(package.join("\n"));
     }
     packages
 }

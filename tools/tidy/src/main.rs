@@ -4,7 +4,7 @@
 //! The commands here write or report:
 //!
 //! * `readme`: the words that are not implemented yet, from the rows of the language;
-//! * `ratchets`: the figures that fell, in the tables of `tools/tidy/ratchets`; fails if a figure would rise;
+//! * `ratchets`: the counts that fell, in the tables of `tools/tidy/ratchets`; fails if a count would rise;
 //! * `circles`: the modules of each crate that import each other;
 //! * `requirements`: each requirement's number and the tests that name it.
 //!

@@ -1,7 +1,7 @@
-//! Ratchets: committed tables of figures that may only fall.
+//! Ratchets: committed tables of counts that may only fall.
 //!
-//! A figure above its row is a fault. A figure below its row is one too, so that the table falls together with the code;
-//! `make ratchets` writes the lower figures. It never writes a higher one: a figure rises by an edit of the table by hand,
+//! A count above its row is a fault. A count below its row is one too, so that the table falls together with the code;
+//! `make ratchets` writes the lower counts. It never writes a higher one: a count rises by an edit of the table by hand,
 //! which a reviewer sees.
 
 use std::cmp::Ordering;
@@ -12,26 +12,26 @@ use std::path::Path;
 
 use crate::Fault;
 
-/// The figures by row. The key holds the other columns of the row, joined with tabs.
+/// The counts by row. The key holds the other columns of the row, joined with tabs.
 pub type Counts = BTreeMap<String, usize>;
 
-/// A table of figures that may only fall.
+/// A table of counts that may only fall.
 #[derive(Debug, Clone, Copy)]
 pub struct Ratchet {
     /// The path of the table from the project's root.
     pub path: &'static str,
-    /// The first line of the table, without its `# `: a sentence about the figures.
+    /// The first line of the table, without its `# `: a sentence about the counts.
     pub title: &'static str,
-    /// The names of the columns, separated by tabs. The last column holds the figure.
+    /// The names of the columns, separated by tabs. The last column holds the count.
     pub columns: &'static str,
 }
 
 impl Ratchet {
-    /// The rows of the table that differ from the figures found. `explain` describes a figure that rose; its arguments are
-    /// the row's key, the figure found and the figure in the table.
+    /// The rows of the table that differ from the counts found. `explain` describes a count that rose; its arguments are
+    /// the row's key, the count found and the count in the table.
     ///
     /// # Panics
-    /// When the table cannot be read: without it every figure would look new.
+    /// When the table cannot be read: without it every count would look new.
     pub fn faults(
         &self,
         root: &Path,
@@ -42,7 +42,7 @@ impl Ratchet {
         self.compare(&text, found, explain)
     }
 
-    /// Writes the figures that fell. Returns the rows with figures that would rise, in the form of the table.
+    /// Writes the counts that fell. Returns the rows with counts that would rise, in the form of the table.
     ///
     /// # Errors
     /// When the table cannot be read or written, or has a line that is not a row.
@@ -53,12 +53,12 @@ impl Ratchet {
         Ok(rises)
     }
 
-    /// The text of the table with the figures that fell, and the rows with figures that would rise.
+    /// The text of the table with the counts that fell, and the rows with counts that would rise.
     fn lowered(&self, text: &str, found: &Counts) -> Result<(String, Vec<String>), String> {
         let held = rows(text)?;
         let lower = held.iter().map(|(key, held)| (key.clone(), *held.min(found.get(key).unwrap_or(&0))));
-        let rises = found.iter().filter(|(key, figure)| *figure > held.get(*key).unwrap_or(&0));
-        let rises = rises.map(|(key, figure)| format!("{key}\t{figure}")).collect();
+        let rises = found.iter().filter(|(key, count)| *count > held.get(*key).unwrap_or(&0));
+        let rises = rises.map(|(key, count)| format!("{key}\t{count}")).collect();
         Ok((self.written(&lower.collect()), rises))
     }
 
@@ -74,7 +74,7 @@ impl Ratchet {
         };
         let mut faults = Vec::new();
         for key in BTreeSet::from_iter(held.keys().chain(found.keys())) {
-            let [now, before] = [found, &held].map(|figures| *figures.get(key).unwrap_or(&0));
+            let [now, before] = [found, &held].map(|counts| *counts.get(key).unwrap_or(&0));
             let why = match now.cmp(&before) {
                 Ordering::Equal => continue,
                 Ordering::Greater => explain(key, now, before),
@@ -99,10 +99,10 @@ impl Ratchet {
         faults
     }
 
-    fn written(&self, figures: &Counts) -> String {
+    fn written(&self, counts: &Counts) -> String {
         let mut text = format!("# {}\n# {}\n", self.title, self.columns);
-        for (key, figure) in figures.iter().filter(|(_, figure)| **figure > 0) {
-            text += &format!("{key}\t{figure}\n");
+        for (key, count) in counts.iter().filter(|(_, count)| **count > 0) {
+            text += &format!("{key}\t{count}\n");
         }
         text
     }
@@ -112,11 +112,11 @@ impl Ratchet {
 fn rows(text: &str) -> Result<Counts, String> {
     let mut rows = Counts::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        let columns = line.rsplit_once('\t').and_then(|(key, figure)| Some((key, figure.parse().ok()?)));
-        let Some((key, figure)) = columns else {
-            return Err(format!("line {} is not a key and a figure, separated by a tab", number + 1));
+        let columns = line.rsplit_once('\t').and_then(|(key, count)| Some((key, count.parse().ok()?)));
+        let Some((key, count)) = columns else {
+            return Err(format!("line {} is not a key and a count, separated by a tab", number + 1));
         };
-        if rows.insert(key.to_owned(), figure).is_some() {
+        if rows.insert(key.to_owned(), count).is_some() {
             return Err(format!("line {} repeats the row of {}", number + 1, key.replace('\t', ", ")));
         }
     }
@@ -130,24 +130,24 @@ mod tests {
     const RATCHET: Ratchet = Ratchet { path: "x.tsv", title: "Legs.", columns: "animal\tlegs" };
     const TABLE: &str = "# Legs.\n# animal\tlegs\nant\t6\nbee\t6\n";
 
-    fn figures(rows: &[(&str, usize)]) -> Counts {
-        rows.iter().map(|(key, figure)| ((*key).to_owned(), *figure)).collect()
+    fn counts(rows: &[(&str, usize)]) -> Counts {
+        rows.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect()
     }
 
     #[track_caller]
     fn check(table: &str, found: &[(&str, usize)], expected: &[&str]) {
         let explain = |key: &str, now: usize, held: usize| format!("{key} rose from {held} to {now}");
-        let faults = RATCHET.compare(table, &figures(found), explain);
+        let faults = RATCHET.compare(table, &counts(found), explain);
         assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn accepts_the_figures_of_the_table() {
+    fn accepts_the_counts_of_the_table() {
         check(TABLE, &[("ant", 6), ("bee", 6)], &[]);
     }
 
     #[test]
-    fn reports_higher_figures() {
+    fn reports_higher_counts() {
         check(TABLE, &[("ant", 7), ("bee", 6)], &["ant: ant rose from 6 to 7"]);
     }
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_lower_figures() {
+    fn reports_lower_counts() {
         check(
             TABLE,
             &[("ant", 5)],
@@ -175,13 +175,13 @@ mod tests {
         check("# Legs.\n# animal\tlegs\nbee\t6\nant\t6\n", &found, &[form]);
         check(&format!("{TABLE}cat\t0\n"), &found, &[form]);
         check("ant\t6\nbee\t6\nant\t6\n", &found, &["x.tsv: line 3 repeats the row of ant"]);
-        check("ant six\n", &found, &["x.tsv: line 1 is not a key and a figure, separated by a tab"]);
-        check("ant\tsix\n", &found, &["x.tsv: line 1 is not a key and a figure, separated by a tab"]);
+        check("ant six\n", &found, &["x.tsv: line 1 is not a key and a count, separated by a tab"]);
+        check("ant\tsix\n", &found, &["x.tsv: line 1 is not a key and a count, separated by a tab"]);
     }
 
     #[test]
     fn lowers_and_removes_rows_but_never_raises_them() {
-        let lowered = |found: &[(&str, usize)]| RATCHET.lowered(TABLE, &figures(found)).expect("a table");
+        let lowered = |found: &[(&str, usize)]| RATCHET.lowered(TABLE, &counts(found)).expect("a table");
         let text = |rows: &str| format!("# Legs.\n# animal\tlegs\n{rows}");
         assert_eq!(lowered(&[("ant", 6), ("bee", 6)]), (TABLE.to_owned(), vec![]));
         assert_eq!(lowered(&[("bee", 5)]), (text("bee\t5\n"), vec![]));

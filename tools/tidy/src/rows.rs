@@ -33,7 +33,7 @@ pub enum Kind {
     Converter,
     /// A command of the runtime API.
     Command,
-    /// A figure of `show stat` or `show info`.
+    /// A field of `show stat` or `show info`.
     Counter,
 }
 

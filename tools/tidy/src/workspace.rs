@@ -145,7 +145,7 @@ fn built<'m>(metadata: &'m Value, members: &[&'m str]) -> HashSet<&'m str> {
         for edge in node["deps"].as_array().into_iter().flatten() {
             let to = edge["pkg"].as_str().unwrap_or_default();
             let name = packages.get(to).map(|to| text(&to["name"])).unwrap_or_default();
-            if is_asked_for(package, node, &name) && built.insert(to) {
+            if is_needed(package, node, &name) && built.insert(to) {
                 waiting.push(to);
             }
         }
@@ -154,7 +154,7 @@ fn built<'m>(metadata: &'m Value, members: &[&'m str]) -> HashSet<&'m str> {
 }
 
 /// Whether a package needs a dependency: always, or because of an enabled feature.
-fn is_asked_for(package: &Value, node: &Value, name: &str) -> bool {
+fn is_needed(package: &Value, node: &Value, name: &str) -> bool {
     let mut of_name =
         package["dependencies"].as_array().into_iter().flatten().filter(|entry| entry["name"] == *name);
     if of_name.any(|entry| entry["optional"] != true) {

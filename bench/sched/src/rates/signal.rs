@@ -54,7 +54,7 @@ pub async fn answer() {
 }
 
 /// The other one: gives the turn away and waits for it, `rounds` times.
-pub async fn ask(rounds: u64) {
+pub async fn request(rounds: u64) {
     for _ in 0..rounds {
         raise(1);
         raised(0).await;

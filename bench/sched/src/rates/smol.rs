@@ -19,7 +19,7 @@ fn run<F: Future<Output = ()> + 'static>(main: impl FnOnce(Executor) -> F) {
 pub fn switches(count: u64) {
     run(|executor| async move {
         let _other = executor.spawn(signal::answer());
-        signal::ask(count / 2).await;
+        signal::request(count / 2).await;
     });
 }
 

@@ -18,7 +18,7 @@ fn run(main: impl Future<Output = ()> + Send + 'static) {
 pub fn switches(count: u64) {
     run(async move {
         tokio::spawn(signal::answer());
-        signal::ask(count / 2).await;
+        signal::request(count / 2).await;
     });
 }
 

@@ -40,18 +40,18 @@ impl Live {
 }
 
 fn look(follower: &mut Follower, bytes: &Vec<u8>, look: Look) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     follower
         .look(bytes, look, &mut |what| {
-            told.push(word(what));
+            reports.push(word(what));
             Ok(())
         })
         .expect("it is a ring");
-    told
+    reports
 }
 
-fn word(told: FileReport<'_>) -> String {
-    match told {
+fn word(report: FileReport<'_>) -> String {
+    match report {
         FileReport::Message(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         FileReport::Lost { count: Some(count), about } => {
             format!("<lost {}{count}>", if about { "~" } else { "" })
@@ -97,12 +97,12 @@ fn reports_every_loss_however_often_the_writer_laps() {
                     live.write(&format!("{written:0length$}"));
                     written += 1;
                 }
-                let told = live.look();
-                let seen: Vec<usize> = told.iter().filter_map(|text| text.parse().ok()).collect();
+                let reports = live.look();
+                let seen: Vec<usize> = reports.iter().filter_map(|text| text.parse().ok()).collect();
                 let expected: Vec<usize> = (written - seen.len()..written).collect();
                 assert_eq!(seen, expected, "{area} {length} {batch}");
                 let lost = batch - seen.len();
-                let remark = told.first().filter(|text| text.starts_with('<')).map(String::as_str);
+                let remark = reports.first().filter(|text| text.starts_with('<')).map(String::as_str);
                 match (lost, plain) {
                     (0, false) => assert_eq!(remark, None),
                     // If all bytes of the previous look are overwritten, a loss cannot be detected.
@@ -110,7 +110,7 @@ fn reports_every_loss_however_often_the_writer_laps() {
                     (_, true) => assert!(remark.is_some(), "{area} {length} {batch}"),
                     (_, false) => assert_eq!(remark, Some(&*format!("<lost {lost}>"))),
                 }
-                assert_eq!(told.len() - usize::from(remark.is_some()), seen.len(), "{told:?}");
+                assert_eq!(reports.len() - usize::from(remark.is_some()), seen.len(), "{reports:?}");
                 assert!(!seen.is_empty() && lost <= batch.saturating_sub(holds - 1), "{lost} of {batch}");
             }
         }
@@ -154,26 +154,26 @@ fn messages_overwritten_during_a_read_are_reported_as_lost() {
             }
         };
         let file = Changing { live, reads: RefCell::new(0), change };
-        let (mut follower, mut told) = (Follower::default(), Vec::new());
+        let (mut follower, mut reports) = (Follower::default(), Vec::new());
         for _ in 0..2 {
-            let tell = &mut |what: FileReport<'_>| {
-                told.push(word(what));
+            let report = &mut |what: FileReport<'_>| {
+                reports.push(word(what));
                 Ok(())
             };
-            follower.look(&file, Look::Again, tell).expect("it is a ring");
+            follower.look(&file, Look::Again, report).expect("it is a ring");
         }
         let oldest = 100 - 39;
         let mut next = oldest;
-        for text in &told {
+        for text in &reports {
             match text.strip_prefix("<lost ").and_then(|rest| rest.strip_suffix('>')) {
                 Some(count) => next += count.parse::<usize>().expect("a count"),
                 None => {
-                    assert_eq!(text.parse(), Ok(next), "{told:?}");
+                    assert_eq!(text.parse(), Ok(next), "{reports:?}");
                     next += 1;
                 }
             }
         }
-        assert_eq!(next, 100 + batch, "{batch}: {told:?}");
+        assert_eq!(next, 100 + batch, "{batch}: {reports:?}");
         assert!(*file.reads.borrow() > 0);
     }
 }
@@ -192,8 +192,8 @@ fn waits_for_an_unfinished_message_for_a_limited_time() {
     // A message of a writer that was killed does not block readers for ever, and a single look does not wait.
     bytes[HEADER + 5] = 255;
     let mut follower = Follower::default();
-    let told: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, Look::Again)).collect();
-    assert_eq!(told, ["one", "<unfinished>"]);
+    let reports: Vec<_> = (0..30).flat_map(|_| look(&mut follower, &bytes, Look::Again)).collect();
+    assert_eq!(reports, ["one", "<unfinished>"]);
     assert_eq!(look(&mut Follower::default(), &bytes, Look::Once), ["one", "<unfinished>"]);
 }
 
@@ -227,9 +227,9 @@ fn reads_long_and_many_messages_in_parts() {
         for number in 0..count {
             live.write(&("0".repeat(length - 5) + &format!("{number:05}")));
         }
-        let told = live.look();
-        let numbers = told.iter().map(|text| text.parse::<usize>().expect("no remark"));
-        assert!(told.len() > 1 && numbers.eq(count - told.len()..count), "{area} {length}");
+        let reports = live.look();
+        let numbers = reports.iter().map(|text| text.parse::<usize>().expect("no remark"));
+        assert!(reports.len() > 1 && numbers.eq(count - reports.len()..count), "{area} {length}");
         live.write("next");
         assert_eq!(live.look(), ["next"]);
     }
@@ -271,29 +271,29 @@ proptest::proptest! {
             bytes.truncate(HEADER + cut.min(area));
         }
         let touched = |place: usize| bytes.get(HEADER + place) != whole.get(HEADER + place);
-        let told = look(&mut Follower::default(), &bytes, Look::Once);
+        let reports = look(&mut Follower::default(), &bytes, Look::Once);
         for (text, places) in &messages {
             if !places.iter().copied().any(touched) {
-                proptest::prop_assert!(told.contains(text), "{text} is missing in {told:?}");
+                proptest::prop_assert!(reports.contains(text), "{text} is missing in {reports:?}");
             }
         }
         // A changed length leads to another place, or to another number of messages.
         let changed = messages.iter().filter(|(_, places)| touched(places[1])).count();
         if changed == 1 && !plain && changes.len() == 1 {
-            proptest::prop_assert!(told.iter().any(|text| text.starts_with("<")), "{told:?}");
+            proptest::prop_assert!(reports.iter().any(|text| text.starts_with("<")), "{reports:?}");
         }
         // Without a header, all messages in consecutive text are still found.
         let mut headless = whole.clone();
         headless[64..72].fill(0xee);
         headless[128..136].fill(0xee);
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         let repaired = repair(&headless, &mut |what| {
-            told.push(word(what));
+            reports.push(word(what));
             Ok(())
         });
         if repaired.is_ok() {
             for (text, _) in messages.iter().filter(|(text, _)| !text.is_empty()) {
-                proptest::prop_assert!(told.contains(text), "{text} is missing in {told:?}");
+                proptest::prop_assert!(reports.contains(text), "{text} is missing in {reports:?}");
             }
         } else {
             proptest::prop_assert!(messages.iter().all(|(text, _)| text.is_empty()));
@@ -311,18 +311,18 @@ proptest::proptest! {
                 place.copy_from_slice(&(number as u64).to_ne_bytes());
             }
         }
-        let mut told = 0;
-        let mut tell = |what: FileReport<'_>| {
+        let mut reported = 0;
+        let mut report = |what: FileReport<'_>| {
             if let FileReport::Message(message) = what {
-                told += message.len();
+                reported += message.len();
             }
             Ok(())
         };
-        let _ = repair(&bytes, &mut tell);
+        let _ = repair(&bytes, &mut report);
         let mut follower = Follower::default();
         for look in [Look::Again, Look::Once, Look::Again] {
-            let _ = follower.look(&bytes, look, &mut tell);
+            let _ = follower.look(&bytes, look, &mut report);
         }
-        proptest::prop_assert!(told <= 4 * bytes.len());
+        proptest::prop_assert!(reported <= 4 * bytes.len());
     }
 }

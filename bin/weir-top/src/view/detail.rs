@@ -130,13 +130,13 @@ fn times(shown: &DisplayedRow<'_>, theme: Theme) -> Vec<Line<'static>> {
             theme.heading(),
         ));
         for (phase, found) in PHASES.iter().zip(latencies) {
-            let figures = found.filter(|found| found.count > 0).map_or_else(
+            let numbers = found.filter(|found| found.count > 0).map_or_else(
                 || format!("{:>8}", "-"),
                 |p| [p.p50, p.p90, p.p99, p.p999, p.most].map(|n| format!("{:>8}", micros(n))).concat(),
             );
             lines.push(Line::from(vec![
                 Span::styled(format!("{phase:<10}"), theme.style(Tone::Dim)),
-                Span::raw(figures),
+                Span::raw(numbers),
             ]));
         }
         return lines;
@@ -147,10 +147,10 @@ fn times(shown: &DisplayedRow<'_>, theme: Theme) -> Vec<Line<'static>> {
     lines.push(Line::styled(format!("{:<10}{:>10}{:>10}", "TIME", "average", "most"), theme.heading()));
     for (phase, (mean, worst)) in PHASES.iter().zip(shown.row.means_ms.iter().zip(shown.row.worst_ms)) {
         let show = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), |ms| micros(ms.saturating_mul(1000)));
-        let figures = format!("{:>10}{:>10}", show(*mean), show(worst));
+        let numbers = format!("{:>10}{:>10}", show(*mean), show(worst));
         lines.push(Line::from(vec![
             Span::styled(format!("{phase:<10}"), theme.style(Tone::Dim)),
-            Span::raw(figures),
+            Span::raw(numbers),
         ]));
     }
     lines

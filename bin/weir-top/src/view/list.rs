@@ -154,7 +154,7 @@ pub(crate) fn shortened(name: &str, width: u16) -> String {
     characters[..head].iter().chain(&['…']).chain(&characters[characters.len() - tail..]).collect()
 }
 
-/// On a wide terminal figures are not pushed far away from their names.
+/// On a wide terminal numbers are not pushed far away from their names.
 const LONGEST_NAME: u16 = 40;
 
 #[cfg(test)]

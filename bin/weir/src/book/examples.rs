@@ -60,7 +60,7 @@ impl Examples {
         }
         match Sort::of(entry) {
             Sort::Command => command(entry.name),
-            Sort::Statistic => Some(figure(entry)),
+            Sort::Statistic => Some(statistic(entry)),
             _ => None,
         }
     }
@@ -111,7 +111,7 @@ impl Examples {
             }
             _ => Vec::new(),
         };
-        told(&found).iter().map(|each| format!("Differs from HAProxy: {each}")).collect()
+        sentences(&found).iter().map(|each| format!("Differs from HAProxy: {each}")).collect()
     }
 
     /// The same about log formats as a whole.
@@ -122,17 +122,17 @@ impl Examples {
                 _ => None,
             })
             .collect();
-        told(&found)
+        sentences(&found)
     }
 }
 
 /// Lists the rows that differ: expression, our result, the result of HAProxy 3.2, and the reason. One line for each
 /// reason.
-fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
+fn sentences(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
     let mut reasons = Vec::new();
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     for &(expression, ours, theirs, why) in found {
-        if reasons.contains(&why) || NOT_WORTH_TELLING.contains(&why) || expression.contains('`') {
+        if reasons.contains(&why) || NOT_SHOWN.contains(&why) || expression.contains('`') {
             continue;
         }
         reasons.push(why);
@@ -142,9 +142,9 @@ fn told(found: &[(&str, &str, &str, &str)]) -> Vec<String> {
             true => format!(": `{expression}` {}; HAProxy 3.2: {}", result(ours), result(theirs)),
             false => String::new(),
         };
-        told.push(format!("{why}{shown}."));
+        sentences.push(format!("{why}{shown}."));
     }
-    told
+    sentences
 }
 
 /// The rows of a table, without its comments.
@@ -227,20 +227,20 @@ const REFUSALS: [&str; 28] = [
 ];
 
 fn differing_answers(name: &str) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
+    let mut sentences: Vec<String> = Vec::new();
     for (line, _, difference) in commands(name) {
         let Some((version, why)) = difference.split_once(": ") else { continue };
         let line = line.replace("@folder@", "/etc/weir");
         let text = format!("Differs from HAProxy {version}: {}: `{line}`.", why.trim_end_matches(" there"));
-        if !told.iter().any(|known| known.contains(why.trim_end_matches(" there"))) {
-            told.push(text);
+        if !sentences.iter().any(|known| known.contains(why.trim_end_matches(" there"))) {
+            sentences.push(text);
         }
     }
-    told
+    sentences
 }
 
-/// Where a figure is found.
-fn figure(entry: &Entry) -> String {
+/// Where a statistic is found.
+fn statistic(entry: &Entry) -> String {
     let column = weir_stats::fields::FIELDS.iter().position(|row| row.name == entry.name);
     let place = match column.filter(|_| entry.sort.contains("show stat")) {
         Some(column) => format!("`show stat`, column {} of the CSV", column + 1),
@@ -279,8 +279,8 @@ pub(super) fn differences(word: &ConfigWord) -> Vec<String> {
         let columns: Vec<&str> = row.split('\t').collect();
         let [_, place, line, verdict, difference, _] = columns[..] else { continue };
         let Some((theirs, why)) = difference.split_once(": ") else { continue };
-        let told = NOT_WORTH_TELLING.contains(&why) || reasons.contains(&why);
-        if told || !is_place(word, place) || line.contains('`') || !is_of(word, line) {
+        let is_left_out = NOT_SHOWN.contains(&why) || reasons.contains(&why);
+        if is_left_out || !is_place(word, place) || line.contains('`') || !is_of(word, line) {
             continue;
         }
         reasons.push(why);
@@ -347,7 +347,7 @@ fn of_theirs(verdict: &str) -> &str {
 }
 
 /// Reasons that do not concern a word, but the experiment or a version.
-const NOT_WORTH_TELLING: [&str; 6] = [
+const NOT_SHOWN: [&str; 6] = [
     "the reference names no line in this warning",
     "no experiment here",
     "depends on the machine",

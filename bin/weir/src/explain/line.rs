@@ -193,10 +193,10 @@ impl<'l> Book<'l> {
         let section = &self.sections[at];
         let Some(setting) = self.setting(line) else {
             if SERVERS.contains(&line.text(0)) {
-                self.tell_default_servers(text, at, line);
+                self.write_default_servers(text, at, line);
             }
             if section.kind() != "defaults" && self.is_inherited(line) {
-                self.tell_added(text, at, line);
+                self.write_added(text, at, line);
             }
             return;
         };
@@ -221,7 +221,7 @@ impl<'l> Book<'l> {
     }
 
     /// The `default-server` lines that a server begins with.
-    fn tell_default_servers(&self, text: &mut String, at: usize, line: &Line) {
+    fn write_default_servers(&self, text: &mut String, at: usize, line: &Line) {
         let inherited =
             self.ancestors(at).into_iter().rev().flat_map(|ancestor| self.sections[ancestor].body);
         let earlier = self.sections[at].body.iter().take_while(|other| !std::ptr::eq(*other, line));
@@ -231,7 +231,7 @@ impl<'l> Book<'l> {
     }
 
     /// The inherited lines that a line adds to.
-    fn tell_added(&self, text: &mut String, at: usize, line: &Line) {
+    fn write_added(&self, text: &mut String, at: usize, line: &Line) {
         for ancestor in self.ancestors(at) {
             let alike =
                 self.sections[ancestor].body.iter().filter(|other| other.keyword().is(line.keyword().text()));

@@ -13,9 +13,10 @@ pub(super) fn not_kept(subject: &Subject<'_>) -> Vec<Finding> {
     let tracked = tracked(subject);
     let mut found = Vec::new();
     for (section, line) in with_sections(subject.lines) {
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for (index, word) in line.words().iter().enumerate().skip(1) {
-            for reading in readings(word.text()).into_iter().filter(|reading| told.insert(reading.fetch)) {
+            for reading in readings(word.text()).into_iter().filter(|reading| reported.insert(reading.fetch))
+            {
                 let table = match (reading.table, reading.counter) {
                     (Some(table), _) => Some(table.to_owned()),
                     (None, None) => section.map(str::to_owned),

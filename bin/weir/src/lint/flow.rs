@@ -29,8 +29,8 @@ pub(super) fn unreached_rules(subject: &Subject<'_>) -> Vec<Finding> {
         found.extend(unreached_default(subject, proxy));
     }
     // A `defaults` section gives its rules to several proxies.
-    let mut told = HashSet::new();
-    found.retain(|finding| told.insert(finding.line_of().map(|(file, line)| (file.to_owned(), line))));
+    let mut reported = HashSet::new();
+    found.retain(|finding| reported.insert(finding.line_of().map(|(file, line)| (file.to_owned(), line))));
     found
 }
 

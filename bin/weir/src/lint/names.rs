@@ -10,11 +10,11 @@ pub(super) fn unused_acls(subject: &Subject<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_section = |line: &Line| weir_config::is_section(line.keyword().text());
     for section in subject.lines.chunk_by(|a, b| !is_section(b) && a.span().file == b.span().file) {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for line in section.iter().filter(|line| line.keyword().is("acl")) {
             let name = line.text(1);
-            if !told.contains(&name) && !section.iter().any(|other| uses(other, name)) {
-                told.push(name);
+            if !reported.contains(&name) && !section.iter().any(|other| uses(other, name)) {
+                reported.push(name);
                 let message = format!("nothing uses the ACL '{name}'.");
                 found.push(subject.finding("C702", line.span_at(1), message));
             }

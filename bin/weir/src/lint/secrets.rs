@@ -20,16 +20,16 @@ pub(super) fn exposed(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn configuration_files(subject: &Subject<'_>) -> Vec<Finding> {
-    let mut told = BTreeSet::<FileId>::new();
+    let mut reported = BTreeSet::<FileId>::new();
     let mut found = Vec::new();
     for line in subject.lines {
         let id = line.span().file;
         let name = subject.sources.name(id);
         if let Some(what) = secret(line)
-            && !told.contains(&id)
+            && !reported.contains(&id)
             && is_open(Path::new(name), READ)
         {
-            told.insert(id);
+            reported.insert(id);
             let message = format!("{name} has a secret ('{what}') and every user can read it.");
             found.push(subject.finding(CODE, line.span(), message));
         }

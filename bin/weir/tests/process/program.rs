@@ -198,7 +198,7 @@ impl Client {
     }
 
     /// Sends a request without a body.
-    pub(crate) fn ask(&mut self, target: &str) -> Response {
+    pub(crate) fn get(&mut self, target: &str) -> Response {
         self.send(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
         self.response()
     }
@@ -242,11 +242,11 @@ impl Client {
     }
 }
 
-/// Calls `ask` repeatedly until it returns a value.
-pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+/// Calls `probe` repeatedly until it returns a value.
+pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(answer) = ask() {
+        if let Some(answer) = probe() {
             return answer;
         }
         assert!(Instant::now() < end, "it takes too long until {what}");

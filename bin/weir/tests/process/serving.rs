@@ -35,7 +35,7 @@ backend back
 "
     ));
     let mut client = address.connect();
-    let bodies: Vec<_> = (0..4).map(|_| client.ask("/").body).collect();
+    let bodies: Vec<_> = (0..4).map(|_| client.get("/").body).collect();
     assert_eq!(bodies, ["one", "two", "one", "two"]);
     drop(weir);
 }
@@ -54,8 +54,8 @@ listen raw
 "
     ));
     let mut client = address.connect();
-    assert_eq!(client.ask("/").body, "raw");
-    assert_eq!(client.ask("/").body, "raw");
+    assert_eq!(client.get("/").body, "raw");
+    assert_eq!(client.get("/").body, "raw");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn listens_on_every_kind_of_address() {
     let text = answering(&format!("{inherited},unix@{},abns@{name}", path.display()), "");
     let _weir = setup.start(&text);
     for address in [tcp, Address::unix(path)] {
-        assert_eq!(address.connect().ask("/").body, "hello");
+        assert_eq!(address.connect().get("/").body, "hello");
     }
     use weir_sys::{Address as Name, AddressFamily, socket};
     let padded = Name::Abstract(weir_net_padded(name.as_bytes()));
@@ -89,7 +89,7 @@ fn connections_beyond_maxconn_wait() {
     let _weir = setup.start(&answering(&format!("{bind} maxconn 2"), ""));
     let mut first = address.connect();
     let mut second = address.connect();
-    assert_eq!((first.ask("/").body, second.ask("/").body), ("hello".to_owned(), "hello".to_owned()));
+    assert_eq!((first.get("/").body, second.get("/").body), ("hello".to_owned(), "hello".to_owned()));
     let mut third = address.connect();
     third.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     assert!(third.is_silent(), "the limit is reached");
@@ -104,7 +104,7 @@ fn a_rate_limit_delays_sessions_without_refusing_them() {
     let (bind, address) = setup.listener();
     let _weir = setup.start(&answering(&bind, "rate-limit sessions 50"));
     for _ in 0..60 {
-        assert_eq!(address.connect().ask("/").body, "hello");
+        assert_eq!(address.connect().get("/").body, "hello");
     }
 }
 
@@ -116,7 +116,7 @@ fn a_soft_stop_waits_for_the_last_response() {
     let address = Address::unix(&path);
     let mut busy = address.connect();
     let mut idle = address.connect();
-    assert_eq!((busy.ask("/").body, idle.ask("/").body), ("hello".to_owned(), "hello".to_owned()));
+    assert_eq!((busy.get("/").body, idle.get("/").body), ("hello".to_owned(), "hello".to_owned()));
     busy.send("GET / HTTP/1.1\r\n");
     weir.signal(signal::SIGUSR1);
     until("nobody listens", || address.try_connect().is_none().then_some(()));
@@ -137,7 +137,7 @@ fn a_soft_stop_ends_at_its_limit() {
         format!("global\n    hard-stop-after 50ms\n{}", answering(&format!("unix@{}", path.display()), ""));
     let mut weir = setup.start(&text);
     let mut client = Address::unix(&path).connect();
-    assert_eq!(client.ask("/").body, "hello");
+    assert_eq!(client.get("/").body, "hello");
     client.send("GET / HTTP/1.1\r\n");
     weir.signal(signal::SIGUSR1);
     assert_eq!((weir.wait().code(), client.rest().as_str()), (Some(0), ""));
@@ -150,7 +150,7 @@ fn a_hard_stop_ends_the_process_by_the_signal() {
         let (bind, address) = setup.listener();
         let mut weir = setup.start(&answering(&bind, ""));
         let mut client = address.connect();
-        assert_eq!(client.ask("/").body, "hello");
+        assert_eq!(client.get("/").body, "hello");
         weir.signal(number);
         assert_eq!((weir.wait().signal(), client.rest().as_str()), (Some(number), ""));
     }
@@ -162,7 +162,7 @@ fn a_paused_process_resumes() {
     let path = setup.path("front.sock");
     let mut weir = setup.start(&answering(&format!("unix@{}", path.display()), ""));
     let address = Address::unix(&path);
-    assert_eq!(address.connect().ask("/").body, "hello");
+    assert_eq!(address.connect().get("/").body, "hello");
     weir.signal(signal::SIGTTOU);
     weir.says("Paused frontend front.");
     // A paused listener on a path keeps its socket: connections wait.
@@ -179,12 +179,12 @@ fn a_process_resumes_even_if_both_signals_are_pending() {
     let mut setup = Setup::new();
     let (bind, address) = setup.listener();
     let weir = setup.start(&answering(&bind, ""));
-    assert_eq!(address.connect().ask("/").body, "hello");
+    assert_eq!(address.connect().get("/").body, "hello");
     for _ in 0..20 {
         // Usually both signals are pending when they are read. A connection to the paused process waits until it resumes.
         weir.signal(signal::SIGTTOU);
         weir.signal(signal::SIGTTIN);
-        assert_eq!(address.connect().ask("/").body, "hello");
+        assert_eq!(address.connect().get("/").body, "hello");
     }
 }
 
@@ -196,11 +196,11 @@ fn a_new_process_takes_over() {
     let text = answering(&format!("unix@{}", path.display()), "");
     let mut old = Setup::new().start(&text);
     let mut client = address.connect();
-    assert_eq!(client.ask("/").body, "hello");
+    assert_eq!(client.get("/").body, "hello");
     let new =
         Setup::new().argument("-sf").argument(old.id().to_string()).start(&text.replace("hello", "again"));
     assert_eq!(old.wait().code(), Some(0), "its connection is idle, so nothing holds it");
-    assert_eq!(address.connect().ask("/").body, "again");
+    assert_eq!(address.connect().get("/").body, "again");
     drop(new);
 }
 
@@ -212,7 +212,7 @@ fn operators_are_answered() {
     let text =
         format!("global\n    stats socket unix@{} level admin\n{}", path.display(), answering(&bind, ""));
     let _weir = setup.start(&text);
-    assert_eq!(address.connect().ask("/").body, "hello");
+    assert_eq!(address.connect().get("/").body, "hello");
     let mut operator = Address::unix(path).connect();
     operator.send("show info;show stat\n");
     let answer = operator.rest();
@@ -228,7 +228,7 @@ fn requests_are_logged() {
     daemon.set_read_timeout(Some(crate::program::PATIENCE)).expect("a positive time");
     let more = format!("option httplog\n    log {} local0", path.display());
     let _weir = setup.start(&answering(&bind, &more));
-    assert_eq!(address.connect().ask("/logged").body, "hello");
+    assert_eq!(address.connect().get("/logged").body, "hello");
     let mut line = [0; 1024];
     let length = daemon.recv(&mut line).expect("a line comes");
     let line = String::from_utf8_lossy(&line[..length]);

@@ -111,7 +111,7 @@ fn the_background_process_is_ready_when_the_foreground_one_ends() {
     let output = setup.run(&text);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let process: u32 = std::fs::read_to_string(&pid_file).expect("written").trim().parse().expect("a number");
-    let body = Address::unix(&path).try_connect().map(|mut client| client.ask("/").body);
+    let body = Address::unix(&path).try_connect().map(|mut client| client.get("/").body);
     assert_eq!(signal::send(process, signal::SIGTERM), Ok(true));
     assert_eq!(body.as_deref(), Some("up"));
     until("it is gone", || (!std::path::Path::new(&format!("/proc/{process}")).exists()).then_some(()));

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use weir_peers::{LearnState, LinkState, Peer, PeerFigures, Section, SessionView, TableProgress};
+use weir_peers::{LearnState, LinkState, LinkStatus, Peer, Section, SessionView, TableProgress};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::date;
@@ -100,7 +100,7 @@ fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, t
     let number = all.iter().position(|other| other.name == section.name).map_or(0, |place| place + 1);
     let resync = section.resync_until().map(|until| until.as_ms());
     let flags = u32::from(resync.is_none()) | u32::from(section.is_stopping()) << 1;
-    let turns: u64 = section.peers.iter().map(|peer| peer.figures().turns).sum();
+    let turns: u64 = section.peers.iter().map(|peer| peer.link().turns).sum();
     let _ = writeln!(
         text,
         "{number:#x}: [{date}] id={} disabled=0 flags={flags:#x} resync_timeout={} task_calls={turns}",
@@ -134,14 +134,14 @@ struct PeerView<'s> {
 
 impl PeerView<'_> {
     fn write(&self, text: &mut String) {
-        let figures = self.peer.figures();
+        let link = self.peer.link();
         let session = self.peer.session_view(self.with_names);
         let is_active =
-            matches!(figures.state, LinkState::Connecting | LinkState::Greeting | LinkState::Established);
+            matches!(link.state, LinkState::Connecting | LinkState::Greeting | LinkState::Established);
         let number = self.position + 1 + usize::from(self.position >= self.section.local_position);
         let counted = session.as_ref();
         let reconnect =
-            figures.reconnect_at.filter(|_| figures.state != LinkState::Established).map(|at| at.as_ms());
+            link.reconnect_at.filter(|_| link.state != LinkState::Established).map(|at| at.as_ms());
         let beats = |of: fn(&SessionView) -> u64| counted.map_or(0, of);
         let _ = writeln!(
             text,
@@ -150,23 +150,21 @@ impl PeerView<'_> {
             self.peer.name,
             if is_active { "active" } else { "inactive" },
             self.peer.link.address,
-            if figures.state == LinkState::Established { "RUNNING" } else { "STOPPED" },
+            if link.state == LinkState::Established { "RUNNING" } else { "STOPPED" },
             self.learn_state(),
-            status(figures.state),
-            figures
-                .greeted_at
-                .map_or("<NEVER>".to_owned(), |at| duration(self.now.saturating_sub(at.as_ms()))),
+            status(link.state),
+            link.greeted_at.map_or("<NEVER>".to_owned(), |at| duration(self.now.saturating_sub(at.as_ms()))),
             left(reconnect, self.now),
-            left(figures.heartbeat_at.map(|at| at.as_ms()), self.now),
+            left(link.heartbeat_at.map(|at| at.as_ms()), self.now),
             beats(|session| session.unconfirmed),
             beats(|session| session.beats_sent),
             beats(|session| session.beats_received),
-            figures.silences,
-            figures.attempts,
-            figures.protocol_errors,
-            figures.collisions,
+            link.silences,
+            link.attempts,
+            link.protocol_errors,
+            link.collisions,
         );
-        self.connection(&figures, number, text);
+        self.connection(&link, number, text);
         if let Some(session) = &session {
             for (word, table) in
                 [("remote_table", session.remote_table), ("last_local_table", session.local_table)]
@@ -188,14 +186,11 @@ impl PeerView<'_> {
         tables(self.section, session.as_ref(), self.with_names, text);
     }
 
-    fn connection(&self, figures: &PeerFigures, number: usize, text: &mut String) {
-        let is_connected = figures.state == LinkState::Established;
-        let _ = write!(
-            text,
-            "        flags={:#x}",
-            flags(figures.state, self.section.learn_state(self.position))
-        );
-        let state = match figures.state {
+    fn connection(&self, link: &LinkStatus, number: usize, text: &mut String) {
+        let is_connected = link.state == LinkState::Established;
+        let _ =
+            write!(text, "        flags={:#x}", flags(link.state, self.section.learn_state(self.position)));
+        let state = match link.state {
             LinkState::Connecting => "CON",
             LinkState::Greeting | LinkState::Established => "EST",
             LinkState::None | LinkState::Unreachable | LinkState::Refused(_) | LinkState::Lost => {
@@ -203,7 +198,7 @@ impl PeerView<'_> {
                 return;
             }
         };
-        let (stage, turns) = (if is_connected { 7 } else { 6 }, figures.turns);
+        let (stage, turns) = (if is_connected { 7 } else { 6 }, link.turns);
         let _ = writeln!(text, " appctx:{number:#x} st0={stage} st1=0 task_calls={turns} state={state}");
     }
 

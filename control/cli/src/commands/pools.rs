@@ -91,8 +91,8 @@ fn text(mut pools: Vec<PoolView>, view: &View<'_>) -> String {
             let _ = writeln!(text, "      >  thread {} : {}", thread + 1, line(part, *size));
         }
     }
-    let bytes = |figure: fn(&PoolUse) -> u64| -> u64 {
-        pools.iter().map(|pool| figure(&of_all(pool)).saturating_mul(pool.size)).sum()
+    let bytes = |counter: fn(&PoolUse) -> u64| -> u64 {
+        pools.iter().map(|pool| counter(&of_all(pool)).saturating_mul(pool.size)).sum()
     };
     let (allocated, used) = (bytes(|all| all.allocated), bytes(|all| all.used));
     let kept = allocated.saturating_sub(used);

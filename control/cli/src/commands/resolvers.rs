@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use weir_stats::name_server::{FIGURES, Figure};
+use weir_stats::name_server::{COUNTERS, NameServerCounter};
 use weir_stats::render::{write_json_tags_and_value, write_type_and_value};
 use weir_stats::{Format, Value};
 
@@ -32,7 +32,7 @@ fn show_resolvers(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outco
         let _ = writeln!(text, "Resolvers section {name}");
         for server in servers {
             let _ = writeln!(text, " nameserver {}:", server.name);
-            for (Figure { label, .. }, count) in FIGURES.iter().zip(server.figures) {
+            for (NameServerCounter { label, .. }, count) in COUNTERS.iter().zip(server.counters) {
                 let _ = writeln!(text, "  {:<12} {count}", format!("{label}:"));
             }
         }
@@ -49,11 +49,11 @@ pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions
     match format {
         Format::Csv => {
             out.extend_from_slice(b"# id,pid,");
-            FIGURES.iter().for_each(|figure| _ = write!(out, "{},", figure.name));
+            COUNTERS.iter().for_each(|counter| _ = write!(out, "{},", counter.name));
             out.push(b'\n');
             for (section, server) in servers {
                 let _ = write!(out, "{},{section},", server.name);
-                server.figures.iter().for_each(|figure| _ = write!(out, "{figure},"));
+                server.counters.iter().for_each(|counter| _ = write!(out, "{counter},"));
                 out.push(b'\n');
             }
         }
@@ -83,7 +83,7 @@ pub(super) fn statistics(context: &mut Context<'_>, format: Format, descriptions
             out.extend_from_slice(if separator == "[" { b"[]\n" } else { b"]\n" });
         }
     }
-    Outcome::Text(String::from_utf8(out).expect("names and figures are text"))
+    Outcome::Text(String::from_utf8(out).expect("names and values are text"))
 }
 
 /// A counter of a name server in the statistics.
@@ -97,11 +97,11 @@ struct Item<'s> {
 /// The statistics of a name server.
 fn items<'s>(section: &'s str, server: &'s NameServerView) -> impl Iterator<Item = Item<'s>> {
     let text = |name, description, value| Item { name, tags: "CGPV", description, value: Value::Text(value) };
-    let figures = FIGURES.iter().zip(server.figures).map(|(figure, count)| Item {
-        name: figure.name,
+    let counters = COUNTERS.iter().zip(server.counters).map(|(counter, count)| Item {
+        name: counter.name,
         tags: "MGPV",
-        description: figure.description,
+        description: counter.description,
         value: Value::U64(count),
     });
-    [text("id", "ID", &*server.name), text("pid", "Parent ID", section)].into_iter().chain(figures)
+    [text("id", "ID", &*server.name), text("pid", "Parent ID", section)].into_iter().chain(counters)
 }

@@ -615,7 +615,7 @@ impl Stream for ListServers {
 }
 
 /// The words of a line, each with the byte that follows it. Thousands of lines are written without the formatting machinery, which costs
-/// more than their figures.
+/// more than their counters.
 struct Words<'o>(&'o mut Vec<u8>);
 
 impl Words<'_> {

@@ -48,7 +48,7 @@ fn show_info(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     context.target.stats().info(options.float, &mut info);
     let mut out = Vec::new();
     info.write(options.format, options.descriptions, &mut out);
-    Outcome::Text(String::from_utf8(out).expect("names and figures are text"))
+    Outcome::Text(String::from_utf8(out).expect("names and values are text"))
 }
 
 fn show_stat(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {

@@ -34,7 +34,7 @@ pub(super) static COMMANDS: &[Command] = &[
         flags: WORKER,
         help: "print the state of each worker",
         run: Some(|_, _| {
-            let views: Ask = |target| Some(target.threads()?.iter().map(of_thread).collect());
+            let views: CensusQuery = |target| Some(target.threads()?.iter().map(of_thread).collect());
             Outcome::Stream(Box::new(Census(views)))
         }),
     },
@@ -49,9 +49,9 @@ pub(super) static COMMANDS: &[Command] = &[
 ];
 
 /// An answer composed of all workers' answers: pending until each has answered.
-struct Census(Ask);
+struct Census(CensusQuery);
 
-type Ask = fn(&mut dyn Target) -> Option<String>;
+type CensusQuery = fn(&mut dyn Target) -> Option<String>;
 
 impl Stream for Census {
     fn advance(&mut self, target: &mut dyn Target, _: usize, out: &mut Vec<u8>) -> Step {

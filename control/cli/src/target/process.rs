@@ -1,4 +1,4 @@
-//! The process: its figures, limits, environment, variables, workers.
+//! The process: its counters, limits, environment, variables, workers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use weir_events::trace::commands::Traces;
 use weir_events::{Sinks, WallTime};
 use weir_formats::CivilTime;
 use weir_stats::StatsSource;
-use weir_stats::name_server::FIGURES;
+use weir_stats::name_server::COUNTERS;
 use weir_sync::Ring;
 use weir_sync::ring::Wake;
 
@@ -71,8 +71,8 @@ pub trait ProcessTarget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameServerView {
     pub name: String,
-    /// Their values, in the order of [`FIGURES`].
-    pub figures: [u64; FIGURES.len()],
+    /// Their values, in the order of [`COUNTERS`].
+    pub counters: [u64; COUNTERS.len()],
 }
 
 /// A socket of the runtime API.

@@ -85,7 +85,7 @@ pub struct SessionView {
     pub retries: u32,
     /// The request line, if it was kept and requested.
     pub request_line: Option<String>,
-    /// Its side to the client and its side to the server on connections of several streams, in `name=value` pairs; asked for by
+    /// Its side to the client and its side to the server on connections of several streams, in `name=value` pairs; requested by
     /// [`SessionFilter::with_streams`].
     pub streams: [Option<String>; 2],
     /// Which part of a stream it is in, in a word.

@@ -84,7 +84,7 @@ pub struct ThreadView {
     pub number: u32,
     /// Whether it is the one that answers.
     pub answering: bool,
-    /// Whether it did not answer in time: the figures are the last that it published.
+    /// Whether it did not answer in time: the counts are the last that it published.
     pub silent: bool,
     /// Whether it is running something.
     pub active: bool,

@@ -239,9 +239,9 @@ impl ProcessTarget for Toy {
     }
 
     fn resolvers(&self) -> Vec<(String, Vec<NameServerView>)> {
-        let mut figures = [0; weir_stats::name_server::FIGURES.len()];
-        (figures[0], figures[14]) = (7, 9);
-        vec![("r1".into(), vec![NameServerView { name: "n1".into(), figures }]), ("r2".into(), Vec::new())]
+        let mut counters = [0; weir_stats::name_server::COUNTERS.len()];
+        (counters[0], counters[14]) = (7, 9);
+        vec![("r1".into(), vec![NameServerView { name: "n1".into(), counters }]), ("r2".into(), Vec::new())]
     }
 
     fn set_limit(&mut self, limit: Limit, value: u32) -> bool {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::super::fixture::{ask, with_farm, with_live};
+use super::super::fixture::{run_command, with_backend, with_live};
 use weir_backend::{BackendCounter, FrontendCounter, Latencies, LatencyHistograms, ServerCounter};
 use weir_counting::allocations;
 use weir_stats::{Cursor, Field, FieldSet, Row, Selection, StatsSource};
@@ -45,13 +45,13 @@ fn field(answer: &str, object: &str, name: &str) -> String {
 
 #[test]
 fn rows_are_those_of_the_reference() {
-    with_live(|live| assert_eq!(rows(&ask(&live, "show stat")), ROWS));
+    with_live(|live| assert_eq!(rows(&run_command(&live, "show stat")), ROWS));
 }
 
 #[test]
 fn rows_include_the_columns_for_operators() {
     with_live(|live| {
-        let answer = ask(&live, "show stat");
+        let answer = run_command(&live, "show stat");
         let check = |object: &str, name: &str, expected: &str| {
             assert_eq!(field(&answer, object, name), expected, "{object} {name}");
         };
@@ -70,21 +70,21 @@ fn rows_include_the_columns_for_operators() {
 }
 
 #[test]
-fn figures_appear_under_their_names() {
+fn counters_appear_under_their_names() {
     with_live(|live| {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
-        fe.frontend_figures.add(0, FrontendCounter::Requests, 5);
-        be.backend_figures.add(0, BackendCounter::BytesIn, 77);
+        fe.frontend_counters.add(0, FrontendCounter::Requests, 5);
+        be.backend_counters.add(0, BackendCounter::BytesIn, 77);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
-        s2.figures().add(0, ServerCounter::Http2xx, 3);
-        s2.figures().session_seen(0, super::now_ms());
-        let answer = ask(&live, "show stat");
+        s2.counters().add(0, ServerCounter::Http2xx, 3);
+        s2.counters().session_seen(0, super::now_ms());
+        let answer = run_command(&live, "show stat");
         assert_eq!(field(&answer, "fe,FRONTEND", "req_tot"), "5");
         assert_eq!(field(&answer, "be,BACKEND", "bin"), "77");
         assert_eq!(field(&answer, "be,s2", "hrsp_2xx"), "3");
         assert_eq!(field(&answer, "be,s2", "lastsess"), "0");
-        ask(&live, "clear counters all");
-        let answer = ask(&live, "show stat");
+        run_command(&live, "clear counters all");
+        let answer = run_command(&live, "show stat");
         assert_eq!(field(&answer, "be,BACKEND", "bin"), "0");
         assert_eq!(field(&answer, "be,s2", "lastsess"), "-1");
     });
@@ -96,14 +96,14 @@ fn percentiles_add_up() {
     with_live(|live| {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
-        let of_frontend = fe.frontend_figures.latency_histograms(0);
+        let of_frontend = fe.frontend_counters.latency_histograms(0);
         let at_server = Latencies([0, 20, 3_000, 4_000]);
-        LatencyHistograms::record_in_both(of_frontend, s2.figures().latency_histograms(0), &at_server);
+        LatencyHistograms::record_in_both(of_frontend, s2.counters().latency_histograms(0), &at_server);
         let refused = Latencies([900, Latencies::ABSENT, Latencies::ABSENT, 1_000]);
-        let of_backend = be.backend_figures.latency_histograms(0);
+        let of_backend = be.backend_counters.latency_histograms(0);
         LatencyHistograms::record_in_both(of_frontend, of_backend, &refused);
         let lines = |command: &str| {
-            ask(&live, command).trim_end().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            run_command(&live, command).trim_end().lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(lines("show latency fe").len(), 4);
         assert_eq!(
@@ -119,14 +119,14 @@ fn percentiles_add_up() {
                 "be,BACKEND,total,2,2500,1023,4000,4000,4000,4000",
             ]
         );
-        ask(&live, "clear counters server be/s2 force");
+        run_command(&live, "clear counters server be/s2 force");
         assert_eq!(lines("show latency be/s2"), Vec::<String>::new());
         assert!(
             lines("show latency be/BACKEND")
                 .contains(&"be,BACKEND,total,2,2500,1023,4000,4000,4000,4000".to_owned())
         );
-        assert_eq!(ask(&live, "show latency nosuch"), "No such proxy.\n\n");
-        ask(&live, "clear counters all");
+        assert_eq!(run_command(&live, "show latency nosuch"), "No such proxy.\n\n");
+        run_command(&live, "clear counters all");
         assert_eq!(lines("show latency"), Vec::<String>::new());
     });
 }
@@ -134,7 +134,7 @@ fn percentiles_add_up() {
 /// Dozens of metrics times thousands of servers are shown at once.
 #[test]
 fn rows_of_servers_are_filled_without_allocations() {
-    with_farm(300, |live| {
+    with_backend(300, |live| {
         let count = |fields: &[Field]| {
             let mut row = Row::default();
             row.fill_only(FieldSet::of(fields));
@@ -156,7 +156,7 @@ fn rows_of_servers_are_filled_without_allocations() {
 
 #[test]
 fn rows_continue_after_the_last_piece() {
-    with_farm(40, |live| {
+    with_backend(40, |live| {
         let (mut cursor, mut row) = (Cursor::default(), Row::default());
         let mut names = Vec::new();
         for piece in 1.. {
@@ -178,12 +178,12 @@ fn rows_continue_after_the_last_piece() {
 #[test]
 fn a_selection_keeps_only_its_rows() {
     with_live(|live| {
-        let count = |command: &str| rows(&ask(&live, command)).lines().count();
+        let count = |command: &str| rows(&run_command(&live, command)).lines().count();
         assert_eq!(count("show stat be -1 -1"), 6);
         assert_eq!(count("show stat be 4 2"), 1);
         assert_eq!(count("show stat #3 2 -1"), 1);
         assert_eq!(count("show stat -1 1 -1"), 2);
         assert_eq!(count("show stat no-maint"), 15);
-        assert_eq!(ask(&live, "show stat nosuch 4 -1"), "No such proxy.\n\n");
+        assert_eq!(run_command(&live, "show stat nosuch 4 -1"), "No such proxy.\n\n");
     });
 }

@@ -155,24 +155,24 @@ impl Takeover {
         Takeover { former, released: Cell::new(false) }
     }
 
-    /// Tells them to end: this process has the addresses now.
+    /// Signals the former processes to end: this process has the addresses now.
     fn finish(self) {
         self.released.set(false);
-        self.former.tell(if self.former.at_once { signal::SIGTERM } else { signal::SIGUSR1 });
+        self.former.send_signal(if self.former.at_once { signal::SIGTERM } else { signal::SIGUSR1 });
     }
 }
 
 impl Predecessor for Takeover {
     fn release(&self) -> bool {
         self.released.set(true);
-        self.former.tell(signal::SIGTTOU)
+        self.former.send_signal(signal::SIGTTOU)
     }
 }
 
 impl Drop for Takeover {
     fn drop(&mut self) {
         if self.released.get() {
-            self.former.tell(signal::SIGTTIN);
+            self.former.send_signal(signal::SIGTTIN);
         }
     }
 }

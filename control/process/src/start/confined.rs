@@ -98,12 +98,18 @@ impl ProcessParts {
         weir_assemble::follow(&instance);
         let mut process = None;
         let live = Live::new(|live| {
-            let resolvers =
-                weir_assemble::resolvers(&sections, name_servers, families, &instance, &states, teller(live));
+            let resolvers = weir_assemble::resolvers(
+                &sections,
+                name_servers,
+                families,
+                &instance,
+                &states,
+                news_reporter(live),
+            );
             let resolvers = Arc::new(resolvers);
             let hooks = Hooks {
                 statistics: Some(Box::new(Page::new(live))),
-                news: Some(teller(live)),
+                news: Some(news_reporter(live)),
                 names: Some(Box::new(LiveNames(Arc::clone(&resolvers)))),
             };
             let view = live.clone();
@@ -140,9 +146,9 @@ impl ProcessParts {
 }
 
 /// Reports changes of servers to the process.
-fn teller(live: &WeakLive) -> Box<dyn Fn(News) + Send + Sync> {
+fn news_reporter(live: &WeakLive) -> Box<dyn Fn(News) + Send + Sync> {
     let live = live.clone();
-    Box::new(move |news| live.tell(news))
+    Box::new(move |news| live.report(news))
 }
 
 /// The open log targets of proxies, `log-forward` and `peers` sections; one may come several times.

@@ -64,10 +64,10 @@ impl ServingProcess {
 /// Prints the cost of each kind of lock, and its share of the workers' time (R82, R83).
 fn say_what_locks_cost(workers: usize, started_ms: u64) {
     let elapsed_ns = weir_sched::now().as_ms().saturating_sub(started_ms).saturating_mul(1_000_000);
-    for figures in weir_sync::lock_figures() {
-        let share = figures.share_of_run_time(workers, elapsed_ns);
+    for counters in weir_sync::lock_counters() {
+        let share = counters.share_of_run_time(workers, elapsed_ns);
         // If standard error is closed, a failure cannot be reported anywhere.
-        let _ = writeln!(std::io::stderr(), "{figures}\tshare of run time: {share:.3} %");
+        let _ = writeln!(std::io::stderr(), "{counters}\tshare of run time: {share:.3} %");
     }
 }
 

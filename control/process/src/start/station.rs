@@ -120,13 +120,13 @@ impl Station {
         }
         // Readers of published values have a thread-local slot.
         drop(weir_sync::Published::new(()).load());
-        self.tuning.buffers.set_up(instance.figures.len());
+        self.tuning.buffers.set_up(instance.process_counters.len());
         weir_containers::keep_recycled(self.tuning.hot_bytes);
         if let Some(bytes) = self.largest_record {
             weir_net::set_largest_record(bytes);
         }
         weir_stream::recycle::configure(instance.limits.header_count);
-        weir_stream::worker::install(Arc::clone(&instance.figures[worker]));
+        weir_stream::worker::install(Arc::clone(&instance.process_counters[worker]));
         let zone = instance.identity.time_zone.clone();
         let offset: ZoneOffset = Arc::new(move |seconds| zone.at(seconds).offset);
         let logger = || Logger::new(Arc::clone(&self.log_identity), Arc::clone(&offset)).of_worker(worker);

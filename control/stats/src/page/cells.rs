@@ -45,14 +45,14 @@ pub(super) fn write(row: &Row, settings: &PageSettings, form: bool, out: &mut St
     }
     name(row, settings, out);
     let mut line = Line { row, out };
-    line.figures(&[Field::Qcur, Field::Qmax]);
+    line.values(&[Field::Qcur, Field::Qmax]);
     line.limit(Field::Qlimit);
     line.rates();
     line.sessions();
     line.total_times();
-    line.figures(&[Field::Bin, Field::Bout, Field::Dreq, Field::Dresp, Field::Ereq, Field::Econ]);
+    line.values(&[Field::Bin, Field::Bout, Field::Dreq, Field::Dresp, Field::Ereq, Field::Econ]);
     line.response_errors();
-    line.figures(&[Field::Wretr, Field::Wredis]);
+    line.values(&[Field::Wretr, Field::Wredis]);
     line.status();
     if settings.modules {
         line.module("h2", MODULE_H2);
@@ -207,22 +207,22 @@ impl Line<'_> {
                 line.out.push_str(if at > 0 { ", " } else { "" });
                 push_escaped(field.decl().description, line.out);
                 line.out.push_str(": ");
-                line.figure(*field);
+                line.value(*field);
             }
         };
         self.cell_with_details(details, |line| line.out.push_str(name));
     }
 
-    /// The figure with separated thousands; empty where it does not apply.
-    fn figure(&mut self, field: Field) {
+    /// The value with separated thousands; empty where it does not apply.
+    fn value(&mut self, field: Field) {
         if self.row.value(field) != Value::Empty {
             push_grouped(self.row.number(field), self.out);
         }
     }
 
-    fn figures(&mut self, fields: &[Field]) {
+    fn values(&mut self, fields: &[Field]) {
         for &field in fields {
-            self.cell(|line| line.figure(field));
+            self.cell(|line| line.value(field));
         }
     }
 
@@ -231,49 +231,49 @@ impl Line<'_> {
         if self.row.value(field) == Value::Empty && field.applies_to(self.row.kind()) {
             self.text_cell("-");
         } else {
-            self.figures(&[field]);
+            self.values(&[field]);
         }
     }
 
-    /// A figure with others as its details.
-    fn figure_with_listing(&mut self, field: Field, rows: &[(&str, Field)]) {
-        self.cell_with_details(|line| line.listing(rows), |line| line.figure(field));
+    /// A value with others as its details.
+    fn value_with_listing(&mut self, field: Field, rows: &[(&str, Field)]) {
+        self.cell_with_details(|line| line.listing(rows), |line| line.value(field));
     }
 
     fn rates(&mut self) {
         if self.row.kind() != Kind::Frontend {
-            self.figures(&[Field::Rate, Field::RateMax]);
+            self.values(&[Field::Rate, Field::RateMax]);
             return self.text_cell("");
         }
         let now =
             [("connections/s", Field::ConnRate), ("sessions/s", Field::Rate), ("requests/s", Field::ReqRate)];
-        self.figure_with_listing(Field::Rate, &now);
+        self.value_with_listing(Field::Rate, &now);
         let most = [
             ("most connections/s", Field::ConnRateMax),
             ("most sessions/s", Field::RateMax),
             ("most requests/s", Field::ReqRateMax),
         ];
-        self.figure_with_listing(Field::RateMax, &most);
+        self.value_with_listing(Field::RateMax, &most);
         match self.row.number(Field::RateLim) {
             0 => self.text_cell("-"),
-            _ => self.figures(&[Field::RateLim]),
+            _ => self.values(&[Field::RateLim]),
         }
     }
 
     fn sessions(&mut self) {
         if self.row.kind() == Kind::Server {
-            self.figure_with_listing(Field::Scur, CONNECTIONS);
+            self.value_with_listing(Field::Scur, CONNECTIONS);
         } else {
-            self.figures(&[Field::Scur]);
+            self.values(&[Field::Scur]);
         }
-        self.figures(&[Field::Smax]);
+        self.values(&[Field::Smax]);
         self.limit(Field::Slim);
         let details = |line: &mut Self| {
             line.listing(TOTALS);
             line.percentiles();
         };
-        self.cell_with_details(details, |line| line.figure(Field::Stot));
-        self.figures(&[Field::Lbtot]);
+        self.cell_with_details(details, |line| line.value(Field::Stot));
+        self.values(&[Field::Lbtot]);
         self.cell(|line| match line.row.value(Field::Lastsess) {
             Value::S32(seconds) if seconds >= 0 => push_duration(seconds.unsigned_abs().into(), line.out),
             Value::S32(_) => line.out.push('?'),
@@ -314,7 +314,7 @@ impl Line<'_> {
             return self.text_cell("");
         }
         let details = [("aborted by clients", Field::CliAbrt), ("aborted by servers", Field::SrvAbrt)];
-        self.figure_with_listing(Field::Eresp, &details);
+        self.value_with_listing(Field::Eresp, &details);
     }
 
     fn status(&mut self) {
@@ -340,10 +340,10 @@ impl Line<'_> {
             match kind {
                 Kind::Server if self.row.number(field) > 0 => self.text_cell("Y"),
                 Kind::Server => self.text_cell("-"),
-                _ => self.figures(&[field]),
+                _ => self.values(&[field]),
             }
         }
-        self.figures(&[Field::Chkfail, Field::Chkdown]);
+        self.values(&[Field::Chkfail, Field::Chkdown]);
         self.cell(|line| {
             if line.row.value(Field::Downtime) != Value::Empty {
                 push_duration(line.row.number(Field::Downtime), line.out);
@@ -371,7 +371,7 @@ impl Line<'_> {
         );
     }
 
-    /// `name: figure` for each available figure, one per line.
+    /// `name: value` for each available field, one per line.
     fn listing(&mut self, rows: &[(&str, Field)]) {
         let mut is_first = true;
         for (name, field) in rows {
@@ -383,7 +383,7 @@ impl Line<'_> {
             }
             self.out.push_str(name);
             self.out.push_str(": ");
-            self.figure(*field);
+            self.value(*field);
         }
     }
 }

@@ -116,8 +116,8 @@ fn links(settings: &PageSettings, request: &StatsRequest, out: &mut String) {
         }
     }
     link("Refresh now", |_| {});
-    link("CSV export", |other| (other.what, other.no_refresh) = (What::Figures(Format::Csv), true));
-    link("JSON export", |other| (other.what, other.no_refresh) = (What::Figures(Format::Json), true));
+    link("CSV export", |other| (other.what, other.no_refresh) = (What::Statistics(Format::Csv), true));
+    link("JSON export", |other| (other.what, other.no_refresh) = (What::Statistics(Format::Json), true));
     link("JSON schema", |other| *other = StatsRequest { what: What::Schema, ..StatsRequest::default() });
     out.push_str("</ul>");
 }

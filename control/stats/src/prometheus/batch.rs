@@ -133,5 +133,5 @@ impl MetricBatch {
     }
 }
 
-/// Reading this many figures takes about as long as one visit of an object.
+/// Reading this many fields takes about as long as one visit of an object.
 const METRICS_PER_VISIT: usize = 8;

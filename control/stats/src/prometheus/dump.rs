@@ -83,7 +83,7 @@ impl MetricsDump {
     }
 
     /// Appends lines until `out` holds at least `enough` bytes, and at most those of one object and metric more, some
-    /// 3 kB. A piece visits a bounded number of objects, matching or not: fewer if it reads many figures of each.
+    /// 3 kB. A piece visits a bounded number of objects, matching or not: fewer if it reads many fields of each.
     pub fn advance(&mut self, source: &dyn MetricsSource, enough: usize, out: &mut Vec<u8>) -> Progress {
         let mut left = OBJECTS_PER_PIECE;
         while out.len() < enough && left > 0 {
@@ -182,11 +182,11 @@ impl MetricsDump {
                 write_table(samples.next(out), samples.metric, table);
                 Progress::More
             }
-            Values::NameServer(figure) => {
+            Values::NameServer(counter) => {
                 let Some(server) = source.name_server(self.cursor.object) else { return Progress::Done };
                 self.cursor.object += 1;
                 *left -= 1;
-                write_name_server(samples.next(out), figure, server);
+                write_name_server(samples.next(out), counter, server);
                 Progress::More
             }
             _ => visit_rows(source, &mut self.cursor, selection, &mut self.row, left, |row| {
@@ -249,7 +249,7 @@ impl MetricsDump {
         describe(line, descriptions, Some(info.text(InfoField::Description))).number(Value::U32(1));
     }
 
-    /// The figures of the process, which stay the same for the whole scrape.
+    /// The fields of the process, which stay the same for the whole scrape.
     fn info(&mut self, source: &dyn MetricsSource) -> &InfoRow {
         self.info.get_or_insert_with(|| {
             let mut info = Box::new(InfoRow::new());

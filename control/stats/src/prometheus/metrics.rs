@@ -1,13 +1,13 @@
-//! The dictionary of metrics: the figure, name and scopes of each.
+//! The dictionary of metrics: the field, name and scopes of each.
 //!
-//! Figures that are never set do not have a row here. They are zero in `show stat`, where columns must keep their
+//! Fields that are never set do not have a row here. They are zero in `show stat`, where columns must keep their
 //! positions; as a
 //! metric it would be a false measurement.
 
 use super::request::Scope;
 use crate::fields::Field;
 use crate::info::InfoField;
-use crate::name_server::{FIGURES, Figure};
+use crate::name_server::{COUNTERS, NameServerCounter};
 
 /// One metric.
 #[derive(Debug)]
@@ -22,18 +22,18 @@ pub(super) struct Metric {
     pub presence: Presence,
     /// A label of its own: name and value.
     pub label: (&'static str, &'static str),
-    /// Its description, if that differs from the figure's.
+    /// Its description, if that differs from the field's.
     help: &'static str,
 }
 
 /// The source of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Values {
-    /// A figure of the process.
+    /// A field of the process.
     Process(InfoField),
     /// A text of the process: it becomes a label of this name, and the value is 1.
     ProcessText(InfoField, &'static str),
-    /// A figure of an object.
+    /// A field of an object.
     Number(Field),
     /// A time in milliseconds, written in seconds.
     Seconds(Field),
@@ -118,8 +118,8 @@ impl Metric {
         }
     }
 
-    /// The name of its figure in `show stat` or `show info`.
-    pub(super) fn figure(&self) -> Option<&'static str> {
+    /// The name of its field in `show stat` or `show info`.
+    pub(super) fn field(&self) -> Option<&'static str> {
         match self.values {
             Values::Process(field) | Values::ProcessText(field, _) => Some(field.decl().name),
             Values::Number(field) | Values::Seconds(field) => Some(field.decl().name),
@@ -136,7 +136,7 @@ impl Metric {
         }
     }
 
-    /// The type: `counter` for figures that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
+    /// The type: `counter` for fields that only grow, as their name says, and as in HAProxy for all counters of protocol engines.
     pub(super) fn type_word(&self) -> &'static str {
         if matches!(self.values, Values::Latency(_)) {
             return "histogram";
@@ -212,7 +212,7 @@ const fn tls(name: &'static str, field: Field) -> Metric {
 }
 
 const fn name_server(position: usize) -> Metric {
-    let Figure { name, help, .. } = FIGURES[position];
+    let NameServerCounter { name, help, .. } = COUNTERS[position];
     Metric::new(name, R, Values::NameServer(position)).help(help)
 }
 
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_have_the_figures_of_their_metrics() {
+    fn objects_have_the_fields_of_their_metrics() {
         for metric in METRICS.iter().chain(EXTRA).chain(HISTOGRAMS) {
             if let Values::Number(field) | Values::Seconds(field) = metric.values {
                 assert!(kinds(metric.scopes).count() > 0, "{}", metric.name);

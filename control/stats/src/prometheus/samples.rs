@@ -7,7 +7,7 @@ use super::metrics::{
     CHECK_STATES, DESCRIPTION, LISTENER_STATES, Metric, PROXY_STATES, Presence, SERVER_STATES, Values,
 };
 use super::request::{Form, MetricsRequest, Scope};
-use super::{NameServerFigures, TableFigures};
+use super::{NameServerMetrics, TableMetrics};
 use crate::fields::{Field, Kind};
 use crate::row::{Health, Row, Value};
 
@@ -285,7 +285,7 @@ pub(super) fn describe<'o>(line: Line<'o>, wanted: bool, description: Option<&st
     }
 }
 
-pub(super) fn write_table(line: Line<'_>, metric: &Metric, table: TableFigures<'_>) {
+pub(super) fn write_table(line: Line<'_>, metric: &Metric, table: TableMetrics<'_>) {
     let value = match metric.values {
         Values::TableSize => Value::U32(table.size),
         Values::TableUsed => Value::U32(table.used),
@@ -295,10 +295,10 @@ pub(super) fn write_table(line: Line<'_>, metric: &Metric, table: TableFigures<'
     line.label("name", table.name).label("type", table.key_type).number(value);
 }
 
-pub(super) fn write_name_server(line: Line<'_>, figure: usize, server: NameServerFigures<'_>) {
+pub(super) fn write_name_server(line: Line<'_>, counter: usize, server: NameServerMetrics<'_>) {
     line.label("resolver", server.section)
         .label("nameserver", server.name)
-        .number(Value::U64(server.figures[figure]));
+        .number(Value::U64(server.counters[counter]));
 }
 
 /// The possible states of an object of this kind, and its current one.

@@ -31,7 +31,7 @@ enum Tag {
     NoState,
 }
 
-/// The most objects of a sheet. Reading them, with all figures of a server, takes about as long as writing a piece.
+/// The most objects of a sheet. Reading them, with all fields of a server, takes about as long as writing a piece.
 pub(super) const OBJECTS_PER_SHEET: usize = 32;
 
 impl Sheet {

@@ -63,7 +63,7 @@ impl LiveTls {
     /// The objects built from a configuration.
     pub fn new(mut builder: TlsBuilder) -> LiveTls {
         builder.keeps_to_known_files = true;
-        builder.loader.passphrases.ask_no_more();
+        builder.loader.passphrases.use_known_only();
         let state = TlsState { builder, certificate: None, authorities: None, revocations: None };
         LiveTls { state: Mutex::new(state), on_change: OnceLock::new() }
     }

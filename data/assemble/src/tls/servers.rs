@@ -121,7 +121,7 @@ impl TlsBuilder {
             Some(list) => self.schemes(Some(list), Signatures::Clients, &mut never, &layers)?,
             None => schemes.clone(),
         };
-        self.tell_of_never(never);
+        self.warn_of_never(never);
         let protocols = options.protocols.iter().flatten();
         settings.protocols = protocols.map(|name| name.as_bytes().to_vec()).collect();
         let authorities = self.authorities_of_server(&options, subject, at)?;
@@ -145,7 +145,7 @@ impl TlsBuilder {
             client_config(&settings, Arc::new(verifier), certificate.as_deref(), sends_name, reuse)
         };
         // A server's certificate must have the SNI; without an SNI, `verifyhost` gives the name.
-        let named = config(NameCheck::Asked, true);
+        let named = config(NameCheck::Sni, true);
         let nameless = config(tls.verify_host.clone().map(NameCheck::This).unwrap_or_default(), false);
         match (named, nameless) {
             (Ok(named), Ok(nameless)) => {

@@ -36,7 +36,7 @@ impl TlsBuilder {
         settings.signatures =
             self.schemes(options.signatures.as_deref(), Signatures::Own, &mut never, layers)?;
         settings.verifier = self.verifier(options, &mut never, layers)?;
-        self.tell_of_never(never);
+        self.warn_of_never(never);
         Some(settings)
     }
 
@@ -108,7 +108,7 @@ impl TlsBuilder {
 
     /// Warns about unsupported names in lists that also have supported ones. Lists are written for several programs, so
     /// the process still starts.
-    pub(super) fn tell_of_never(&mut self, never: Never) {
+    pub(super) fn warn_of_never(&mut self, never: Never) {
         for ((at, subject), names) in never {
             let text = format!("[{at}] : {subject} : never negotiated, not supported: {}.", names.join(" "));
             self.record(Warning { text, is_borne: true });

@@ -19,8 +19,9 @@ fn defaults_match_the_manual() {
         ("tune.ssl.ocsp-update.maxdelay", updates.most_delay.into()),
     ] {
         let word = words.iter().find(|word| word.place == WordPlace::Global && word.name == name);
-        let told = word.and_then(|word| word.default);
-        let is_told = matches!(told, Some(DefaultValue::Described(text)) if text == format!("`{value}`"));
-        assert!(is_told, "{name}: {told:?}, not {value}");
+        let documented = word.and_then(|word| word.default);
+        let is_documented =
+            matches!(documented, Some(DefaultValue::Described(text)) if text == format!("`{value}`"));
+        assert!(is_documented, "{name}: {documented:?}, not {value}");
     }
 }

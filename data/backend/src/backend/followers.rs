@@ -94,13 +94,13 @@ impl Backend {
 
     fn lead_some(&self, key: ServerKey, portion: &mut Portion, news: &mut News) {
         if self.tracking.lock().begin(key) {
-            self.tell_followers(key, portion, news);
+            self.notify_followers(key, portion, news);
         }
     }
 
     /// Updates followers until the portion is used up, depth first: a follower's own followers come before the next
     /// follower.
-    fn tell_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut News) {
+    fn notify_followers(&self, leader: ServerKey, portion: &mut Portion, news: &mut News) {
         // A leader cannot be removed.
         let Some(server) = self.server(leader) else { return };
         let reason = Reason::Follows(format!("{}/{}", self.name(), server.name()));
@@ -139,7 +139,7 @@ impl Backend {
 impl Leader for Backend {
     fn go_on(&self, leader: ServerKey, now_ms: u64) -> News {
         let mut news = News::default();
-        self.tell_followers(leader, &mut Portion::begin(now_ms), &mut news);
+        self.notify_followers(leader, &mut Portion::begin(now_ms), &mut news);
         news
     }
 }

@@ -5,7 +5,7 @@ use weir_model::InitialState;
 
 use super::Backend;
 use crate::health::{CheckKind, CheckRules, CheckStatus, Finding};
-use crate::lb_state::LARGE_FARM;
+use crate::lb_state::LARGE_BACKEND;
 use crate::notice::News;
 use crate::outlier::OutlierRules;
 use crate::server_key::ServerKey;
@@ -17,7 +17,7 @@ use crate::{Choice, ChooseInput, Lease, WakeFn};
 mod ejection;
 use ejection::EJECTION;
 
-fn farm(algorithm: Algorithm, count: u32, maximum_connections: u32) -> Arc<Backend> {
+fn test_backend(algorithm: Algorithm, count: u32, maximum_connections: u32) -> Arc<Backend> {
     let settings = BackendSettings { algorithm, ..BackendSettings::default() };
     Backend::new(settings, lines(count, maximum_connections), 0)
 }
@@ -88,7 +88,7 @@ fn storm(backend: &Backend, mut request: impl FnMut(Choice)) -> u64 {
 #[test]
 fn a_storm_of_changes_computes_members_in_batches() {
     for algorithm in ALGORITHMS {
-        let backend = farm(algorithm, 5_000, 0);
+        let backend = test_backend(algorithm, 5_000, 0);
         let rounds = storm(&backend, |choice| assert!(lease(choice).server().is_up(), "{algorithm:?}"));
         assert!((200..=MOST_ROUNDS).contains(&rounds), "{algorithm:?}: {rounds}");
         assert_eq!((backend.usable_servers(), backend.status(2_000).active), (5_000, 5_000), "{algorithm:?}");
@@ -128,7 +128,7 @@ fn single_changes_do_not_scan_all_servers() {
 /// Servers that come and go one by one are not a reason to look at all others, even if a request arrives after each change.
 #[test]
 fn adding_and_removing_servers_does_not_scan_the_others() {
-    let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
+    let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
     let before = backend.lb_state.lock().visits();
     for number in 0..1_000 {
         let settings = ServerSettings { name: format!("new{number}"), ..ServerSettings::default() };
@@ -146,7 +146,7 @@ fn adding_and_removing_servers_does_not_scan_the_others() {
 #[test]
 fn waiting_requests_do_not_make_changes_expensive() {
     for algorithm in [Algorithm::new("roundrobin"), Algorithm::new("leastconn")] {
-        let backend = farm(algorithm, 5_000, 1);
+        let backend = test_backend(algorithm, 5_000, 1);
         let mut leases: Vec<_> = (0..5_000).map(|random| lease(choose(&backend, random, 0))).collect();
         let mut waiting = std::collections::VecDeque::new();
         let rounds = storm(&backend, |choice| match choice {
@@ -175,12 +175,12 @@ fn waiting_requests_do_not_make_changes_expensive() {
 /// A watcher sees the changes at the end of each batch, even without requests.
 #[test]
 fn a_watcher_sees_each_batch_when_it_is_settled() {
-    let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
+    let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
     let shown = Arc::new(std::sync::Mutex::new((0, 0)));
-    let told = Arc::clone(&shown);
-    backend.watch(Box::new(move |farm| {
-        let mut told = told.lock().expect("nobody panics");
-        *told = (told.0 + 1, farm.usable.len());
+    let seen = Arc::clone(&shown);
+    backend.watch(Box::new(move |view| {
+        let mut seen = seen.lock().expect("nobody panics");
+        *seen = (seen.0 + 1, view.usable.len());
     }));
     let news = report(&backend, 7, false, 10);
     assert_eq!(news.batches.iter().map(|end| end.at_ms).collect::<Vec<_>>(), [4]);
@@ -199,7 +199,7 @@ fn a_watcher_sees_each_batch_when_it_is_settled() {
 /// The requests of a server that went down end one after the other: it does not become the least loaded one by that.
 #[test]
 fn does_not_choose_a_downed_server_as_the_least_loaded() {
-    let backend = farm(Algorithm::new("leastconn"), 300, 0);
+    let backend = test_backend(Algorithm::new("leastconn"), 300, 0);
     let leases: Vec<_> = (0..300).map(|random| lease(choose(&backend, random, 1))).collect();
     let (gone, others): (Vec<_>, Vec<_>) =
         leases.into_iter().partition(|lease| lease.server().key() == ServerKey::configured(7));
@@ -213,11 +213,11 @@ fn does_not_choose_a_downed_server_as_the_least_loaded() {
     drop(others);
 }
 
-/// Turns are not given ahead while a large farm keeps changing: the next change would take them back. Thereafter workers choose without
+/// Turns are not given ahead while a large backend keeps changing: the next change would take them back. Thereafter workers choose without
 /// the lock again.
 #[test]
-fn workers_choose_under_the_lock_while_the_farm_keeps_changing() {
-    let backend = farm(Algorithm::new("roundrobin"), 5_000, 0);
+fn workers_choose_under_the_lock_while_the_backend_keeps_changing() {
+    let backend = test_backend(Algorithm::new("roundrobin"), 5_000, 0);
     drop(choose(&backend, 1, 1));
     assert!(backend.version().is_free());
     drop(report(&backend, 7, false, 10));
@@ -229,9 +229,9 @@ fn workers_choose_under_the_lock_while_the_farm_keeps_changing() {
 
 /// Numbers in logs and statistics are right at each moment, and the change of the last server is applied at once.
 #[test]
-fn figures_include_postponed_changes_at_once() {
-    let count = LARGE_FARM as u32 + 10;
-    let backend = farm(Algorithm::new("roundrobin"), count, 0);
+fn counts_include_postponed_changes_at_once() {
+    let count = LARGE_BACKEND as u32 + 10;
+    let backend = test_backend(Algorithm::new("roundrobin"), count, 0);
     for rank in 0..count {
         drop(report(&backend, rank, false, 1));
         assert_eq!(backend.usable_servers(), count - rank - 1);
@@ -247,8 +247,8 @@ fn figures_include_postponed_changes_at_once() {
 /// A server that comes up while all others are full is used at once, and so is one that a request already waits for.
 #[test]
 fn requests_do_not_wait_for_postponed_changes() {
-    let count = LARGE_FARM as u32 + 1;
-    let backend = farm(Algorithm::new("roundrobin"), count, 1);
+    let count = LARGE_BACKEND as u32 + 1;
+    let backend = test_backend(Algorithm::new("roundrobin"), count, 1);
     drop(report(&backend, 0, false, 1));
     let mut leases: Vec<_> = (1..count).map(|random| lease(choose(&backend, random.into(), 1))).collect();
     drop(report(&backend, 0, true, 1));

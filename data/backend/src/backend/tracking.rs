@@ -156,22 +156,22 @@ mod tests {
     }
 
     /// The next followers to update, at most `most`.
-    fn told(led: &mut Led, most: usize) -> Vec<usize> {
+    fn notified(led: &mut Led, most: usize) -> Vec<usize> {
         std::iter::from_fn(|| led.next()).take(most).map(|follower| follower.server.index()).collect()
     }
 
     #[test]
     fn updates_the_newest_follower_first() {
         let mut led = led(4);
-        assert_eq!(told(&mut led, 9), [], "nothing changed yet");
+        assert_eq!(notified(&mut led, 9), [], "nothing changed yet");
         led.begin();
-        assert_eq!(told(&mut led, 9), [3, 2, 1, 0]);
+        assert_eq!(notified(&mut led, 9), [3, 2, 1, 0]);
         led.begin();
-        assert_eq!(told(&mut led, 2), [3, 2]);
+        assert_eq!(notified(&mut led, 2), [3, 2]);
         led.begin();
-        assert_eq!(told(&mut led, 9), [1, 0, 3, 2], "all once more, and nobody is left out");
+        assert_eq!(notified(&mut led, 9), [1, 0, 3, 2], "all once more, and nobody is left out");
         led.begin();
-        assert_eq!(told(&mut led, 9), [3, 2, 1, 0]);
+        assert_eq!(notified(&mut led, 9), [3, 2, 1, 0]);
     }
 
     #[test]
@@ -180,9 +180,9 @@ mod tests {
         let check = |change: &dyn Fn(&mut Led), expected: &[usize]| {
             let mut led = led(6);
             led.begin();
-            assert_eq!(told(&mut led, 2), [5, 4]);
+            assert_eq!(notified(&mut led, 2), [5, 4]);
             change(&mut led);
-            assert_eq!(told(&mut led, 9), expected);
+            assert_eq!(notified(&mut led, 9), expected);
         };
         check(&|led| led.remove(gone(5)), &[3, 2, 1, 0]);
         check(&|led| led.remove(gone(4)), &[3, 2, 1, 0]);
@@ -207,8 +207,8 @@ mod tests {
         drop(led.next());
         let held = led.rest();
         assert!(held.is_some() && led.rest().is_none());
-        assert_eq!(told(&mut led, 9), [1, 0]);
-        assert!(led.rest().is_none(), "all were told");
+        assert_eq!(notified(&mut led, 9), [1, 0]);
+        assert!(led.rest().is_none(), "all were notified");
         led.begin();
         let next = led.rest();
         assert!(next.is_some(), "who was done may still hold something");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, same_kind};
 use crate::algorithm::AlgorithmDecl;
 
 pub(super) static ROW: AlgorithmRow =
@@ -21,10 +21,10 @@ impl Structure for First {
         self.order = order.into();
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
-        let member = others.chain(avoid).find(|member| farm.has_room(*member));
+        let member = others.chain(avoid).find(|member| servers.has_room(*member));
         member.map_or(Pick::Saturated, Pick::Free)
     }
 

@@ -5,7 +5,7 @@
 use super::map::Map;
 use super::ring::Ring;
 use super::turns::Turns;
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, same_kind};
 use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
 use crate::settings::BackendSettings;
@@ -41,10 +41,10 @@ impl Structure for Mapped {
         self.map.rebuild(members);
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         match request.hash {
-            Some(hash) => settle(farm, self.affinity, self.map.designated(hash, request.avoid)),
-            None => self.map.pick(farm, request),
+            Some(hash) => settle(servers, self.affinity, self.map.designated(hash, request.avoid)),
+            None => self.map.pick(servers, request),
         }
     }
 
@@ -76,10 +76,10 @@ impl Structure for Ringed {
         self.turns.rebuild(members);
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         match request.hash {
-            Some(hash) => settle(farm, self.affinity, self.ring.designated(farm, hash, request.avoid)),
-            None => self.turns.pick(farm, request),
+            Some(hash) => settle(servers, self.affinity, self.ring.designated(servers, hash, request.avoid)),
+            None => self.turns.pick(servers, request),
         }
     }
 
@@ -100,13 +100,17 @@ impl Structure for Ringed {
 
 /// The first designated member, or the first of the following ones that makes the request wait less, as far
 /// as `hash-preserve-affinity` allows.
-fn settle(farm: &Farm<'_>, affinity: PreserveAffinity, mut designated: impl Iterator<Item = usize>) -> Pick {
+fn settle(
+    servers: &UsableServers<'_>,
+    affinity: PreserveAffinity,
+    mut designated: impl Iterator<Item = usize>,
+) -> Pick {
     let Some(first) = designated.next() else { return Pick::Saturated };
     let passes = |member: &usize| match affinity {
         PreserveAffinity::Always => true,
-        PreserveAffinity::MaxConn => farm.has_room(*member),
-        PreserveAffinity::MaxQueue => farm.has_room(*member) || !farm.queue_is_full(*member),
+        PreserveAffinity::MaxConn => servers.has_room(*member),
+        PreserveAffinity::MaxQueue => servers.has_room(*member) || !servers.queue_is_full(*member),
     };
     let member = std::iter::once(first).chain(designated).find(passes).unwrap_or(first);
-    if farm.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }
+    if servers.has_room(member) { Pick::Free(member) } else { Pick::Queue(member) }
 }

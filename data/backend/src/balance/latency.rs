@@ -4,7 +4,7 @@
 //! average is each worker's own; errors count as slow answers (`traffic.rs`).
 
 use super::random::Random;
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, around, same_kind};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, around, same_kind};
 use crate::algorithm::AlgorithmDecl;
 
 pub(super) static ROW: AlgorithmRow = AlgorithmRow {
@@ -32,7 +32,7 @@ impl Structure for Latency {
         self.random.rebuild(members);
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let mut entropy = request.random;
         let draw = |entropy: &mut u64, not: Option<usize>| {
             (0..REDRAWS)
@@ -42,13 +42,13 @@ impl Structure for Latency {
         let one = draw(&mut entropy, None);
         let other = draw(&mut entropy, one);
         let best = match (one, other) {
-            (Some(one), Some(other)) if is_better(farm, request.worker, other, one) => other,
+            (Some(one), Some(other)) if is_better(servers, request.worker, other, one) => other,
             (Some(one), _) => one,
             (None, other) => other.unwrap_or_default(),
         };
         // If the drawn members are full, try their neighbours: no request waits while a member has room.
-        let mut candidates = around(farm.members.len(), best, request.avoid);
-        candidates.find(|member| farm.has_room(*member)).map_or(Pick::Saturated, Pick::Free)
+        let mut candidates = around(servers.members.len(), best, request.avoid);
+        candidates.find(|member| servers.has_room(*member)).map_or(Pick::Saturated, Pick::Free)
     }
 
     fn follow(&mut self, leader: &dyn Structure) {
@@ -59,16 +59,16 @@ impl Structure for Latency {
 }
 
 /// Whether the expected wait is shorter at `left`. If one average is unknown, only the numbers of requests are compared.
-fn is_better(farm: &Farm<'_>, worker: usize, left: usize, right: usize) -> bool {
-    let pace = |member: usize| farm.members[member].server.pace(worker, farm.now_ms);
+fn is_better(servers: &UsableServers<'_>, worker: usize, left: usize, right: usize) -> bool {
+    let pace = |member: usize| servers.members[member].server.pace(worker, servers.now_ms);
     let (left_pace, right_pace) = match (pace(left), pace(right)) {
         (Some(left), Some(right)) => (left.max(LEAST), right.max(LEAST)),
         _ => (1, 1),
     };
     let expected = |member: usize, pace: u64, other: usize| {
         u128::from(pace)
-            * u128::from(farm.in_flight(member).saturating_add(1))
-            * u128::from(farm.members[other].weight)
+            * u128::from(servers.in_flight(member).saturating_add(1))
+            * u128::from(servers.members[other].weight)
     };
     expected(left, left_pace, right) < expected(right, right_pace, left)
 }
@@ -78,7 +78,7 @@ const LEAST: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{farm, members};
+    use super::super::fixture::{members, usable};
     use super::*;
 
     fn request(random: u64, avoid: Option<usize>) -> Request {
@@ -93,7 +93,7 @@ mod tests {
         let mut picks = |avoid| {
             let mut counts = [0; 3];
             for random in 0..3_000 {
-                match latency.pick(&farm(&members), &request(random, avoid)) {
+                match latency.pick(&usable(&members), &request(random, avoid)) {
                     Pick::Free(member) => counts[member] += 1,
                     other => panic!("{other:?}"),
                 }
@@ -110,8 +110,8 @@ mod tests {
     fn load_and_weight_decide_while_nothing_else_is_known() {
         let members = members(&[1, 4]);
         members[1].server.occupy();
-        assert!(is_better(&farm(&members), 0, 1, 0), "two fourths are less than one");
+        assert!(is_better(&usable(&members), 0, 1, 0), "two fourths are less than one");
         (0..3).for_each(|_| members[1].server.occupy());
-        assert!(!is_better(&farm(&members), 0, 1, 0), "five fourths are more than one");
+        assert!(!is_better(&usable(&members), 0, 1, 0), "five fourths are more than one");
     }
 }

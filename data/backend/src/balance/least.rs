@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, load};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, load};
 use crate::algorithm::AlgorithmDecl;
 
 // The leader alone orders servers, by the load of all: there is nothing to follow.
@@ -27,7 +27,7 @@ impl Structure for LeastLoaded {
         self.order = (0..).zip(&self.places).map(|(member, (load, turn))| (*load, *turn, member)).collect();
     }
 
-    /// A member takes no more visitors. It is not chosen until its load or the farm changes.
+    /// A member takes no more visitors. It is not chosen until its load or the backend changes.
     fn leave(&mut self, member: usize) {
         let (load, turn) = self.places[member];
         self.order.remove(&(load, turn, member));
@@ -46,12 +46,12 @@ impl Structure for LeastLoaded {
         self.order.insert((now, self.turn, member));
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().map(|(_, _, member)| *member).filter(|member| Some(*member) != avoid);
-        let accepts = |member: &usize| farm.has_room(*member) || accepts_waiter(farm, *member);
+        let accepts = |member: &usize| servers.has_room(*member) || accepts_waiter(servers, *member);
         match others.chain(avoid).find(accepts) {
-            Some(member) if farm.has_room(member) => Pick::Free(member),
+            Some(member) if servers.has_room(member) => Pick::Free(member),
             Some(member) => Pick::Queue(member),
             None => Pick::Saturated,
         }
@@ -59,8 +59,8 @@ impl Structure for LeastLoaded {
 }
 
 /// With an explicit `maxqueue`, requests wait at the least loaded server instead of in the backend.
-fn accepts_waiter(farm: &Farm<'_>, member: usize) -> bool {
-    farm.members[member].server.settings().maximum_queue > 0 && !farm.queue_is_full(member)
+fn accepts_waiter(servers: &UsableServers<'_>, member: usize) -> bool {
+    servers.members[member].server.settings().maximum_queue > 0 && !servers.queue_is_full(member)
 }
 
 /// Load per weight in a common unit. Idle servers are all equal, whatever their weight.

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, around};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, around};
 use crate::algorithm::{AlgorithmDecl, TurnUse, WeightUse};
 use crate::rotation::Sequence;
 use crate::server::weight::displayed;
@@ -66,11 +66,11 @@ impl Structure for Map {
     }
 
     /// The next in turn that has room.
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let mut fallback = None;
         for position in around(self.slots.len(), self.next, None) {
             let member = self.slots[position] as usize;
-            if !farm.has_room(member) {
+            if !servers.has_room(member) {
                 continue;
             }
             if Some(member) == request.avoid {

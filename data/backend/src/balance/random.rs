@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ring::Bound;
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, around, same_kind};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, around, same_kind};
 use crate::algorithm::AlgorithmDecl;
 use crate::settings::DEFAULT_DRAWS;
 
@@ -51,18 +51,18 @@ impl Structure for Random {
         self.sums = sums.collect();
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let mut entropy = request.random;
         let drawn = (0..self.draws).filter_map(|_| self.draw(&mut entropy));
         let wanted = drawn.filter(|member| Some(*member) != request.avoid);
-        let best = wanted.reduce(|best, other| if less_loaded(farm, other, best) { other } else { best });
+        let best = wanted.reduce(|best, other| if less_loaded(servers, other, best) { other } else { best });
         let start = best.or_else(|| self.draw(&mut entropy)).unwrap_or_default();
         // If the drawn members are full, try their neighbours: no request waits while a member has room.
         let mut candidates =
-            around(farm.members.len(), start, request.avoid).filter(|member| farm.has_room(*member));
+            around(servers.members.len(), start, request.avoid).filter(|member| servers.has_room(*member));
         let first = candidates.next();
-        let bound = Bound::new(farm, self.factor);
-        let light = first.into_iter().chain(candidates).find(|member| bound.admits(farm, *member));
+        let bound = Bound::new(servers, self.factor);
+        let light = first.into_iter().chain(candidates).find(|member| bound.admits(servers, *member));
         light.or(first).map_or(Pick::Saturated, Pick::Free)
     }
 
@@ -74,9 +74,10 @@ impl Structure for Random {
 }
 
 /// Whether `left` has less load for its weight than `right`.
-fn less_loaded(farm: &Farm<'_>, left: usize, right: usize) -> bool {
-    let weighted =
-        |load: usize, weight: usize| u64::from(farm.in_flight(load)) * u64::from(farm.members[weight].weight);
+fn less_loaded(servers: &UsableServers<'_>, left: usize, right: usize) -> bool {
+    let weighted = |load: usize, weight: usize| {
+        u64::from(servers.in_flight(load)) * u64::from(servers.members[weight].weight)
+    };
     weighted(left, right) < weighted(right, left)
 }
 

@@ -1,14 +1,14 @@
 //! Consistent hashing: many points of each server on a ring of 2^32, the closest one wins.
 //!
 //! A server has sixteen points for each unit of weight, at places that depend only on its identifier (or
-//! address): a change of the farm moves as few keys as possible, and several balancers agree.
+//! address): a change of the backend moves as few keys as possible, and several balancers agree.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_model::HashKey;
 
-use super::{Farm, Member};
+use super::{Member, UsableServers};
 use crate::address::ServerAddress;
 use crate::hash::{avalanche, sdbm};
 use crate::server::Server;
@@ -71,7 +71,7 @@ impl Ring {
     /// come last.
     pub(super) fn designated(
         &self,
-        farm: &Farm<'_>,
+        servers: &UsableServers<'_>,
         hash: u32,
         avoid: Option<usize>,
     ) -> impl Iterator<Item = usize> {
@@ -80,8 +80,8 @@ impl Ring {
             let (before, after) = self.points.split_at(start.min(self.points.len()));
             after.iter().chain(before).map(|(_, member)| *member as usize)
         };
-        let bound = Bound::new(farm, self.factor);
-        let welcome = move |member: &usize| Some(*member) != avoid && bound.admits(farm, *member);
+        let bound = Bound::new(servers, self.factor);
+        let welcome = move |member: &usize| Some(*member) != avoid && bound.admits(servers, *member);
         let others = walk().filter(move |member| Some(*member) != avoid);
         walk().filter(welcome).chain(others).chain(avoid)
     }
@@ -150,27 +150,27 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    pub(super) fn new(farm: &Farm<'_>, factor: u32) -> Self {
+    pub(super) fn new(servers: &UsableServers<'_>, factor: u32) -> Self {
         if factor == 0 {
             return Self { allowed: None, weight: 1 };
         }
-        let load: u64 = (0..farm.members.len()).map(|member| u64::from(farm.served(member))).sum();
-        let weight: u64 = farm.members.iter().map(|member| u64::from(member.weight)).sum();
+        let load: u64 = (0..servers.members.len()).map(|member| u64::from(servers.served(member))).sum();
+        let weight: u64 = servers.members.iter().map(|member| u64::from(member.weight)).sum();
         Self { allowed: Some(u128::from(load + 1) * u128::from(factor)), weight: u128::from(weight.max(1)) }
     }
 
     /// Whether one more request keeps a member within the factor of the average for its weight.
-    pub(super) fn admits(&self, farm: &Farm<'_>, member: usize) -> bool {
+    pub(super) fn admits(&self, servers: &UsableServers<'_>, member: usize) -> bool {
         let Some(allowed) = self.allowed else { return true };
-        let share = (allowed * u128::from(farm.members[member].weight)).div_ceil(100 * self.weight);
-        u128::from(farm.served(member)) < share.max(1)
+        let share = (allowed * u128::from(servers.members[member].weight)).div_ceil(100 * self.weight);
+        u128::from(servers.served(member)) < share.max(1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::fixture::{farm, members, members_with};
+    use crate::balance::fixture::{members, members_with, usable};
     use crate::hash::hash;
     use weir_model::{HashFunction, HashMethod, HashType};
 
@@ -207,7 +207,7 @@ mod tests {
         let ring = ring(members);
         let designate = |key: u32| {
             let hash = hash(kind, format!("key{key}").as_bytes());
-            ring.designated(&farm(members), hash, None).next().unwrap()
+            ring.designated(&usable(members), hash, None).next().unwrap()
         };
         (0..keys).map(designate).collect()
     }
@@ -277,9 +277,9 @@ mod tests {
     fn the_ring_continues_with_the_next_servers_and_the_avoided_one_last() {
         let members = members(&[1, 1, 1]);
         let ring = ring(&members);
-        let farm = farm(&members);
-        let first = ring.designated(&farm, 42, None).next().unwrap();
-        let order: Vec<usize> = ring.designated(&farm, 42, Some(first)).collect();
+        let servers = usable(&members);
+        let first = ring.designated(&servers, 42, None).next().unwrap();
+        let order: Vec<usize> = ring.designated(&servers, 42, Some(first)).collect();
         assert_ne!(order[0], first);
         assert_eq!(order.last(), Some(&first));
     }
@@ -290,7 +290,7 @@ mod tests {
         let mut ring = Ring::new(150);
         ring.rebuild(&members);
         for _ in 0..100 {
-            let member = ring.designated(&farm(&members), 42, None).next().unwrap();
+            let member = ring.designated(&usable(&members), 42, None).next().unwrap();
             members[member].server.occupy();
         }
         let most = members.iter().map(|member| member.server.served()).max().unwrap();
@@ -303,7 +303,7 @@ mod tests {
         let members = members(&[1, 1, 1, 1]);
         let mut ring = Ring::new(150);
         ring.rebuild(&members);
-        let first = || ring.designated(&farm(&members), 42, None).next().unwrap();
+        let first = || ring.designated(&usable(&members), 42, None).next().unwrap();
         let wanted = first();
         let other = &members[(wanted + 1) % 4].server;
         let wanted_server = &members[wanted].server;

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure, same_kind};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers, same_kind};
 use crate::algorithm::AlgorithmDecl;
 use crate::server_key::ServerKey;
 
@@ -39,11 +39,11 @@ impl Structure for Sticky {
     }
 
     /// The first member, even if it is full. Another one is only used when the first is to be avoided.
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().copied().filter(|member| Some(*member) != avoid);
         match others.chain(avoid).next() {
-            Some(member) if farm.has_room(member) => Pick::Free(member),
+            Some(member) if servers.has_room(member) => Pick::Free(member),
             Some(member) => Pick::Queue(member),
             None => Pick::Saturated,
         }
@@ -57,33 +57,29 @@ impl Structure for Sticky {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{members, request};
+    use super::super::fixture::{members, request, usable};
     use super::*;
-
-    fn farm(members: &[Member]) -> Farm<'_> {
-        Farm { members, backend_load: 0, full: 0, now_ms: 0 }
-    }
 
     #[test]
     fn a_returning_server_joins_at_the_end() {
         let mut sticky = Sticky::default();
         let mut all = members(&[1, 9, 1]);
         sticky.rebuild(&all);
-        assert_eq!(sticky.pick(&farm(&all), &request(None)), Pick::Free(0));
-        assert_eq!(sticky.pick(&farm(&all), &request(Some(0))), Pick::Free(1));
+        assert_eq!(sticky.pick(&usable(&all), &request(None)), Pick::Free(0));
+        assert_eq!(sticky.pick(&usable(&all), &request(Some(0))), Pick::Free(1));
         let first = all.remove(0);
         sticky.rebuild(&all);
-        assert_eq!(sticky.pick(&farm(&all), &request(None)), Pick::Free(0), "the next one");
+        assert_eq!(sticky.pick(&usable(&all), &request(None)), Pick::Free(0), "the next one");
         all.insert(0, first);
         sticky.rebuild(&all);
         assert_eq!(sticky.order(), Some(&[1, 2, 0][..]));
-        assert_eq!(sticky.pick(&farm(&all), &request(None)), Pick::Free(1), "still the same");
+        assert_eq!(sticky.pick(&usable(&all), &request(None)), Pick::Free(1), "still the same");
     }
 
     #[test]
     fn saturates_without_members() {
         let mut sticky = Sticky::default();
         sticky.rebuild(&[]);
-        assert_eq!(sticky.pick(&farm(&[]), &request(None)), Pick::Saturated);
+        assert_eq!(sticky.pick(&usable(&[]), &request(None)), Pick::Saturated);
     }
 }

@@ -3,13 +3,13 @@
 //! A clock counts the turns given out. A server that got one is due again after total weight / own weight
 //! turns. A turn goes to the server that is due, the earliest first and the heaviest among those; else to a
 //! server without a rank, the heaviest first; else to the server that is due next. So new servers fill the
-//! gaps that they cause, and the servers of a whole farm spread over its first round. Weights may change
+//! gaps that they cause, and the servers of a whole backend spread over its first round. Weights may change
 //! between any two turns (slow start). The sequences equal those observed on HAProxy.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{AlgorithmRow, Farm, Member, Pick, Request, Structure};
+use super::{AlgorithmRow, Member, Pick, Request, Structure, UsableServers};
 use crate::algorithm::{AlgorithmDecl, TurnUse};
 use crate::rotation::Sequence;
 use crate::server_key::ServerKey;
@@ -85,14 +85,14 @@ enum Before {
     Newcomer(usize),
 }
 
-/// How many turns are computed ahead at most: a round of most farms, and a short time under the lock.
+/// How many turns are computed ahead at most: a round of most backends, and a short time under the lock.
 const AHEAD_LIMIT: usize = 1_024;
 
 impl Structure for Turns {
     fn rebuild(&mut self, members: &[Member]) {
         self.ahead.clear();
         if self.entries.len() == 1 && self.ranked.is_empty() {
-            // A single member takes its turns without asking for them.
+            // A single member takes its turns without requesting them.
             self.give(0);
         }
         let mut before = std::mem::take(&mut self.entries);
@@ -125,15 +125,15 @@ impl Structure for Turns {
         self.newcomers.make_contiguous().sort_by_key(|position| Reverse(self.entries[*position].weight));
     }
 
-    fn pick(&mut self, farm: &Farm<'_>, request: &Request) -> Pick {
-        let Some(member) = self.next(|member| farm.has_room(member), request.avoid) else {
+    fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
+        let Some(member) = self.next(|member| servers.has_room(member), request.avoid) else {
             return Pick::Saturated;
         };
-        // A single member takes its turns without asking for them, with and without the lock.
+        // A single member takes its turns without requesting them, with and without the lock.
         if self.entries.len() == 1 {
             return Pick::Free(member);
         }
-        let is_passed_over = |rank: &Rank| rank.turn <= self.clock && !farm.has_room(rank.member);
+        let is_passed_over = |rank: &Rank| rank.turn <= self.clock && !servers.has_room(rank.member);
         if let Some((due, _)) = self.entries[member].due
             && due.turn > self.clock
             && self.ranked.first().is_some_and(is_passed_over)
@@ -146,7 +146,7 @@ impl Structure for Turns {
         Pick::Free(member)
     }
 
-    /// Gives the next turns ahead: until they repeat, as those of most farms do after a round or two, or up to the
+    /// Gives the next turns ahead: until they repeat, as those of most backends do after a round or two, or up to the
     /// limit.
     fn give_ahead(&mut self) -> Option<Sequence> {
         let divisor =
@@ -260,7 +260,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::balance::fixture::{farm, members, members_with, request};
+    use crate::balance::fixture::{members, members_with, request, usable};
     use crate::settings::ServerSettings;
 
     fn turns(members: &[Member]) -> Turns {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn picks(turns: &mut Turns, members: &[Member], count: usize) -> Vec<u32> {
-        let pick = |turns: &mut Turns| match turns.pick(&farm(members), &request(None)) {
+        let pick = |turns: &mut Turns| match turns.pick(&usable(members), &request(None)) {
             Pick::Free(member) => member as u32,
             other => panic!("{other:?}"),
         };
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Most farms' turns soon repeat, so the next ones never have to be computed.
+    /// Most backends' turns soon repeat, so the next ones never have to be computed.
     #[test]
     fn turns_repeat_themselves() {
         #[track_caller]
@@ -377,7 +377,7 @@ mod tests {
             let mut turns = Turns::default();
             turns.rebuild(&members);
             let sequence: String = (0..expected.len())
-                .map(|_| match turns.pick(&farm(&members), &request(None)) {
+                .map(|_| match turns.pick(&usable(&members), &request(None)) {
                     Pick::Free(member) => char::from(b'a' + member as u8),
                     other => panic!("{other:?}"),
                 })

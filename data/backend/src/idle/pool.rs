@@ -122,19 +122,19 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// Assigns the pool to a server. Connections of a former server at the same place are dropped. False when the
     /// pool already belongs to a later server.
     #[inline]
-    pub fn claim(&mut self, key: ServerKey, figures: &Arc<IdlePools>) -> bool {
-        self.belongs_to(key) || self.claim_anew(key, figures)
+    pub fn claim(&mut self, key: ServerKey, pools: &Arc<IdlePools>) -> bool {
+        self.belongs_to(key) || self.claim_anew(key, pools)
     }
 
     #[cold]
-    fn claim_anew(&mut self, key: ServerKey, figures: &Arc<IdlePools>) -> bool {
+    fn claim_anew(&mut self, key: ServerKey, pools: &Arc<IdlePools>) -> bool {
         match &self.owner {
             Some((owner, _)) if *owner > key => false,
             _ => {
                 self.idle.clear();
                 self.safe = 0;
                 self.shared = None;
-                self.owner = Some((key, LocalArc::new(Arc::clone(figures))));
+                self.owner = Some((key, LocalArc::new(Arc::clone(pools))));
                 true
             }
         }
@@ -150,14 +150,14 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// The server, and the connection counts of all workers.
     #[must_use]
     pub fn owner(&self) -> Option<(ServerKey, &LocalArc<IdlePools>)> {
-        self.owner.as_ref().map(|(owner, figures)| (*owner, figures))
+        self.owner.as_ref().map(|(owner, pools)| (*owner, pools))
     }
 
     /// The connection counts of all workers; `None` without a server.
     #[inline]
     #[must_use]
-    pub fn figures(&self) -> Option<&LocalArc<IdlePools>> {
-        self.owner.as_ref().map(|(_, figures)| figures)
+    pub fn server_pools(&self) -> Option<&LocalArc<IdlePools>> {
+        self.owner.as_ref().map(|(_, pools)| pools)
     }
 
     /// Idle connections of both kinds.
@@ -168,14 +168,14 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// Publishes the counts to the other workers.
     #[inline]
-    pub fn tell(&self, worker: usize) {
-        let Some(figures) = self.figures() else { return };
+    pub fn publish_counts(&self, worker: usize) {
+        let Some(pools) = self.server_pools() else { return };
         let (mut idle, mut safe) = (self.idle.len(), self.safe);
         if let Some(shared) = &self.shared {
             idle += shared.idle();
             safe += shared.safe();
         }
-        figures.note(worker, idle - safe, safe);
+        pools.note(worker, idle - safe, safe);
     }
 
     /// Whether one more with this key is worth keeping (`pool-max-conn`, `pool-low-conn`, `pool-purge-delay 0`, the estimated
@@ -183,10 +183,10 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
     /// the others while the pool is small.
     #[inline]
     pub fn admit(&mut self, worker: usize, key: u64, settings: &PoolSettings) -> Admission<C, S> {
-        let Some(figures) = self.figures() else { return Admission::Refused };
-        if !figures.has_room(settings) {
+        let Some(pools) = self.server_pools() else { return Admission::Refused };
+        if !pools.has_room(settings) {
             Admission::Refused
-        } else if figures.needs_more(worker, settings) || self.is_first_of(key) {
+        } else if pools.needs_more(worker, settings) || self.is_first_of(key) {
             Admission::Free
         } else {
             self.give_up_one().map_or(Admission::Refused, Admission::InPlaceOf)
@@ -272,7 +272,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
 
     /// Adds a shared connection that was opened for a stream. It may have `limit` streams at once (at least one).
     pub fn open_shared(&mut self, worker: usize, connection: S, key: u64, limit: u32) -> Option<SharedId> {
-        self.figures()?.begin_use(worker);
+        self.server_pools()?.begin_use(worker);
         Some(self.shared.get_or_insert_default().open(connection, key, limit))
     }
 
@@ -284,10 +284,10 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
         scope: ReuseScope,
         settings: &PoolSettings,
     ) -> Option<SharedConnection<'_, S>> {
-        let (_, figures) = self.owner.as_ref()?;
+        let (_, pools) = self.owner.as_ref()?;
         let (begins, connection) = self.shared.as_mut()?.begin_stream(key, scope, settings)?;
         if begins {
-            figures.begin_use(worker);
+            pools.begin_use(worker);
         }
         Some(connection)
     }
@@ -304,7 +304,7 @@ impl<C: Reusable, S: Reusable> IdlePool<C, S> {
             return None;
         }
         // A connection counts as used or as idle, never as both.
-        self.figures()?.end_use(worker);
+        self.server_pools()?.end_use(worker);
         let may_be_kept = self.shared.as_mut()?.may_be_kept(id, settings);
         let admission = match self.shared.as_mut()?.key(id) {
             Some(key) if may_be_kept => self.admit(worker, key, settings),

@@ -118,8 +118,8 @@ impl RequestedState {
     /// The administrative state after this request in state `current`.
     #[must_use]
     pub const fn apply(self, current: AdminState) -> AdminState {
-        let asked = AdminState::FORCED_MAINTENANCE.with(AdminState::FORCED_DRAIN);
-        let rest = current.without(asked);
+        let forced = AdminState::FORCED_MAINTENANCE.with(AdminState::FORCED_DRAIN);
+        let rest = current.without(forced);
         match self {
             Self::Ready => rest,
             Self::Drain => rest.with(AdminState::FORCED_DRAIN),

@@ -8,7 +8,7 @@ use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
 use weir_sched::{now, wall_us, yield_now};
 use weir_sys::Address;
 
-use crate::fixture::{Farm, PLACE, count_connections, pass};
+use crate::fixture::{PLACE, TestBackend, count_connections, pass};
 
 const HOUR_MS: u64 = 3_600_000;
 const SERVERS: u32 = 200;
@@ -22,10 +22,10 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
     for seed in 0..3 {
         let conditions = Conditions { limit_ms: 10 * HOUR_MS, latency_us: 10_000, ..Conditions::CALM };
         let run = network::run(seed, conditions, move |network| async move {
-            let farm = Farm::new(PLACE, SERVERS);
+            let backend = TestBackend::new(PLACE, SERVERS);
             let count = count_connections(&network, PLACE);
-            let checks = farm.checks_of(Vec::new(), CheckLoad::new(1, 0));
-            (0..SERVERS).for_each(|rank| checks.add(farm.plan_of(rank)));
+            let checks = backend.checks_of(Vec::new(), CheckLoad::new(1, 0));
+            (0..SERVERS).for_each(|rank| checks.add(backend.plan_of(rank)));
             pass(3_000).await;
             for _ in 0..3 {
                 pass(network.random(1_000)).await;
@@ -38,7 +38,7 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
                     pass(100).await;
                     most = most.max(count.get() - before);
                     let took_ms =
-                        |rank| farm.server(rank).health().map(|check| check.record().last.duration_ms);
+                        |rank| backend.server(rank).health().map(|check| check.record().last.duration_ms);
                     let longest_ms = (0..SERVERS).filter_map(took_ms).max();
                     assert!(longest_ms.is_some_and(|ms| ms < most_ms + 300), "{longest_ms:?}");
                 }
@@ -48,9 +48,9 @@ fn check(what: &str, (most_at_once, most_ms): (u32, u64), jump: fn(&SimulatedNet
                 let each_second = count.get() - before;
                 assert!((SERVERS - 20..=SERVERS + 20).contains(&each_second), "seed {seed}: {each_second}");
             }
-            assert_eq!(farm.heard.lines.lock().expect("nobody panics with it").len(), 0, "seed {seed}");
+            assert_eq!(backend.heard.lines.lock().expect("nobody panics with it").len(), 0, "seed {seed}");
             for rank in 0..SERVERS {
-                let server = farm.server(rank);
+                let server = backend.server(rank);
                 let now_ms = now().as_ms();
                 let record = server.health().expect("it is checked").record();
                 assert_eq!(server.operational_state(now_ms), OperationalState::Running);
@@ -91,16 +91,16 @@ fn detects_a_dead_server_after_a_suspend() {
     let conditions = Conditions { limit_ms: 10 * HOUR_MS, ..Conditions::CALM };
     let run = network::run(1, conditions, |network| async move {
         let place: Address = Address::Inet(SocketAddr::new(PLACE.ip(), PLACE.port()));
-        let farm = Farm::new(PLACE, 1);
+        let backend = TestBackend::new(PLACE, 1);
         let service = network.listen(&place).expect("a free address");
-        farm.checks(CheckLoad::new(1, 0)).start();
+        backend.checks(CheckLoad::new(1, 0)).start();
         pass(2_500).await;
-        assert_eq!(farm.up(), 1);
+        assert_eq!(backend.up(), 1);
         drop(service);
         network.stand_still(HOUR_MS);
         yield_now().await;
         pass(1_100).await;
-        assert_eq!((farm.up(), farm.last(0).0), (0, CheckStatus::L4Connection));
+        assert_eq!((backend.up(), backend.last(0).0), (0, CheckStatus::L4Connection));
     });
     assert_eq!(run.expect("a worker").outcome, Ok(()));
 }
@@ -109,9 +109,9 @@ fn detects_a_dead_server_after_a_suspend() {
 #[test]
 fn a_worker_that_is_always_late_still_checks() {
     let run = network::run(1, Conditions::CALM, |network| async move {
-        let farm = Farm::new(PLACE, 1);
+        let backend = TestBackend::new(PLACE, 1);
         let count = count_connections(&network, PLACE);
-        farm.checks(CheckLoad::new(1, 0)).start();
+        backend.checks(CheckLoad::new(1, 0)).start();
         pass(100).await;
         for _ in 0..40 {
             network.stand_still(1_700);

@@ -119,7 +119,7 @@ impl ProcessView for Listener {
 }
 
 /// Servers with the same address and settings.
-pub(crate) struct Farm {
+pub(crate) struct TestBackend {
     pub(crate) backend: Arc<Backend>,
     pub(crate) heard: Arc<Heard>,
     /// The plan of their checks.
@@ -129,13 +129,13 @@ pub(crate) struct Farm {
 /// The address of servers of the simulated network, unless a test needs several.
 pub(crate) const PLACE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 80);
 
-impl Farm {
+impl TestBackend {
     /// `count` servers, each checked every second, with a rise and fall of one.
-    pub(crate) fn new(place: SocketAddr, count: u32) -> Farm {
-        Farm::with(place, count, CheckRules { rise: 1, fall: 1, start: InitialState::Up })
+    pub(crate) fn new(place: SocketAddr, count: u32) -> TestBackend {
+        TestBackend::with(place, count, CheckRules { rise: 1, fall: 1, start: InitialState::Up })
     }
 
-    pub(crate) fn with(place: SocketAddr, count: u32, rules: CheckRules) -> Farm {
+    pub(crate) fn with(place: SocketAddr, count: u32, rules: CheckRules) -> TestBackend {
         let server = |id| ServerSettings {
             name: format!("s{id}"),
             id,
@@ -158,7 +158,7 @@ impl Farm {
             script: None,
             program: None,
         };
-        Farm { backend, heard: Arc::default(), plan }
+        TestBackend { backend, heard: Arc::default(), plan }
     }
 
     /// The check of server `rank`.
@@ -178,7 +178,7 @@ impl Farm {
     }
 
     pub(crate) fn server(&self, rank: u32) -> Arc<Server> {
-        self.backend.server(ServerKey::configured(rank)).expect("a server of the farm")
+        self.backend.server(ServerKey::configured(rank)).expect("a server of the backend")
     }
 
     /// How many servers are up.

@@ -12,7 +12,7 @@ use weir_sched::simulate::network::{self, Conditions, SimulatedNetwork};
 use weir_sched::{activity, yield_now};
 use weir_sys::Address;
 
-use crate::fixture::{Farm, PLACE, count_connections, pass};
+use crate::fixture::{PLACE, TestBackend, count_connections, pass};
 
 /// Runs a test as the first task of a worker.
 #[track_caller]
@@ -28,21 +28,21 @@ fn place() -> Address {
 #[test]
 fn a_check_continues_after_a_panic_in_one_run() {
     simulate(|network| async move {
-        let farm = Farm::new(PLACE, 1);
-        farm.heard.fails_once.store(true, Relaxed);
-        let checks = farm.checks(CheckLoad::new(1, 1));
+        let backend = TestBackend::new(PLACE, 1);
+        backend.heard.fails_once.store(true, Relaxed);
+        let checks = backend.checks(CheckLoad::new(1, 1));
         checks.start();
         // Nothing listens, and the process panics at the report.
         pass(500).await;
         assert_eq!(activity(0, |activity| activity.panics.value()), Some(1));
-        assert_eq!(farm.last(0), (CheckStatus::SocketError, "the check itself failed".to_owned()));
-        assert!(!farm.server(0).health().expect("it is checked").record().running);
+        assert_eq!(backend.last(0), (CheckStatus::SocketError, "the check itself failed".to_owned()));
+        assert!(!backend.server(0).health().expect("it is checked").record().running);
         let service = network.listen(&place()).expect("a free address");
         pass(1000).await;
-        assert_eq!((farm.last(0).0, farm.up()), (CheckStatus::L4Ok, 1));
+        assert_eq!((backend.last(0).0, backend.up()), (CheckStatus::L4Ok, 1));
         let counts = checks.load.of(0).expect("a worker");
-        let figures = [&counts.active, &counts.running].map(|count| count.load(Relaxed));
-        assert_eq!((counts.started.load(Relaxed), figures), (2, [0, 0]));
+        let counters = [&counts.active, &counts.running].map(|count| count.load(Relaxed));
+        assert_eq!((counts.started.load(Relaxed), counters), (2, [0, 0]));
         drop(service);
     });
 }
@@ -50,36 +50,37 @@ fn a_check_continues_after_a_panic_in_one_run() {
 #[test]
 fn a_thousand_checks_time_out_together() {
     simulate(|network| async move {
-        let farm = Farm::new(PLACE, 1000);
+        let backend = TestBackend::new(PLACE, 1000);
         let service = network.listen(&place()).expect("a free address");
         service.answer(false);
-        farm.checks(CheckLoad::new(1, 0)).start();
+        backend.checks(CheckLoad::new(1, 0)).start();
         pass(100).await;
-        assert_eq!((network.held(), farm.up()), (1000, 1000));
+        assert_eq!((network.held(), backend.up()), (1000, 1000));
         pass(300).await;
-        assert_eq!((network.held(), farm.up()), (0, 0));
-        assert_eq!(farm.last(999), (CheckStatus::L4Timeout, String::new()));
+        assert_eq!((network.held(), backend.up()), (0, 0));
+        assert_eq!(backend.last(999), (CheckStatus::L4Timeout, String::new()));
         let durations = (0..1000)
-            .map(|rank| farm.server(rank).health().expect("it is checked").record().last.duration_ms);
+            .map(|rank| backend.server(rank).health().expect("it is checked").record().last.duration_ms);
         // The tick in which it began may have been nearly over, and does not count.
         assert!(durations.clone().all(|duration| (300..=301).contains(&duration)), "{:?}", durations.max());
         service.answer(true);
         pass(1000).await;
-        assert_eq!((network.held(), farm.up()), (0, 1000));
+        assert_eq!((network.held(), backend.up()), (0, 1000));
     });
 }
 
 #[test]
 fn processes_simultaneous_answers_one_by_one() {
     simulate(|network| async move {
-        let farm = Farm::new(PLACE, 20);
-        let asks = CheckScripts {
+        let backend = TestBackend::new(PLACE, 20);
+        let scripts = CheckScripts {
             method: CheckMethod::Http(Arc::new(HttpRequest::default())),
             ..CheckScripts::default()
         };
-        let script = Script::of(&asks);
-        let plans = (0..20).map(|rank| CheckPlan { script: script.clone(), ..farm.plan_of(rank) }).collect();
-        let checks = farm.checks_of(plans, CheckLoad::new(1, 0));
+        let script = Script::of(&scripts);
+        let plans =
+            (0..20).map(|rank| CheckPlan { script: script.clone(), ..backend.plan_of(rank) }).collect();
+        let checks = backend.checks_of(plans, CheckLoad::new(1, 0));
         let service = network.listen(&place()).expect("a free address");
         checks.start();
         let mut connections = Vec::new();
@@ -102,26 +103,26 @@ fn processes_simultaneous_answers_one_by_one() {
             (before, loops) = (after, loops + 1);
             assert!(loops < 10_000, "{before} checks go on");
         }
-        assert_eq!((farm.last(19).0, farm.up()), (CheckStatus::L7Ok, 20));
+        assert_eq!((backend.last(19).0, backend.up()), (CheckStatus::L7Ok, 20));
     });
 }
 
 #[test]
 fn a_lack_of_descriptors_is_reported_and_not_blamed_on_the_server() {
     simulate(|network| async move {
-        let farm = Farm::new(PLACE, 3);
+        let backend = TestBackend::new(PLACE, 3);
         let _service = network.listen(&place()).expect("a free address");
         network.change(|conditions| conditions.descriptors = 2);
-        farm.checks(CheckLoad::new(1, 0)).start();
+        backend.checks(CheckLoad::new(1, 0)).start();
         pass(100).await;
-        let found = [farm.last(0), farm.last(1), farm.last(2)];
+        let found = [backend.last(0), backend.last(1), backend.last(2)];
         let ours = |(status, detail): &&(CheckStatus, String)| {
             *status == CheckStatus::SocketError && detail == "General socket error (Too many open files)"
         };
-        assert_eq!((found.iter().filter(ours).count(), farm.up()), (1, 3), "{found:?}");
+        assert_eq!((found.iter().filter(ours).count(), backend.up()), (1, 3), "{found:?}");
         network.change(|conditions| conditions.descriptors = usize::MAX);
         pass(1000).await;
-        assert_eq!([0, 1, 2].map(|rank| farm.last(rank).0), [CheckStatus::L4Ok; 3]);
+        assert_eq!([0, 1, 2].map(|rank| backend.last(rank).0), [CheckStatus::L4Ok; 3]);
     });
 }
 
@@ -129,7 +130,7 @@ fn a_lack_of_descriptors_is_reported_and_not_blamed_on_the_server() {
 fn skips_missed_checks() {
     simulate(|network| async move {
         let elsewhere = SocketAddr::new(PLACE.ip(), 81);
-        let (slow, usual) = (Farm::new(PLACE, 1), Farm::new(elsewhere, 1));
+        let (slow, usual) = (TestBackend::new(PLACE, 1), TestBackend::new(elsewhere, 1));
         let silent = network.listen(&place()).expect("a free address");
         silent.answer(false);
         let count = count_connections(&network, elsewhere);
@@ -154,19 +155,19 @@ fn skips_missed_checks() {
 fn flapping_faster_than_rise_and_fall_changes_nothing() {
     for (start, is_up) in [(InitialState::FullyUp, 1), (InitialState::FullyDown, 0)] {
         simulate(move |network| async move {
-            let farm = Farm::with(PLACE, 1, CheckRules { rise: 2, fall: 2, start });
-            farm.checks(CheckLoad::new(1, 0)).start();
+            let backend = TestBackend::with(PLACE, 1, CheckRules { rise: 2, fall: 2, start });
+            backend.checks(CheckLoad::new(1, 0)).start();
             pass(500).await;
             for _ in 0..10 {
                 let service = network.listen(&place()).expect("a free address");
                 pass(1000).await;
-                assert_eq!(farm.last(0).0, CheckStatus::L4Ok);
+                assert_eq!(backend.last(0).0, CheckStatus::L4Ok);
                 drop(service);
                 pass(1000).await;
-                assert_eq!((farm.last(0).0, farm.up()), (CheckStatus::L4Connection, is_up));
+                assert_eq!((backend.last(0).0, backend.up()), (CheckStatus::L4Connection, is_up));
             }
-            assert!(farm.heard.lines.lock().expect("nobody panics with it").is_empty());
-            let failures = farm.server(0).health().expect("it is checked").record().failures;
+            assert!(backend.heard.lines.lock().expect("nobody panics with it").is_empty());
+            let failures = backend.server(0).health().expect("it is checked").record().failures;
             assert_eq!(failures, if is_up == 1 { 11 } else { 0 });
         });
     }

@@ -9,7 +9,7 @@ use weir_checks::{CheckLoad, Checks};
 use weir_sched::simulate::{Faults, World};
 use weir_sched::{Activity, Tuning, activity, precise_ns, shared_tasks};
 
-use crate::fixture::Farm;
+use crate::fixture::TestBackend;
 
 fn world(seed: u64, workers: usize) -> World {
     World::new(seed, workers, Tuning::default(), Faults::default()).expect("a world")
@@ -50,12 +50,12 @@ fn a_check_moves_once_a_wake_up_r89() {
     let mut places = [0; 3];
     for seed in 0..32 {
         let mut world = world(seed, 3);
-        let farm = Farm::new(address, 1);
-        let checks = farm.checks(CheckLoad::new(3, 0));
+        let backend = TestBackend::new(address, 1);
+        let checks = backend.checks(CheckLoad::new(3, 0));
         for (worker, others) in [10, 4, 1].into_iter().enumerate() {
             checks.load.of(worker).expect("a worker").active.store(others, Relaxed);
         }
-        world.on(0, || checks.add(farm.plan_of(0)));
+        world.on(0, || checks.add(backend.plan_of(0)));
         // The first interval at most.
         pass(&mut world, 1001);
         let moves: Vec<u64> = (0..3).map(|worker| adopted(&checks, worker)).collect();
@@ -74,12 +74,12 @@ fn a_check_looks_at_another_worker_at_every_wake_up_r90() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..4 {
         let mut world = world(seed, 2);
-        let farm = Farm::new(address, 1);
-        let checks = farm.checks(CheckLoad::new(2, 0));
+        let backend = TestBackend::new(address, 1);
+        let checks = backend.checks(CheckLoad::new(2, 0));
         let burden = |worker: usize, others| {
             checks.load.of(worker).expect("a worker").active.store(others, Relaxed);
         };
-        world.on(0, || checks.add(farm.plan_of(0)));
+        world.on(0, || checks.add(backend.plan_of(0)));
         let mut own = 0;
         for interval in 1..=12 {
             // The check takes its own part away when its run ends.
@@ -112,9 +112,9 @@ fn two_intervals_spread_checks_r90() {
     let mut met = Vec::new();
     for seed in 0..SEEDS {
         let mut world = world(seed, WORKERS);
-        let farm = Farm::new(address, WORKERS as u32);
-        let checks = farm.checks_of(Vec::new(), CheckLoad::new(WORKERS, 0));
-        let mut plans: Vec<_> = (0..WORKERS as u32).map(|rank| farm.plan_of(rank)).collect();
+        let backend = TestBackend::new(address, WORKERS as u32);
+        let checks = backend.checks_of(Vec::new(), CheckLoad::new(WORKERS, 0));
+        let mut plans: Vec<_> = (0..WORKERS as u32).map(|rank| backend.plan_of(rank)).collect();
         plans.iter_mut().for_each(|plan| plan.timings.connect_ms = Some(900));
         world.on(0, || plans.into_iter().for_each(|plan| checks.add(plan)));
         pass(&mut world, 3_000);
@@ -132,10 +132,10 @@ fn checks_wake_their_own_worker_only_r53_r91() {
     let (_listener, _waiting, address) = nowhere();
     let sleeps = [1, 8].map(|workers| {
         let mut world = world(1, workers);
-        let farm = Farm::new(address, 24);
-        let checks = farm.checks_of(Vec::new(), CheckLoad::new(workers, 0));
+        let backend = TestBackend::new(address, 24);
+        let checks = backend.checks_of(Vec::new(), CheckLoad::new(workers, 0));
         // At any moment of their interval, so that few are due together.
-        world.on(0, || (0..24).for_each(|rank| checks.add(farm.plan_of(rank))));
+        world.on(0, || (0..24).for_each(|rank| checks.add(backend.plan_of(rank))));
         let total = |world: &World, count: fn(&Activity) -> u64| -> u64 {
             let of = |worker| world.look(0, || activity(worker, count)).expect("a worker");
             (0..workers).map(of).sum()
@@ -160,9 +160,9 @@ fn checks_of_added_servers_drift_apart_r94() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let mut world = world(seed, 4);
-        let farm = Farm::new(address, 4);
-        let checks = farm.checks_of(Vec::new(), CheckLoad::new(4, 0));
-        let mut plans: Vec<_> = (0..4).map(|rank| farm.plan_of(rank)).collect();
+        let backend = TestBackend::new(address, 4);
+        let checks = backend.checks_of(Vec::new(), CheckLoad::new(4, 0));
+        let mut plans: Vec<_> = (0..4).map(|rank| backend.plan_of(rank)).collect();
         plans.iter_mut().for_each(|plan| plan.timings.connect_ms = Some(900));
         world.on(0, || plans.into_iter().for_each(|plan| checks.add(plan)));
         pass(&mut world, 30_000);
@@ -183,8 +183,8 @@ fn checks_that_are_due_together_begin_one_by_one() {
     let (_listener, _waiting, address) = nowhere();
     for seed in 0..8 {
         let mut world = world(seed, 1);
-        let farm = Farm::new(address, 20);
-        let checks = farm.checks(CheckLoad::new(1, 0));
+        let backend = TestBackend::new(address, 20);
+        let checks = backend.checks(CheckLoad::new(1, 0));
         world.on(0, || checks.start());
         let mut before = 0;
         // A step is one loop of the worker.
@@ -204,8 +204,8 @@ fn checks_begin_soon_however_long_a_loop_takes() {
     for seed in 0..8 {
         let slow = Faults { slow: 1, ..Faults::default() };
         let mut world = World::new(seed, 1, Tuning::default(), slow).expect("a world");
-        let farm = Farm::new(address, 100);
-        let checks = farm.checks(CheckLoad::new(1, 0));
+        let backend = TestBackend::new(address, 100);
+        let checks = backend.checks(CheckLoad::new(1, 0));
         world.on(0, || checks.start());
         let time_ms = |world: &World| world.look(0, precise_ns) / 1_000_000;
         while started(&checks, 0) == 0 {

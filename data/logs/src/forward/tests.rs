@@ -178,13 +178,13 @@ fn messages_reach_a_server_through_a_proxy() {
     let theirs = Arc::clone(&done);
     let proxy = std::thread::spawn(move || {
         let (mut connection, _) = proxy.accept().expect("a connection");
-        let mut asked = [0; 16];
-        connection.read_exact(&mut asked).expect("a request");
+        let mut request = [0; 16];
+        connection.read_exact(&mut request).expect("a request");
         connection.write_all(&[0, 90, 0, 0, 0, 0, 0, 0]).expect("it listens");
         let mut said = [0; 23];
         connection.read_exact(&mut said).expect("a message");
         theirs.store(true, std::sync::atomic::Ordering::SeqCst);
-        (asked, said)
+        (request, said)
     });
     weir_sched::run(async move {
         weir_sched::spawn(&FORWARD, Class::Bulk, run(forward));
@@ -194,8 +194,8 @@ fn messages_reach_a_server_through_a_proxy() {
     })
     .expect("a worker")
     .expect("the test came to its end");
-    let (asked, said) = proxy.join().expect("the proxy does not panic");
-    assert_eq!(&asked, b"\x04\x01\x02\x02\xc0\x00\x02\x01HAProxy\x00");
+    let (request, said) = proxy.join().expect("the proxy does not panic");
+    assert_eq!(&request, b"\x04\x01\x02\x02\xc0\x00\x02\x01HAProxy\x00");
     assert_eq!(&said, b"PROXY UNKNOWN\r\nmessage\n");
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use weir_events::{Logger, NewHost, Relayed, RelayedDate};
+use weir_events::{Logger, NewHost, RelayedDate, RelayedMessage};
 use weir_model::HostStrategy;
 use weir_sys::Address;
 use weir_syslog::{Message, Shape, Stamp};
@@ -87,7 +87,7 @@ pub fn relayed<'a>(
     strategy: HostStrategy,
     sender: Option<IpAddr>,
     space: &'a mut Vec<u8>,
-) -> Relayed<'a> {
+) -> RelayedMessage<'a> {
     let host = chosen_host(strategy, message.host, Sender(sender), space);
     let has_room = matches!(message.shape, Shape::Rfc3164 | Shape::Rfc5424);
     let new_host = host.filter(|host| has_room && message.host != Some(*host)).map(|name| NewHost {
@@ -96,7 +96,7 @@ pub fn relayed<'a>(
         length: message.host.map_or(1, <[u8]>::len),
         name,
     });
-    Relayed {
+    RelayedMessage {
         whole: message.whole,
         priority: message.priority,
         after_priority: message.after_priority,

@@ -171,7 +171,7 @@ impl StreamAcceptor {
     /// Reads the PROXY header, which names the sender (`accept-proxy`), unless a proxy sends for itself.
     async fn read_proxy_header(&self, connection: &mut Connection, sender: &mut Sender) -> Option<()> {
         loop {
-            if let Some(header) = weir_proxy::parse(connection.input()).ok()? {
+            if let Some(header) = weir_proxy_protocol::parse(connection.input()).ok()? {
                 if let Some(client) = proxy_header::client(&header) {
                     *sender = Sender::of(&client);
                 }

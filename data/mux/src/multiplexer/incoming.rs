@@ -52,7 +52,7 @@ impl Inner {
                 Received::End => {
                     self.ended = true;
                     self.wake_all();
-                    if self.asks {
+                    if self.sends_requests {
                         // No more responses: an HTTP/2 connection cannot be half closed.
                         self.fail(Fault::Io(Errno::CONNRESET));
                     }
@@ -71,7 +71,7 @@ impl Inner {
             let awaited = self.awaited_by_trace();
             let (used, event) = self.engine.advance(self.connection.input(), now_ms);
             if let Some(awaited) = awaited {
-                self.tell_input(awaited, used, &event);
+                self.emit_input(awaited, used, &event);
             }
             let more = event != Event::More;
             self.happened(event, last);
@@ -162,7 +162,7 @@ impl Inner {
             Event::Reset { stream, code, received } => {
                 self.resets += 1;
                 self.trace_reset(stream, code, received);
-                let asks = self.asks;
+                let sends_requests = self.sends_requests;
                 if let Some(slot) = self.slot(stream) {
                     slot.fault = Some(match code {
                         ErrorCode::RefusedStream => Fault::Refused,
@@ -171,7 +171,7 @@ impl Inner {
                     slot.abort = received;
                     slot.wake();
                     // The stream was opened and reset before its task could run.
-                    if received.is_some() && !asks && slot.has_head() {
+                    if received.is_some() && !sends_requests && slot.has_head() {
                         self.engine.tolerate();
                     }
                 }

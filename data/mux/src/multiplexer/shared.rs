@@ -73,7 +73,7 @@ enum Role {
     /// The same, but a stream without a response ends with an error that lets the client retry.
     Refuses,
     /// The peer is a server.
-    Asks,
+    Requests,
 }
 
 /// The state of the message that this end sends.
@@ -103,7 +103,7 @@ impl SharedStream {
     /// A stream to a server. It is opened when the head of its request is sent.
     pub(crate) fn unopened(multiplexer: Rc<Multiplexer>) -> Self {
         let mut stream = SharedStream::new(multiplexer, UNOPENED);
-        stream.role = Role::Asks;
+        stream.role = Role::Requests;
         stream
     }
 
@@ -206,8 +206,8 @@ impl SharedStream {
     }
 
     /// Whether it goes to a server.
-    pub(crate) fn asks(&self) -> bool {
-        self.role == Role::Asks
+    pub(crate) fn sends_requests(&self) -> bool {
+        self.role == Role::Requests
     }
 
     pub(crate) fn input(&self) -> &[u8] {
@@ -310,7 +310,7 @@ impl SharedStream {
 
     /// Sends the head of a request, or of a response, interim or final. Heads never wait for a window.
     pub(crate) fn send_message(&mut self, head: &Head, raw: &[u8]) -> Sent {
-        if self.asks() { self.open(head, raw) } else { self.answer(head, raw) }
+        if self.sends_requests() { self.open(head, raw) } else { self.answer(head, raw) }
     }
 
     /// Opens the stream with a request.
@@ -475,7 +475,7 @@ impl SharedStream {
 impl Drop for SharedStream {
     fn drop(&mut self) {
         let code = match &self.outgoing {
-            _ if self.asks() => ErrorCode::Cancel,
+            _ if self.sends_requests() => ErrorCode::Cancel,
             // The peer need not finish its request (RFC 9113, 8.1).
             Outgoing::Ended => ErrorCode::NoError,
             Outgoing::AwaitingHead if self.role == Role::Refuses => ErrorCode::RefusedStream,

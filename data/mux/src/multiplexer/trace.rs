@@ -129,7 +129,7 @@ impl Inner {
                 TraceEvent::ConnectionEnd => (Level::User, "connection ends"),
                 _ => (Level::Developer, "woken up"),
             };
-            self.tell_words((event, 0), level, 0, format_args!("{text}"));
+            self.emit_text((event, 0), level, 0, format_args!("{text}"));
         }
     }
 
@@ -137,7 +137,7 @@ impl Inner {
     pub(super) fn trace_received(&self, count: usize) {
         if H2.is_active() {
             let event = (TraceEvent::ConnectionReceived, 0);
-            self.tell_words(event, Level::Data, 0, format_args!("received bytes={count}"));
+            self.emit_text(event, Level::Data, 0, format_args!("received bytes={count}"));
         }
     }
 
@@ -153,12 +153,12 @@ impl Inner {
         H2.is_active()
     }
 
-    /// Output is about to leave. Whether it is traced: [`Inner::note_told`].
+    /// Output is about to leave. Whether it is traced: [`Inner::note_traced`].
     #[inline(always)]
     pub(super) fn trace_output(&mut self) -> bool {
         let active = H2.is_active();
         if active {
-            self.tell_output();
+            self.emit_output();
         }
         active
     }
@@ -166,7 +166,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_head(&self, passing: Passing, stream: u32, head: &Head, raw: &[u8]) {
         if H2.is_active() {
-            self.tell_head(passing, stream, head, raw);
+            self.emit_head(passing, stream, head, raw);
         }
     }
 
@@ -174,7 +174,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         if H2.is_active() {
-            self.tell_reset(stream, code, received);
+            self.emit_reset(stream, code, received);
         }
     }
 
@@ -183,7 +183,7 @@ impl Inner {
     pub(super) fn trace_error(&self, code: ErrorCode) {
         if H2.is_active() {
             let event = (TraceEvent::ConnectionError, TraceEvent::ProtocolError.bit());
-            self.tell_words(event, Level::Error, 0, format_args!("connection error {code}"));
+            self.emit_text(event, Level::Error, 0, format_args!("connection error {code}"));
         }
     }
 
@@ -192,7 +192,7 @@ impl Inner {
     pub(super) fn trace_fault(&self, fault: Fault) {
         if H2.is_active() && !self.slots.is_empty() {
             let event = (TraceEvent::ConnectionError, 0);
-            self.tell_words(event, Level::Error, 0, format_args!("connection failed: {fault}"));
+            self.emit_text(event, Level::Error, 0, format_args!("connection failed: {fault}"));
         }
     }
 
@@ -200,7 +200,7 @@ impl Inner {
     #[inline(always)]
     pub(super) fn trace_wait(&self, stream: u32) {
         if H2.is_active() {
-            self.tell_wait(stream);
+            self.emit_wait(stream);
         }
     }
 
@@ -208,7 +208,7 @@ impl Inner {
     pub(super) fn trace_stream_end(&self, stream: u32) {
         if H2.is_active() {
             let event = (TraceEvent::StreamEnd, 0);
-            self.tell_words(event, Level::State, stream, format_args!("[{stream}] stream ends"));
+            self.emit_text(event, Level::State, stream, format_args!("[{stream}] stream ends"));
         }
     }
 }
@@ -216,7 +216,7 @@ impl Inner {
 impl Inner {
     /// Writes an event of the connection, or of one of its streams.
     #[cold]
-    fn tell(
+    fn emit_event(
         &self,
         (event, also): (TraceEvent, u64),
         level: Level,
@@ -228,25 +228,25 @@ impl Inner {
         let about =
             About { stream: serial, thread: weir_sched::worker_index() as u64 + 1, ..self.identity.about };
         let time = weir_sched::wall_time();
-        H2.tell(&Happening { event: event as usize, also, level, about, time }, |verbosity, line| {
-            let side = if self.asks { "be" } else { "fe" };
+        H2.trace(&Happening { event: event as usize, also, level, about, time }, |verbosity, line| {
+            let side = if self.sends_requests { "be" } else { "fe" };
             // Writing to memory does not fail.
             let _ = write!(line, "{side}={} ", self.identity.proxy);
             text(verbosity, line);
-            self.tell_state(verbosity, stream, line);
+            self.write_state(verbosity, stream, line);
         });
     }
 
     #[cold]
-    fn tell_words(&self, event: (TraceEvent, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
-        self.tell(event, level, stream, |_, line| {
+    fn emit_text(&self, event: (TraceEvent, u64), level: Level, stream: u32, text: std::fmt::Arguments<'_>) {
+        self.emit_event(event, level, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = line.write_fmt(text);
         });
     }
 
     /// Appends the state of the connection and of the stream: flags, buffers, windows.
-    fn tell_state(&self, verbosity: u8, stream: u32, line: &mut Vec<u8>) {
+    fn write_state(&self, verbosity: u8, stream: u32, line: &mut Vec<u8>) {
         if verbosity < MINIMAL {
             return;
         }
@@ -297,11 +297,11 @@ impl Inner {
 
     /// Bytes of the input were parsed, with this event as the result.
     #[cold]
-    pub(super) fn tell_input(&self, awaited: Awaited, used: usize, event: &Event) {
+    pub(super) fn emit_input(&self, awaited: Awaited, used: usize, event: &Event) {
         let Awaited { preface, frame, stream, errors } = awaited;
         let input = &self.connection.input()[..used];
         if preface > 0 && input.len() >= preface {
-            self.tell((TraceEvent::Preface, 0), Level::Proto, 0, |_, line| {
+            self.emit_event((TraceEvent::Preface, 0), Level::Proto, 0, |_, line| {
                 line.extend_from_slice(b"received preface");
             });
         }
@@ -313,27 +313,27 @@ impl Inner {
             let end = if ends(&header) { TraceEvent::EndReceived.bit() } else { 0 };
             let also = TraceEvent::FrameHeader.bit() | TraceEvent::Frame.bit() | end;
             let event = (received(header.kind), also);
-            self.tell(event, Level::Proto, header.stream, |verbosity, line| {
-                tell_frame("received", &header, payload, verbosity, line);
+            self.emit_event(event, Level::Proto, header.stream, |verbosity, line| {
+                write_frame("received", &header, payload, verbosity, line);
             });
             (rest, last) = (after, header.stream);
         }
         // Resets of existing streams have an event of their own.
         if self.engine.tally().stream_errors != errors && !matches!(event, Event::Reset { .. }) {
             let event = (TraceEvent::StreamError, TraceEvent::ProtocolError.bit());
-            self.tell_words(event, Level::Error, last, format_args!("[{last}] stream error"));
+            self.emit_text(event, Level::Error, last, format_args!("[{last}] stream error"));
         }
     }
 
     /// Output is about to leave.
     #[cold]
-    fn tell_output(&mut self) {
+    fn emit_output(&mut self) {
         let output = self.engine.output();
-        let told = if self.stuck { self.told } else { 0 };
-        let Some(mut rest) = output.get(told..) else { return };
+        let traced = if self.stuck { self.traced } else { 0 };
+        let Some(mut rest) = output.get(traced..) else { return };
         if rest.starts_with(PREFACE) {
             rest = &rest[PREFACE.len()..];
-            self.tell((TraceEvent::PrefaceSent, 0), Level::Proto, 0, |_, line| {
+            self.emit_event((TraceEvent::PrefaceSent, 0), Level::Proto, 0, |_, line| {
                 line.extend_from_slice(b"sent preface");
             });
         }
@@ -342,43 +342,43 @@ impl Inner {
             let (payload, after) = rest.split_at(rest.len().min(header.length as usize));
             let end = if ends(&header) { TraceEvent::EndSent.bit() } else { 0 };
             let event = (sent(header.kind), TraceEvent::FrameSent.bit() | end);
-            self.tell(event, Level::Proto, header.stream, |verbosity, line| {
-                tell_frame("sent", &header, payload, verbosity, line);
+            self.emit_event(event, Level::Proto, header.stream, |verbosity, line| {
+                write_frame("sent", &header, payload, verbosity, line);
             });
             rest = after;
         }
-        self.told = output.len();
+        self.traced = output.len();
     }
 
     /// Output was sent, completely or in part.
     #[inline]
-    pub(super) fn note_told(&mut self, active: bool, waiting: usize) {
+    pub(super) fn note_traced(&mut self, active: bool, waiting: usize) {
         if !active {
-            self.told = UNKNOWN;
+            self.traced = UNKNOWN;
             return;
         }
         let sent = waiting - self.engine.output().len();
-        if self.told != UNKNOWN {
-            self.told = self.told.saturating_sub(sent);
+        if self.traced != UNKNOWN {
+            self.traced = self.traced.saturating_sub(sent);
         }
         let event = (TraceEvent::ConnectionSent, 0);
-        self.tell_words(event, Level::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
+        self.emit_text(event, Level::Data, 0, format_args!("sent bytes={sent} of {waiting}"));
     }
 
     /// A stream was reset: by the peer with an error code, or by this process because of an error of the peer.
     #[cold]
-    fn tell_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
+    fn emit_reset(&self, stream: u32, code: ErrorCode, received: Option<u32>) {
         let (event, level) = match received {
             Some(_) => ((TraceEvent::StreamError, 0), Level::User),
             None => ((TraceEvent::StreamError, TraceEvent::ProtocolError.bit()), Level::Error),
         };
         let who = if received.is_some() { "peer reset stream" } else { "stream error" };
-        self.tell_words(event, level, stream, format_args!("[{stream}] {who}: {code}"));
+        self.emit_text(event, level, stream, format_args!("[{stream}] {who}: {code}"));
     }
 
     /// A head was received or is sent.
     #[cold]
-    fn tell_head(&self, passing: Passing, stream: u32, head: &Head, raw: &[u8]) {
+    fn emit_head(&self, passing: Passing, stream: u32, head: &Head, raw: &[u8]) {
         let new = TraceEvent::StreamNew;
         let (event, what) = match passing {
             Passing::RequestReceived => ((new, TraceEvent::Headers.bit()), "received request"),
@@ -386,7 +386,7 @@ impl Inner {
             Passing::RequestSent => ((new, TraceEvent::HeadersSent.bit()), "sent request"),
             Passing::ResponseSent => ((TraceEvent::HeadersSent, 0), "sent response"),
         };
-        self.tell(event, Level::User, stream, |verbosity, line| {
+        self.emit_event(event, Level::User, stream, |verbosity, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "{what} [{stream}]");
             if verbosity > 0 {
@@ -410,7 +410,7 @@ impl Inner {
 
     /// A stream waits until it may send.
     #[cold]
-    fn tell_wait(&self, stream: u32) {
+    fn emit_wait(&self, stream: u32) {
         let closed = |number| self.engine.windows(number).is_some_and(|(_, send)| send <= 0);
         let (event, text) = match () {
             () if closed(0) => (TraceEvent::ConnectionWindow, "the connection's window is closed"),
@@ -419,14 +419,14 @@ impl Inner {
             }
             () => (TraceEvent::ConnectionBlocked, "the output is full"),
         };
-        self.tell((event, 0), Level::State, stream, |_, line| {
+        self.emit_event((event, 0), Level::State, stream, |_, line| {
             // Writing to memory does not fail.
             let _ = write!(line, "[{stream}] waits: {text}");
         });
     }
 }
 
-fn tell_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, line: &mut Vec<u8>) {
+fn write_frame(verb: &str, header: &FrameHeader, payload: &[u8], verbosity: u8, line: &mut Vec<u8>) {
     let FrameHeader { length, kind, flags, stream } = *header;
     // Writing to memory does not fail.
     let _ = write!(line, "{verb} {} [{stream}]", name(kind));

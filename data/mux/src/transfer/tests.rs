@@ -395,9 +395,9 @@ fn notifies_filters_of_a_pause_once() {
     for _ in 0..3 {
         bench.filtered.chain.idle(now, &mut out).expect("nothing fails");
     }
-    let told = bench.journal.borrow().join(", ");
+    let journal = bench.journal.borrow().join(", ");
     let want = "a idle, idle 16, b ++++++++++++++++ 16, idle 16, b + 1, b idle";
-    assert_eq!((told.as_str(), out.len()), (want, LIMIT + 1));
+    assert_eq!((journal.as_str(), out.len()), (want, LIMIT + 1));
 }
 
 /// Fails in one of its calls.

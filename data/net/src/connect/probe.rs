@@ -133,7 +133,7 @@ mod tests {
             }
             assert_eq!(spare_number(AddressFamily::Inet), Some(number));
             drop(listener);
-            assert!(!stands(), "what stood a moment ago is asked anew");
+            assert!(!stands(), "an established socket is checked anew");
         })
         .expect("a worker");
     }

@@ -231,14 +231,14 @@ fn proxy(answer: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<(Vec<u8>
     let talk = move || {
         let (mut client, _) = listener.accept().expect("a connection");
         client.set_nodelay(true).expect("an option");
-        let mut asked = vec![0; 16];
-        client.read_exact(&mut asked).expect("a request");
+        let mut request = vec![0; 16];
+        client.read_exact(&mut request).expect("a request");
         answer.iter().for_each(|byte| client.write_all(&[*byte]).expect("it listens"));
         let mut said = String::new();
         if answer.len() >= 8 {
             client.read_to_string(&mut said).expect("all of it");
         }
-        (asked, said)
+        (request, said)
     };
     (address.inet().expect("an address"), std::thread::spawn(talk))
 }
@@ -270,9 +270,9 @@ const REQUEST: &[u8] = b"\x04\x01\x1f\x90\xc0\x00\x02\x01HAProxy\x00";
 
 #[test]
 fn sends_the_proxy_request_before_the_greeting() {
-    let (server, (asked, said)) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00\x00");
+    let (server, (request, said)) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00\x00");
     assert_eq!(server, Ok(Vec::new()));
-    assert_eq!((&*asked, &*said), (REQUEST, "PROXY UNKNOWN\r\n"));
+    assert_eq!((&*request, &*said), (REQUEST, "PROXY UNKNOWN\r\n"));
 }
 
 #[test]
@@ -284,9 +284,9 @@ fn reads_the_servers_first_bytes_behind_the_proxys_answer() {
 
 #[test]
 fn a_proxy_that_refuses_or_leaves_fails_the_connection() {
-    let (server, (asked, said)) = by_proxy(b"\x00\x5b\x00\x00\x00\x00\x00\x00");
+    let (server, (request, said)) = by_proxy(b"\x00\x5b\x00\x00\x00\x00\x00\x00");
     assert_eq!(server, Err(ConnectError::Failed(Fault::SocksRefused(91))));
-    assert_eq!((&*asked, &*said), (REQUEST, ""));
+    assert_eq!((&*request, &*said), (REQUEST, ""));
     let (server, _) = by_proxy(b"\x00\x5a\x00\x00\x00\x00\x00");
     assert_eq!(server, Err(ConnectError::Failed(Fault::SocksAborted)));
     let (server, _) = by_proxy(b"");

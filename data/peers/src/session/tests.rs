@@ -2,7 +2,7 @@
 
 use weir_expr::Value;
 use weir_expr::table::{DataType, Declaration, KeyType, ServerKeyKind, Stored};
-use weir_peer_messages::message::MAX_LENGTH;
+use weir_peers_protocol::message::MAX_LENGTH;
 use weir_tables::{Key, Row, Table};
 
 use super::*;
@@ -172,7 +172,7 @@ fn a_lesson_contains_all_entries_with_their_remaining_time() {
     (0..3000)
         .for_each(|number| one.set(&address(number), |row| _ = row.set(DataType::Gpc, 1, u64::from(number))));
     let mut question = Vec::new();
-    other.session.ask(&mut question);
+    other.session.request_all(&mut question);
     let lesson = one.say(&question, 1000, 20_000).expect("nothing wrong");
     let answer = other.say(&lesson, 1000, 500_000).expect("nothing wrong");
     assert_eq!(other.table().used(), 3000);
@@ -283,12 +283,12 @@ fn repeated_updates_count_once_and_the_last_number_is_acknowledged() {
     }
     // Each update has its number, which may come again, later and not at all.
     let mut answers = Vec::new();
-    for told in [0, 1, 2, 2, 0, 1, 2] {
-        answers.push(other.say(&batches[told], 1000, 0).expect("nothing wrong"));
+    for number in [0, 1, 2, 2, 0, 1, 2] {
+        answers.push(other.say(&batches[number], 1000, 0).expect("nothing wrong"));
         let mut acknowledgement = Vec::new();
-        write::acknowledgement(1, told as u32 + 1, &mut acknowledgement);
+        write::acknowledgement(1, number as u32 + 1, &mut acknowledgement);
         assert_eq!(*answers.last().expect("one"), acknowledgement, "of the number that came");
-        assert_eq!(gpc(other.table(), &address(1), 0), Some(told as u64 + 1), "the last word counts");
+        assert_eq!(gpc(other.table(), &address(1), 0), Some(number as u64 + 1), "the last word counts");
     }
     assert_eq!(other.table().used(), 1);
     // Acknowledgements that are duplicate, too early or for an unknown table change nothing.
@@ -312,12 +312,12 @@ fn tolerates_clocks_that_differ_and_jump() {
     let (here, mut there) = (5_000, (1_u64 << 32) - 1_000);
     let counted = one.table().store(&address(1), here, |row| row.add(DataType::RequestRate, 0, 8));
     assert_eq!(counted.flatten(), Some(8));
-    let tell = |one: &mut Instance, other: &mut Instance, here, there| {
-        let told = one.say(&[], 1000, here).expect("nothing wrong");
-        let answer = other.say(&told, 1000, there).expect("nothing wrong");
+    let exchange = |one: &mut Instance, other: &mut Instance, here, there| {
+        let batch = one.say(&[], 1000, here).expect("nothing wrong");
+        let answer = other.say(&batch, 1000, there).expect("nothing wrong");
         one.say(&answer, 1000, here).expect("nothing wrong");
     };
-    tell(&mut one, &mut other, here, there);
+    exchange(&mut one, &mut other, here, there);
     let rate = |of: &Instance, at| {
         of.table().look(&address(1), at, |row| row.get(DataType::RequestRate, 0)).flatten()
     };
@@ -331,7 +331,7 @@ fn tolerates_clocks_that_differ_and_jump() {
     there += 86_400_000;
     assert_eq!(rate(&other, there), None);
     one.table().store(&address(1), here + 1, |row| row.add(DataType::RequestRate, 0, 1));
-    tell(&mut one, &mut other, here + 1, there);
+    exchange(&mut one, &mut other, here + 1, there);
     assert_eq!(rate(&other, there), Some(9));
 }
 
@@ -390,7 +390,7 @@ fn limits_the_bytes_held_of_an_endless_message() {
     let mut out = Vec::new();
     // A length of 32,000 bytes, and then as many bytes as the session takes.
     let mut length = Vec::new();
-    weir_peer_messages::integer::write(32_000, &mut length);
+    weir_peers_protocol::integer::write(32_000, &mut length);
     one.session.hold(&[&[77, 200], &length[..]].concat());
     for _ in 0..100 {
         one.session.hold(&[0; 1000]);

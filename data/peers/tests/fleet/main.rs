@@ -287,7 +287,7 @@ fn keeps_the_later_of_two_connections_of_a_peer() {
         a.count(1, 1);
         let mut heard = Vec::new();
         while !heard.windows(2).any(|two| two == [10, 128]) {
-            heard.extend(second.receive(100).await.expect("it is told of changes"));
+            heard.extend(second.receive(100).await.expect("it receives changes"));
         }
     });
 }

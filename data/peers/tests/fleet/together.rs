@@ -118,9 +118,9 @@ fn a_limit_over_three_instances_holds_for_their_sum() {
                 }
                 pass(4).await;
             }
-            let asked = LIMIT * periods;
-            assert!(passed * 10 <= asked * 11, "{passed} of {asked}, seed {seed}");
-            assert!(passed * 10 >= asked * 8, "{passed} of {asked}, seed {seed}");
+            let offered = LIMIT * periods;
+            assert!(passed * 10 <= offered * 11, "{passed} of {offered}, seed {seed}");
+            assert!(passed * 10 >= offered * 8, "{passed} of {offered}, seed {seed}");
         });
     }
 }

@@ -201,20 +201,20 @@ async fn answer_one(peer: Peer, zone: Rc<RefCell<Zone>>) {
     while peer.receive(512).await.is_ok_and(|bytes| !bytes.is_empty()) {}
 }
 
-/// Asks for names repeatedly, as rules do: each question ends in time, whatever name servers do.
-async fn ask_for_oneself(resolvers: Arc<Resolvers>, mut dice: Dice) {
+/// Looks up names repeatedly, as rules do: each question ends in time, whatever name servers do.
+async fn look_up_names(resolvers: Arc<Resolvers>, mut dice: Dice) {
     loop {
         sleep_until(now().after(dice.roll(2_000))).await;
-        let asked = match dice.roll(2) {
+        let looked_up = match dice.roll(2) {
             0 => HOSTS[dice.roll(4) as usize].to_owned(),
             _ => format!("n{}.test", dice.roll(20)),
         };
-        if let Reply::Later { question, limit_ms } = resolvers.ask("r", name(&asked), true) {
+        if let Reply::Later { question, limit_ms } = resolvers.look_up("r", name(&looked_up), true) {
             let limit = now().after(limit_ms);
             while question.answer().is_none() && now() < limit {
                 wait(limit).await;
             }
-            assert!(question.answer().is_some(), "nobody answers for {asked}");
+            assert!(question.answer().is_some(), "nobody answers for {looked_up}");
         }
     }
 }
@@ -256,7 +256,7 @@ async fn live(network: SimulatedNetwork, seed: u64) {
     let section = Section::new(settings(), name_servers, FAMILIES, followers);
     let resolvers = Arc::new(Resolvers::new(vec![section], Box::new(|_| {})));
     resolvers.start();
-    spawn(&CLIENT, Class::Normal, ask_for_oneself(resolvers, Dice(dice.roll(u64::MAX))));
+    spawn(&CLIENT, Class::Normal, look_up_names(resolvers, Dice(dice.roll(u64::MAX))));
 
     let over = now().after(20_000);
     while now() < over {

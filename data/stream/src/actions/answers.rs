@@ -225,7 +225,7 @@ impl StreamAction for SwitchMode {
     }
 }
 
-/// `silent-drop`: close without telling the peer.
+/// `silent-drop`: close without notice to the peer.
 #[derive(Debug, Canonical)]
 struct SilentDrop {
     /// `rst-ttl`: send a reset with this time to live, in hops.

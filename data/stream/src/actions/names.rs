@@ -80,12 +80,12 @@ impl StreamAction for DoResolve {
     fn run<'s>(&'s self, stream: &'s mut Stream, _: RuleContext<'s>) -> ActionResult<'s> {
         let Some(name) = stream.evaluate_string(&self.name) else { return ActionResult::NEXT };
         let Some(names) = &stream.frontend.instance().hooks.names else { return ActionResult::NEXT };
-        match names.ask(&self.section, &name, self.prefers_ipv4) {
+        match names.look_up(&self.section, &name, self.prefers_ipv4) {
             NameLookup::Known(Some(address)) => set_address(stream, self.variable, address),
             NameLookup::Known(None) => {}
-            NameLookup::Later(asking) => {
+            NameLookup::Later(pending) => {
                 return ActionResult::Await(PooledFuture::new(async move {
-                    if let Some(address) = await_address(stream, asking).await? {
+                    if let Some(address) = await_address(stream, pending).await? {
                         set_address(stream, self.variable, address);
                     }
                     Ok(Verdict::Next)
@@ -115,17 +115,17 @@ fn set_address(stream: &mut Stream, variable: VariableId, address: IpAddr) {
 
 fn await_address(
     stream: &mut Stream,
-    asking: Box<dyn PendingLookup>,
+    pending: Box<dyn PendingLookup>,
 ) -> impl Future<Output = Phase<Option<IpAddr>>> {
     stream.hold_little();
-    let limit = Duration::from_millis(asking.limit_ms());
+    let limit = Duration::from_millis(pending.limit_ms());
     stream.drive(
         While::pause(limit, weir_sched::now()),
         move |stream, _| {
             if stream.client.is_broken() {
                 return Err(StreamError::close(By::Client, During::Request));
             }
-            Ok(match asking.poll() {
+            Ok(match pending.poll() {
                 Some(found) => Step::Done(found),
                 None => Step::Wait(Waits::ONCE),
             })

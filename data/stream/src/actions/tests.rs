@@ -185,7 +185,7 @@ fn actions_visit_the_references_of_their_arguments() {
             if with("nosuch").messages.iter().any(|message| message.contains(unknown)) {
                 let outcome = with("http_auth(users)");
                 let rule = outcome.proxies[0].rules(kind).next().expect("the rule");
-                assert!(!rule.action.asked_userlists().is_empty(), "{}: word {position}", row.name);
+                assert!(!rule.action.used_userlists().is_empty(), "{}: word {position}", row.name);
                 visited += 1;
             }
         }
@@ -546,8 +546,8 @@ fn userlists_in_actions_are_found() {
         "http-request redirect location /%[http_auth(users)]",
     ] {
         let text = format!("listen l\n mode http\n {action}\nuserlist users\n user a insecure-password b\n");
-        let asked = read(&text).proxies[0].asked_userlists();
-        let found = (!asked.always.is_empty(), !asked.outside_of_rules.is_empty(), asked.in_actions);
+        let used = read(&text).proxies[0].used_userlists();
+        let found = (!used.always.is_empty(), !used.outside_of_rules.is_empty(), used.in_actions);
         assert_eq!(found, (false, false, true), "{action}");
     }
 }

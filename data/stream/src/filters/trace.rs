@@ -275,9 +275,9 @@ mod tests {
         assert_eq!(trace.head(&mut message, None, Tick::from_ms(7)), Ok(false), "it changes no length");
         let prefix = "[strm 0x2a(2a) 0x00000000 0x00000000] ";
         let lines = said();
-        let told: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(prefix)).collect();
+        let traced: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix(prefix)).collect();
         let want = "trace_http_headers       : channel=RESPONSE   - mode=HTTP  (backend)\tHTTP/1.1 200 OK";
-        assert_eq!(told, [want, "\tcontent-length: 3", "\tx-a: B:c"]);
+        assert_eq!(traced, [want, "\tcontent-length: 3", "\tx-a: B:c"]);
     }
 
     #[test]

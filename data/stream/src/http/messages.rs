@@ -1,7 +1,7 @@
 //! Request to the server, response to the client, and the bodies of both.
 
 use weir_backend::Observation;
-use weir_backend::figures::ServerCounter;
+use weir_backend::counters::ServerCounter;
 use weir_containers::PooledFuture;
 use weir_http::{BodySize, Flags, NoRoom, Version, status};
 use weir_mux::{BodyFlow, ConnectionMode, Failed, Flow, KeptBody, ReadHead, Side};
@@ -397,7 +397,7 @@ impl ExchangePhase {
         self.stream.note_head_size(true);
         // Proxies count final responses only.
         if let Some(lease) = &self.stream.server.lease {
-            lease.server().figures().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
+            lease.server().counters().increment(weir_sched::worker_index(), ServerCounter::Http1xx);
         }
         // The server has read this request: a later failure is not the race with an idle connection's end.
         self.stream.attempts.on_reused_connection = false;

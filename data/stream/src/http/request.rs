@@ -121,14 +121,14 @@ impl RequestPhase {
             .settings
             .monitor_uri
             .as_ref()
-            .is_some_and(|uri| self.asks_for(uri.as_bytes()))
+            .is_some_and(|uri| self.targets(uri.as_bytes()))
     }
 
     /// Whether the request's target is this URI, in any form; a URI with a scheme only matches the absolute form.
-    fn asks_for(&self, uri: &[u8]) -> bool {
+    fn targets(&self, uri: &[u8]) -> bool {
         let (head, raw) = (&self.stream.request.message.head, self.stream.request.message.bytes());
-        let asked = target_as(uri, head, raw);
-        asked == uri
+        let target = target_as(uri, head, raw);
+        target == uri
     }
 
     /// The result when no request arrives.

@@ -28,7 +28,7 @@ enum RoutingDecision {
 impl RequestPhase {
     /// The frontend's rules on a request, in the manual's order.
     pub(super) async fn frontend_phase(&mut self) -> Phase {
-        if !self.stream.frontend.asked_userlists.always.is_empty() {
+        if !self.stream.frontend.used_userlists.always.is_empty() {
             passwords::verify_ahead(&mut self.stream, ProxySide::Frontend, |lists| &lists.always).await?;
         }
         if !self.stream.began_in_tcp
@@ -47,7 +47,7 @@ impl RequestPhase {
     /// The backend's rules on a request.
     pub(super) async fn backend_phase(&mut self) -> Phase {
         if self.stream.has_other_backend() {
-            if !self.stream.backend.asked_userlists.always.is_empty() {
+            if !self.stream.backend.used_userlists.always.is_empty() {
                 passwords::verify_ahead(&mut self.stream, ProxySide::Backend, |lists| &lists.always).await?;
             }
             self.stream.inspection().content_rules(ProxySide::Backend).await?;
@@ -77,10 +77,10 @@ impl RequestPhase {
             return Err(stop);
         }
         self.restrict_header_names(side)?;
-        if !self.stream.proxy(side).asked_userlists.outside_of_rules.is_empty() {
+        if !self.stream.proxy(side).used_userlists.outside_of_rules.is_empty() {
             passwords::verify_ahead(&mut self.stream, side, |lists| &lists.outside_of_rules).await?;
         }
-        if asks_for_statistics(&self.stream, side) {
+        if requests_statistics(&self.stream, side) {
             PooledFuture::new(self.stream.reply_phase().serve_statistics(side)).await?;
         }
         if self.stream.proxy(side).config.redirects.is_empty() {
@@ -150,7 +150,7 @@ impl RequestPhase {
         if self.stream.has_other_backend() {
             self.stream.attach_filters(ProxySide::Backend);
         }
-        self.stream.tell_filters_backend();
+        self.stream.notify_filters_of_backend();
     }
 }
 
@@ -206,7 +206,7 @@ fn redirect_lines(stream: &mut Stream, side: ProxySide) -> Phase {
 }
 
 /// Whether the target of the request is the statistics page of this proxy.
-fn asks_for_statistics(stream: &Stream, side: ProxySide) -> bool {
+fn requests_statistics(stream: &Stream, side: ProxySide) -> bool {
     let Some(stats) = &stream.proxy(side).config.settings.stats else { return false };
     let uri = stats.uri().as_bytes();
     let message = &stream.request.message;

@@ -29,10 +29,10 @@ impl ExchangePhase {
     }
 
     /// Whether the 101 of an HTTP/1 server switches protocols: `Connection: upgrade` must confirm it (RFC 9110, 7.8), and an HTTP/2
-    /// client must have asked for it. An HTTP/1 client sees the 101 itself.
+    /// client must have requested it. An HTTP/1 client sees the 101 itself.
     pub(super) fn may_switch(&self) -> bool {
         self.stream.response.message.head.flags().contains(Flags::CONNECTION_UPGRADE)
-            && (self.stream.client.shared().is_none() || self.was_asked_to_switch())
+            && (self.stream.client.shared().is_none() || self.switch_was_requested())
     }
 
     /// An HTTP/2 server agreed to another protocol. An HTTP/1 client wants to see its name and, for WebSocket, the proof, which does not
@@ -54,7 +54,7 @@ impl ExchangePhase {
     }
 
     #[cold]
-    fn was_asked_to_switch(&self) -> bool {
+    fn switch_was_requested(&self) -> bool {
         let (request, response) = (&self.stream.request.message, &self.stream.response.message);
         if !request.head.flags().contains(Flags::HAS_UPGRADE | Flags::CONNECTION_UPGRADE) {
             return false;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 /// Resolves names through name servers. Implemented by another crate, and set in [`Hooks::names`](super::Hooks::names).
 pub trait Names: Send + Sync {
-    /// Asks the name servers of a section for an address. The current task is woken once there is an answer.
-    fn ask(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup;
+    /// Queries the name servers of a section for an address. The current task is woken once there is an answer.
+    fn look_up(&self, section: &str, name: &[u8], prefers_ipv4: bool) -> NameLookup;
 }
 
 /// The result of a question.

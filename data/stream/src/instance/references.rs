@@ -130,7 +130,7 @@ thread_local! {
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// This worker's share of an instance: the same for all that ask while one of them holds it.
+/// This worker's share of an instance: the same for all callers while one of them holds it.
 pub fn local(instance: &Arc<Instance>) -> LocalInstance {
     LOCAL.with_borrow_mut(|shares| {
         let known =

@@ -63,8 +63,8 @@ pub(crate) fn alias(stream: &mut Stream, alias: Alias, out: &mut LogWriter<'_>) 
         }
         Alias::Hostname => out.text(stream.frontend.instance().identity.hostname.as_bytes()),
         Alias::Pid => out.counter(i64::from(stream.frontend.instance().identity.process_id)),
-        Alias::RequestCounter => out.counter(crate::figures::streams_before(stream.serial) as i64),
-        Alias::LogCounter => out.counter(stream.frontend.frontend_figures.log_lines() as i64),
+        Alias::RequestCounter => out.counter(crate::process_counters::streams_before(stream.serial) as i64),
+        Alias::LogCounter => out.counter(stream.frontend.frontend_counters.log_lines() as i64),
         Alias::LogOrigin => out.text(origin(stream)),
         Alias::UniqueId => out.text(stream.log_line().unique_id().unwrap_or_default()),
         Alias::TerminationState => out.raw(&stream.ending.letters()),

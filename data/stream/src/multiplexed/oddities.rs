@@ -21,14 +21,14 @@ pub(super) struct Oddities {
 impl Oddities {
     /// Reports new events since the last call. Call it before new streams run, because their rules may read the counts.
     #[inline]
-    pub(super) fn tell(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
+    pub(super) fn record(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
         if multiplexer.glitches() != self.glitches {
-            self.tell_news(multiplexer, session);
+            self.record_news(multiplexer, session);
         }
     }
 
     #[cold]
-    fn tell_news(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
+    fn record_news(&mut self, multiplexer: &Rc<Multiplexer>, session: &Rc<Session>) {
         let (glitches, refused) = (multiplexer.glitches(), multiplexer.refused());
         session.count_tracked_glitches(glitches - self.glitches);
         self.glitches = glitches;

@@ -57,7 +57,7 @@ impl InspectionPhase {
                         continue 'pass;
                     }
                     Truth::True => {
-                        if proxy.asked_userlists.in_actions {
+                        if proxy.used_userlists.in_actions {
                             PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
                                 .await?;
                         }
@@ -132,7 +132,7 @@ impl InspectionPhase {
 
     async fn await_body(&mut self, at_least: u64, time: Option<Duration>) -> Phase {
         self.stream.request.message.detach(&mut self.stream.client);
-        self.tell_to_continue()?;
+        self.send_continue()?;
         let during = While::body(&self.stream.timeouts, time, weir_sched::now());
         let limit = self.stream.frontend.instance().limits.body_limit(&self.stream.request.message.head);
         let waited = self
@@ -314,7 +314,7 @@ impl InspectionPhase {
     }
 
     /// Sends `100 Continue` to a client that waits for it while this process waits for its body.
-    fn tell_to_continue(&mut self) -> Phase {
+    fn send_continue(&mut self) -> Phase {
         if !std::mem::take(&mut self.stream.request.expects_continue) {
             return Ok(());
         }
@@ -359,7 +359,7 @@ impl InspectionPhase {
                         continue 'pass;
                     }
                     Truth::True => {
-                        if backend.asked_userlists.in_actions {
+                        if backend.used_userlists.in_actions {
                             PooledFuture::new(passwords::verify_for_action(&mut self.stream, &rule.action))
                                 .await?;
                         }

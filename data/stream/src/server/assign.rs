@@ -76,7 +76,7 @@ impl ChoicePhase {
             };
             match choice {
                 Choice::Server(lease) => {
-                    self.stream.counts().count_balanced(lease.server().figures());
+                    self.stream.counts().count_balanced(lease.server().counters());
                     self.leased(lease)?;
                     return Ok(None);
                 }
@@ -86,7 +86,7 @@ impl ChoicePhase {
                     // A request in a server's queue counts for that server, one in the queue of the backend for none
                     // yet.
                     if let Some(server) = search.queue.and_then(|key| backend.server(key)) {
-                        self.stream.counts().count_balanced(server.figures());
+                        self.stream.counts().count_balanced(server.counters());
                     }
                     // Whichever server takes it out of the queue, it is another choice.
                     self.stream.choice.redispatched |= search.avoid.is_some();

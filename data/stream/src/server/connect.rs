@@ -64,7 +64,7 @@ impl ServerPhase {
             let scope = self.take_idle_connection(identity.key);
             if self.stream.server.upstream.is_none()
                 && let Some(scope) = scope
-                && self.stream.frontend.instance().figures.len() > 1
+                && self.stream.frontend.instance().process_counters.len() > 1
             {
                 self.stream.server.upstream =
                     PooledFuture::new(idle::take_over(&self.stream, identity.key, scope)).await;
@@ -81,7 +81,7 @@ impl ServerPhase {
             self.stream.server.upstream = Some(PooledFuture::new(self.connect_anew(identity)).await?);
         }
         if self.stream.server.upstream.as_ref().is_some_and(|upstream| upstream.connector.shared().is_some())
-            && self.asks_for_protocol()
+            && self.upgrades_protocol()
         {
             PooledFuture::new(self.await_consent()).await?;
         }
@@ -190,13 +190,13 @@ impl ServerPhase {
         idle::opened(&self.stream, connecting.descriptor());
         let in_use = idle::begin_use(&self.stream);
         let Identity { key, private, header, server_name } = identity;
-        let asked = self.websocket_protocol();
-        let _on_its_way = self.announces(asked, key, private);
+        let required = self.websocket_protocol();
+        let _on_its_way = self.announces(required, key, private);
         // In TCP mode the server may speak first, so the header must not wait for more bytes.
         let more = self.stream.backend.is_http() || !self.stream.client.input().is_empty();
         let greeting = Greeting { bytes: &header, more };
         let tls = self.server_tls();
-        let may_be_early = tls.is_some() && self.may_be_sent_early(asked);
+        let may_be_early = tls.is_some() && self.may_be_sent_early(required);
         let (mut first, mut secures) = (true, false);
         let stands = self
             .stream
@@ -209,7 +209,7 @@ impl ServerPhase {
                         let session = if may_be_early {
                             tls.early_session(name)
                         } else {
-                            tls.session(name, asked.map(alpn_of))
+                            tls.session(name, required.map(alpn_of))
                         };
                         connecting.begin_tls(session.map_err(Fault::Tls)?);
                         secures = true;
@@ -234,7 +234,7 @@ impl ServerPhase {
             .await;
         connecting.end_tls();
         let connection = connecting.into_connection();
-        if stands.is_ok() && self.speaks_http2(asked, &connection) {
+        if stands.is_ok() && self.speaks_http2(required, &connection) {
             return Ok(shared::open(&self.stream, connection, key, private, in_use));
         }
         self.stream.attempts.sent_early = stands.is_ok() && connection.tls().is_some_and(|facts| facts.early);
@@ -250,7 +250,7 @@ impl ServerPhase {
     /// Whether the request may be sent before the handshake with the server is complete, where anybody may send it again (manual,
     /// "allow-0rtt" of servers): if the client took that risk, or if it may be retried, and then only with a method that changes nothing
     /// (RFC 8470, 4). A request with a body is never early.
-    fn may_be_sent_early(&self, asked: Option<Protocol>) -> bool {
+    fn may_be_sent_early(&self, required: Option<Protocol>) -> bool {
         if !self.stream.request.is_known()
             || !self.stream.request.body.is_done()
             || self.stream.attempts.early_refused
@@ -263,18 +263,18 @@ impl ServerPhase {
                 && self.stream.attempts.are_left()
                 && self.stream.attempts.replay.is_possible()
         };
-        asked.is_none() && !self.forces_http2() && (self.stream.as_inspection().is_early() || retried())
+        required.is_none() && !self.forces_http2() && (self.stream.as_inspection().is_early() || retried())
     }
 
-    /// Whether HTTP/2 is used on an established connection. `asked` is the requirement of this request.
-    fn speaks_http2(&self, asked: Option<Protocol>, connection: &Connection) -> bool {
+    /// Whether HTTP/2 is used on an established connection. `required` is the requirement of this request.
+    fn speaks_http2(&self, required: Option<Protocol>, connection: &Connection) -> bool {
         let said = || self.known_server().and_then(|known| known.settings.protocol);
-        self.stream.backend.is_http() && shared::is_negotiated(asked.or_else(said), connection)
+        self.stream.backend.is_http() && shared::is_negotiated(required.or_else(said), connection)
     }
 
     /// Lets other streams take places on a connection that is being established.
-    fn announces(&self, asked: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
-        if private || asked.is_some() || !self.forces_http2() {
+    fn announces(&self, required: Option<Protocol>, key: u64, private: bool) -> Option<pending::OnItsWay> {
+        if private || required.is_some() || !self.forces_http2() {
             return None;
         }
         let server = self.stream.server.lease.as_ref()?.server().key();
@@ -397,11 +397,11 @@ static KEYS: LazyLock<ConnectionKeys> = LazyLock::new(ConnectionKeys::default);
 /// The key of a server's connections that a health check may use, for the check's connection name `name`: requests set
 /// theirs by `pool-conn-name`, or else by the SNI.
 pub fn key_of_check(server: &ServerSettings, name: Option<&[u8]>) -> u64 {
-    let asks_for_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some())
+    let sends_name = server.tls.as_ref().is_some_and(|tls| tls.enabled && tls.server_name.is_some())
         && server.pool_connection_name.is_none();
     let parts = ConnectionParts {
-        server_name: name.filter(|_| asks_for_name),
-        name: name.filter(|_| !asks_for_name),
+        server_name: name.filter(|_| sends_name),
+        name: name.filter(|_| !sends_name),
         ..ConnectionParts::default()
     };
     KEYS.key(&parts)

@@ -1,7 +1,7 @@
 //! Idle connections to servers: kept by the worker that used them last, handed over to a worker without one.
 //!
 //! A worker's idle connections are in pools of its own, last in first out: no lock guards them, and their descriptors stay registered.
-//! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these figures are in
+//! Other workers only know how many there are ([`IdlePools`]); the pool ([`IdlePool`]) and the rules for these counts are in
 //! `weir-backend`. Dead connections are noticed because an idle descriptor's events wake the worker's keeper.
 //!
 //! ```text
@@ -113,7 +113,7 @@ pub(super) fn begin_use(stream: &Stream) -> Option<InUse> {
 /// The connection counts of the leased server.
 fn pools_of(stream: &Stream) -> Option<LocalArc<IdlePools>> {
     let server = stream.server.lease.as_ref()?.server();
-    with_pool_of(stream.backend.index, server, |pool| pool.figures().cloned())?
+    with_pool_of(stream.backend.index, server, |pool| pool.server_pools().cloned())?
 }
 
 /// One worker's connections to one server, of both kinds.
@@ -134,7 +134,7 @@ thread_local! {
     static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its figures to the other workers. None
+/// Calls `then` with the pool of a server of the proxy at this index, and afterwards publishes its counts to the other workers. None
 /// when the server was removed and another one has its place.
 #[inline]
 pub(super) fn with_pool_of<R>(proxy: usize, server: &Server, then: impl FnOnce(&mut Pool) -> R) -> Option<R> {
@@ -164,7 +164,7 @@ pub(super) fn with_pool<R>(pool_key: PoolKey, then: impl FnOnce(&mut Pool) -> R)
 #[inline]
 fn use_pool<R>(pool: &mut Pool, then: impl FnOnce(&mut Pool) -> R) -> R {
     let result = then(pool);
-    pool.tell(weir_sched::worker_index());
+    pool.publish_counts(weir_sched::worker_index());
     result
 }
 
@@ -183,7 +183,7 @@ pub(super) fn take(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstr
     let server = stream.server.lease.as_ref()?.server();
     with_pool_of(stream.backend.index, server, |pool| {
         let taken = pool.take(key, scope)?;
-        Some(upstream_of(taken, pool.figures()?))
+        Some(upstream_of(taken, pool.server_pools()?))
     })?
 }
 
@@ -242,7 +242,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Asks the worker with most idle connections for one of them. TLS sessions stay with their workers.
+/// Requests one of the idle connections of the worker with most of them. TLS sessions stay with their workers.
 pub(super) async fn take_over(stream: &Stream, key: u64, scope: ReuseScope) -> Option<Upstream> {
     let server = stream.server.lease.as_ref()?.server();
     let pool_key = PoolKey::new(stream.backend.index, server);
@@ -481,8 +481,8 @@ pub fn request_room() -> DescriptorRoom {
     let own = weir_sched::worker_index();
     let others = (0..weir_sched::worker_count()).filter(|worker| *worker != own);
     // A worker with a full queue cannot help.
-    let asked = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
-    if asked.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
+    let requested = others.filter(|worker| weir_sched::send_to(*worker, || _ = give_up_one()).is_ok());
+    if requested.count() > 0 { DescriptorRoom::Requested(TAKEOVER) } else { DescriptorRoom::Missing }
 }
 
 /// Memory is short: closes the older half of this worker's idle connections to each server.
@@ -491,7 +491,7 @@ pub fn give_up_half() {
     IDLE_POOLS.with_borrow_mut(|idle_pools| {
         for pool in idle_pools.iter_mut().flatten().filter(|pool| pool.idle() > 0) {
             pool.sweep(pool.idle().div_ceil(2), &mut away);
-            pool.tell(weir_sched::worker_index());
+            pool.publish_counts(weir_sched::worker_index());
         }
     });
     close(away);
@@ -523,7 +523,7 @@ fn give_up_any(places: usize) -> bool {
             looked += idle_pools[proxy].len();
             if let Some(pool) = idle_pools[proxy].iter_mut().find(|pool| pool.idle() > 0) {
                 let oldest = pool.remove_oldest();
-                pool.tell(weir_sched::worker_index());
+                pool.publish_counts(weir_sched::worker_index());
                 return oldest;
             }
             if looked >= places {
@@ -643,7 +643,7 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
                 let Some(server) = backend.server(key) else {
                     // The server was removed while its connection was on its way to this worker.
                     pool.sweep(usize::MAX, away);
-                    pool.tell(weir_sched::worker_index());
+                    pool.publish_counts(weir_sched::worker_index());
                     continue;
                 };
                 let mut surplus = 0;
@@ -651,11 +651,11 @@ fn sweep(instance: &Instance, purge: bool, away: &mut Vec<Gone>) -> usize {
                     surplus = usize::MAX;
                 } else if purge && now_ms >= pool.purge_at_ms {
                     pool.purge_at_ms = now_ms.saturating_add(server.settings().pool.purge_delay_ms);
-                    surplus = pool.figures().map_or(0, |figures| figures.purge(own)) as usize;
+                    surplus = pool.server_pools().map_or(0, |counters| counters.purge(own)) as usize;
                 }
                 if pool.idle() > 0 {
                     pool.sweep(surplus, away);
-                    pool.tell(own);
+                    pool.publish_counts(own);
                     kept += pool.idle();
                 }
             }

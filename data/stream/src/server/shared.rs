@@ -22,7 +22,7 @@ use weir_sched::{Class, Kind, Tick, wait, yield_now};
 use super::carrier::Carrier;
 use super::idle::{self, PoolKey, with_pool, with_pool_of};
 use crate::clock;
-use crate::http2_figures::ConnectionCount;
+use crate::http2_counters::ConnectionCount;
 use crate::silence::{Rest, Silence};
 use crate::stream::Stream;
 use crate::upstream::Upstream;
@@ -138,8 +138,8 @@ struct Care {
 
 impl Care {
     /// Reports the server's limit of streams, or its end, to the pool.
-    fn tell(&mut self, multiplexer: &Multiplexer) {
-        self.counted.tell(multiplexer);
+    fn record(&mut self, multiplexer: &Multiplexer) {
+        self.counted.record(multiplexer);
         let Some((pool_key, id)) = self.place else { return };
         if multiplexer.is_closing() {
             self.place = None;
@@ -162,7 +162,7 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
     let mut rest = Rest::default();
     loop {
         let turn = multiplexer.turn();
-        care.tell(multiplexer);
+        care.record(multiplexer);
         match turn {
             Turn::Over => break,
             Turn::More | Turn::Late => {
@@ -195,7 +195,7 @@ async fn serve(multiplexer: Rc<Multiplexer>, mut care: Care) {
         if stuck && multiplexer.bytes_sent() == sent {
             break;
         }
-        if !stuck && idle && !silence.ask(multiplexer) {
+        if !stuck && idle && !silence.probe(multiplexer) {
             break;
         }
     }

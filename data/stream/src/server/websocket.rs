@@ -15,20 +15,20 @@ use crate::stream::phases::ServerPhase;
 
 impl ServerPhase {
     /// Whether the request is an upgrade to another protocol.
-    pub(super) fn asks_for_protocol(&self) -> bool {
+    pub(super) fn upgrades_protocol(&self) -> bool {
         let request = &self.stream.request.message;
         self.stream.request.is_known() && request.head.upgrade(request.bytes()).is_some()
     }
 
     /// Whether the request is an upgrade to WebSocket.
-    fn asks_for_websocket(&self) -> bool {
-        let asked = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
-        self.stream.request.is_known() && self.stream.request.message.head.flags().contains(asked)
+    fn upgrades_to_websocket(&self) -> bool {
+        let upgrade = Flags::CONNECTION_UPGRADE | Flags::UPGRADE_WEBSOCKET;
+        self.stream.request.is_known() && self.stream.request.message.head.flags().contains(upgrade)
     }
 
     /// The HTTP version that WebSocket requires of this request's connection, if any.
     pub(super) fn websocket_protocol(&self) -> Option<Protocol> {
-        if !self.asks_for_websocket() {
+        if !self.upgrades_to_websocket() {
             return None;
         }
         let known = self.known_server()?;

@@ -53,7 +53,7 @@ fn nothing_is_held(stage: &Stage) {
             assert_eq!(server.pools().used(), 0, "connections in use of {name}/{server_name}");
         }
     }
-    assert_eq!(stage.instance.figures[0].streams_now.value(), 0, "streams");
+    assert_eq!(stage.instance.process_counters[0].streams_now.value(), 0, "streams");
     assert_eq!(BufferPool::statistics().used, 0, "buffers");
     assert!(weir_stream::worker::sessions().is_empty(), "sessions");
     // Left are at most the timer of the keeper of idle connections and that of this check; a deadline that was
@@ -67,12 +67,12 @@ fn counters_add_up(stage: &Stage) {
     }
     for proxy in &stage.instance.proxies {
         let name = proxy.name();
-        let front = |counter| proxy.frontend_figures.sum(counter);
-        let back = |counter| proxy.backend_figures.sum(counter);
+        let front = |counter| proxy.frontend_counters.sum(counter);
+        let back = |counter| proxy.backend_counters.sum(counter);
         assert!(front(FrontendCounter::Sessions) <= front(FrontendCounter::Connections), "{name}");
         let Some(backend) = &proxy.backend else { continue };
         let servers = backend.servers();
-        let sum = |counter| servers.iter().map(|server| server.figures().sum(counter)).sum::<u64>();
+        let sum = |counter| servers.iter().map(|server| server.counters().sum(counter)).sum::<u64>();
         assert_eq!(
             (back(BackendCounter::Connects), back(BackendCounter::Reuses)),
             (sum(ServerCounter::Connects), sum(ServerCounter::Reuses)),
@@ -89,7 +89,7 @@ fn counters_add_up(stage: &Stage) {
 /// Checks that the counters equal what scripts sent and received, except for bytes lost on the way.
 fn bytes_add_up(stage: &Stage) {
     let sum = |counter| -> u64 {
-        stage.instance.proxies.iter().map(|proxy| proxy.frontend_figures.sum(counter)).sum()
+        stage.instance.proxies.iter().map(|proxy| proxy.frontend_counters.sum(counter)).sum()
     };
     let (sent, received) = stage.of_clients.get();
     let (counted_in, counted_out) = (sum(FrontendCounter::BytesIn), sum(FrontendCounter::BytesOut));
@@ -105,7 +105,7 @@ fn bytes_add_up(stage: &Stage) {
         assert!(servers_received <= to_servers, "{servers_received} arrived of {to_servers}");
     } else {
         // The rest of the body of a request that was answered locally is read and discarded.
-        let thrown_away = stage.ledger.borrow().values().any(|entry| entry.ask.how.is_local());
+        let thrown_away = stage.ledger.borrow().values().any(|entry| entry.request.how.is_local());
         assert!(counted_in == sent || (thrown_away && counted_in < sent), "{counted_in} bytes in of {sent}");
         assert_eq!(counted_out, received, "bytes out");
         assert_eq!((from_servers, to_servers), (servers_sent, servers_received), "bytes of servers");
@@ -126,7 +126,7 @@ struct Line<'l> {
 impl Line<'_> {
     fn is_of(&self, entry: &Entry) -> bool {
         let mut words = self.path.split('/');
-        words.nth(1).is_some_and(|id| id == entry.ask.id.to_string())
+        words.nth(1).is_some_and(|id| id == entry.request.id.to_string())
     }
 }
 
@@ -147,14 +147,14 @@ fn lines_tell_all(stage: &Stage) {
     for proxy in stage.instance.proxies.iter().filter(|proxy| proxy.config.is_frontend()) {
         let name = proxy.name();
         let own = || lines.iter().filter(|line| line.proxy == name);
-        let front = |counter| proxy.frontend_figures.sum(counter);
+        let front = |counter| proxy.frontend_counters.sum(counter);
         // In HTTP the log counts another form of responses, as HAProxy does: see `note_head_size`.
         let (up, down) = own().fold((0, 0), |sum, line| (sum.0 + line.up, sum.1 + line.down));
         let counted = front(FrontendCounter::BytesIn);
         // A request that an HTTP/2 client retries was counted twice and has one line.
-        let all_told = !stage.multiplexed.get()
+        let all_logged = !stage.multiplexed.get()
             && ledger.values().all(|entry| lines.iter().any(|line| line.is_of(entry)));
-        let agrees = if all_told { up == counted } else { up <= counted };
+        let agrees = if all_logged { up == counted } else { up <= counted };
         assert!(agrees, "{up} bytes in the log, {counted} in the counters of {name}");
         if !proxy.is_http() {
             assert_eq!(
@@ -188,10 +188,10 @@ fn lines_tell_all(stage: &Stage) {
         }
         if entry.arrived > 0 {
             // A client that reuses a connection learns of a server's closing only by the end of its own connection.
-            let untold = !entry.first && answer == Answer::default();
-            assert!(own.len() == 1 || untold, "no line for {entry:?}");
+            let unlogged = !entry.first && answer == Answer::default();
+            assert!(own.len() == 1 || unlogged, "no line for {entry:?}");
         }
-        let most = match entry.ask.upload {
+        let most = match entry.request.upload {
             _ if !stage.faulty => 1,
             Upload::None => stage.most_arrivals.get(),
             _ => stage.most_arrivals.get() - 1,
@@ -199,8 +199,8 @@ fn lines_tell_all(stage: &Stage) {
         assert!(entry.arrived <= most, "{entry:?} arrived more than once");
         if !stage.faulty && stage.left_early() {
             assert!(entry.arrived == 0 || answer.complete, "{entry:?} was not served to its end: {own:?}");
-        } else if !stage.faulty && entry.ask.how.is_local() {
-            let has_body = entry.ask.how == How::Datagrams;
+        } else if !stage.faulty && entry.request.how.is_local() {
+            let has_body = entry.request.how == How::Datagrams;
             let is_right = answer.complete && answer.from_server == has_body && entry.arrived == 0;
             assert!(is_right, "{entry:?}: {own:?}");
             assert!(["PR", "LR", "PT"].contains(&own[0].ending), "{own:?}");

@@ -6,7 +6,7 @@ use weir_sched::now;
 use weir_sched::simulate::network::Peer;
 
 use crate::pattern::{Pattern, Way};
-use crate::plan::{Ask, How, Leave, Menu, Visit};
+use crate::plan::{How, Leave, Menu, PlannedRequest, Visit};
 use crate::reader::{Head, Part, Reader};
 use crate::stage::Stage;
 
@@ -74,9 +74,9 @@ pub(crate) async fn visit(stage: &Stage, visit: Visit) {
     };
     let gone = client.run().await;
     let Client { peer, answers, complete, visit, .. } = client;
-    for (at, ask) in visit.asks.iter().enumerate() {
+    for (at, request) in visit.requests.iter().enumerate() {
         let answer = answers.get(at).copied().unwrap_or_default();
-        stage.answered(ask, Answer { complete: at < complete, ..answer });
+        stage.answered(request, Answer { complete: at < complete, ..answer });
     }
     stage.client_ends(&peer);
     match visit.leave {
@@ -113,7 +113,7 @@ impl Client<'_> {
             if self.last && self.complete == self.answers.len() {
                 return false;
             }
-            if self.complete == self.visit.asks.len() && self.out.is_empty() && !self.finished {
+            if self.complete == self.visit.requests.len() && self.out.is_empty() && !self.finished {
                 return false;
             }
         }
@@ -131,18 +131,18 @@ impl Client<'_> {
         if !self.out.is_empty() || !self.withheld.is_empty() || waits {
             return;
         }
-        let Some(ask) = self.visit.asks.get(self.begun) else {
+        let Some(request) = self.visit.requests.get(self.begun) else {
             if self.visit.leave == Leave::HalfClosed && !self.finished && !self.tunnel && self.begun > 0 {
                 self.finished = true;
                 self.peer.finish();
             }
             return;
         };
-        self.stage.asks(ask, self.begun == 0);
+        self.stage.note_request(request, self.begun == 0);
         self.begun += 1;
-        self.out = ask.head();
-        let body = ask.body(&self.stage.network);
-        match ask.expects && !self.visit.pipelined {
+        self.out = request.head();
+        let body = request.body(&self.stage.network);
+        match request.expects && !self.visit.pipelined {
             true => self.withheld = body,
             false => self.out.extend(body),
         }
@@ -210,37 +210,37 @@ impl Client<'_> {
         }
     }
 
-    fn asked(&self) -> &Ask {
+    fn requested(&self) -> &PlannedRequest {
         let at = self.complete;
         assert!(at < self.begun, "an answer to nothing");
-        &self.visit.asks[at]
+        &self.visit.requests[at]
     }
 
     fn begin_answer(&mut self, head: &Head) {
-        let ask = self.asked().clone();
+        let request = self.requested().clone();
         let status = head.status();
         if status == 100 {
-            assert!(ask.expects, "nobody expects it: {head:?}");
+            assert!(request.expects, "nobody expects it: {head:?}");
             self.out.append(&mut self.withheld);
             return;
         }
         let from_server = head.field("x-from").is_some();
         if from_server {
-            assert_eq!(head.field("x-id"), Some(&*ask.id.to_string()), "the answer to another request");
+            assert_eq!(head.field("x-id"), Some(&*request.id.to_string()), "the answer to another request");
         }
         self.answers.truncate(self.complete);
         self.answers.push(Answer { status, from_server, complete: false });
         self.last = head.field("connection") == Some("close");
-        self.body = from_server.then(|| Pattern::new(ask.id, Way::Down));
+        self.body = from_server.then(|| Pattern::new(request.id, Way::Down));
         // A final answer ends the wait for `100 Continue`: the body is sent, or the connection ends.
         self.out.append(&mut self.withheld);
         if status == 101 {
-            assert_eq!(ask.how, How::Upgrade);
+            assert_eq!(request.how, How::Upgrade);
             self.tunnel = true;
-            self.out = Pattern::new(ask.id, Way::Up).make(ask.download);
+            self.out = Pattern::new(request.id, Way::Up).make(request.download);
             return;
         }
-        if ask.method == "HEAD" || status == 204 || status == 304 {
+        if request.method == "HEAD" || status == 204 || status == 304 {
             self.reader.no_body_follows();
         } else {
             self.reader.body_follows(head, true);
@@ -248,18 +248,18 @@ impl Client<'_> {
     }
 
     fn end_answer(&mut self) {
-        let ask = self.asked().clone();
+        let request = self.requested().clone();
         if let Some(body) = self.body.take()
-            && ask.method != "HEAD"
+            && request.method != "HEAD"
         {
-            assert_eq!(body.done, ask.download, "length of the answer to {}", ask.id);
+            assert_eq!(body.done, request.download, "length of the answer to {}", request.id);
         }
         self.complete += 1;
     }
 
     fn end_tunnel(&mut self) {
-        let ask = self.asked().clone();
-        if self.body.take().is_some_and(|body| body.done == ask.download) && self.out.is_empty() {
+        let request = self.requested().clone();
+        if self.body.take().is_some_and(|body| body.done == request.download) && self.out.is_empty() {
             self.complete += 1;
         }
     }

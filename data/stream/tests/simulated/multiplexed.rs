@@ -11,7 +11,7 @@ use weir_sched::{Tick, now};
 
 use crate::client::Answer;
 use crate::pattern::{Pattern, Way};
-use crate::plan::{Ask, How, Leave, Menu, Upload, Visit};
+use crate::plan::{How, Leave, Menu, PlannedRequest, Upload, Visit};
 use crate::sending::Sending;
 use crate::stage::Stage;
 use crate::wire::{Came, Wire, field, message};
@@ -25,8 +25,8 @@ pub(crate) fn some(stage: &Rc<Stage>, most: u64, menu: &'static Menu) {
                 let visits = (0..=guest.network.random(3)).map(|_| Visit::drawn(&guest, menu));
                 let visits: Vec<Visit> = visits.collect();
                 let leave = visits[0].leave;
-                let asks = visits.into_iter().flat_map(|visit| visit.asks).collect();
-                visit(&guest, asks, leave, menu.datagrams).await;
+                let requests = visits.into_iter().flat_map(|visit| visit.requests).collect();
+                visit(&guest, requests, leave, menu.datagrams).await;
             }
         });
     }
@@ -46,7 +46,7 @@ fn limits(network: &SimulatedNetwork) -> Limits {
 
 /// A client's request in progress.
 struct NameLookup {
-    ask: Ask,
+    request: PlannedRequest,
     body: Sending,
     answer: Answer,
     came: Pattern,
@@ -58,24 +58,24 @@ struct NameLookup {
 struct Client<'s> {
     stage: &'s Stage,
     wire: Wire<'s>,
-    waiting: Vec<Ask>,
-    asked: BTreeMap<u32, NameLookup>,
+    waiting: Vec<PlannedRequest>,
+    requested: BTreeMap<u32, NameLookup>,
     most: usize,
     datagrams: bool,
 }
 
 /// Runs all requests of one connection of a client.
-async fn visit(stage: &Stage, mut asks: Vec<Ask>, leave: Leave, datagrams: bool) {
+async fn visit(stage: &Stage, mut requests: Vec<PlannedRequest>, leave: Leave, datagrams: bool) {
     let network = &stage.network;
-    asks.reverse();
+    requests.reverse();
     let peer = stage.client();
     let wire = Wire::new(&peer, Connection::client(limits(network)));
     let most = 1 + network.random(8) as usize;
-    let mut client = Client { stage, wire, waiting: asks, asked: BTreeMap::new(), most, datagrams };
+    let mut client = Client { stage, wire, waiting: requests, requested: BTreeMap::new(), most, datagrams };
     let gone = client.run(leave).await;
-    let Client { asked, .. } = client;
-    for NameLookup { ask, answer, .. } in asked.into_values() {
-        stage.answered(&ask, answer);
+    let Client { requested, .. } = client;
+    for NameLookup { request, answer, .. } in requested.into_values() {
+        stage.answered(&request, answer);
     }
     stage.client_ends(&peer);
     match leave {
@@ -103,7 +103,7 @@ impl Client<'_> {
                 }
                 _ => {}
             }
-            let idle = !self.asked.values().any(|asked| asked.open);
+            let idle = !self.requested.values().any(|requested| requested.open);
             if self.wire.ended || (idle && (self.waiting.is_empty() || self.wire.engine.is_closing())) {
                 return false;
             }
@@ -117,45 +117,48 @@ impl Client<'_> {
     }
 
     fn begin(&mut self) {
-        let live = self.asked.values().filter(|asked| asked.open).count();
+        let live = self.requested.values().filter(|requested| requested.open).count();
         for _ in live..self.most {
-            let Some(ask) = self.waiting.last().cloned() else { return };
+            let Some(request) = self.waiting.last().cloned() else { return };
             let network = &self.stage.network;
-            let head = message(Kind::Request, &head_of(&ask));
-            let ends = ask.upload == Upload::None;
+            let head = message(Kind::Request, &head_of(&request));
+            let ends = request.upload == Upload::None;
             let Some(id) = self.wire.engine.open(&head.head, head.bytes(), b"http", true, ends) else {
                 return;
             };
             self.waiting.pop();
             // Some are retried.
-            if !self.asked.values().any(|asked| asked.ask.id == ask.id) {
-                self.stage.asks(&ask, false);
+            if !self.requested.values().any(|requested| requested.request.id == request.id) {
+                self.stage.note_request(&request, false);
             }
             let given_up_at = (self.stage.faulty && network.random(6) == 0)
-                .then(|| network.random(1 + 2 * ask.download as u64) as usize);
-            let came = Pattern::new(ask.id, Way::Down);
-            let body = Sending::of(&ask, self.datagrams, self.stage);
-            let asked = NameLookup { ask, body, answer: Answer::default(), came, open: true, given_up_at };
-            self.asked.insert(id, asked);
+                .then(|| network.random(1 + 2 * request.download as u64) as usize);
+            let came = Pattern::new(request.id, Way::Down);
+            let body = Sending::of(&request, self.datagrams, self.stage);
+            let requested =
+                NameLookup { request, body, answer: Answer::default(), came, open: true, given_up_at };
+            self.requested.insert(id, requested);
         }
     }
 
     /// When the next piece of a body arrives.
     fn next_at(&self) -> Tick {
-        let open = self.asked.values().filter(|asked| asked.open);
-        open.map(|asked| asked.body.next_at()).min().unwrap_or(Tick::NEVER)
+        let open = self.requested.values().filter(|requested| requested.open);
+        open.map(|requested| requested.body.next_at()).min().unwrap_or(Tick::NEVER)
     }
 
     /// Sends the next pieces of bodies; true if something left.
     fn send_bodies(&mut self) -> bool {
         let mut sent = false;
-        for (id, asked) in self.asked.iter_mut().filter(|(_, asked)| asked.open) {
-            sent |= asked.body.send(*id, &mut self.wire, &self.stage.network);
+        for (id, requested) in self.requested.iter_mut().filter(|(_, requested)| requested.open) {
+            sent |= requested.body.send(*id, &mut self.wire, &self.stage.network);
         }
-        let (engine, asked) = (&mut self.wire.engine, &mut self.asked);
-        for (id, asked) in asked.iter_mut().filter(|(_, asked)| asked.open) {
-            if asked.given_up_at.is_some_and(|at| asked.came.done >= at) || asked.body.is_given_up() {
-                asked.open = false;
+        let (engine, requested) = (&mut self.wire.engine, &mut self.requested);
+        for (id, requested) in requested.iter_mut().filter(|(_, requested)| requested.open) {
+            if requested.given_up_at.is_some_and(|at| requested.came.done >= at)
+                || requested.body.is_given_up()
+            {
+                requested.open = false;
                 engine.reset(*id, ErrorCode::Cancel);
             }
         }
@@ -165,45 +168,49 @@ impl Client<'_> {
     fn take(&mut self, came: Came) {
         match came {
             Came::Head(id, head, end) => {
-                let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.open) else { return };
+                let Some(requested) = self.requested.get_mut(&id).filter(|requested| requested.open) else {
+                    return;
+                };
                 let from_server = field(&head, "x-from").is_some();
                 if from_server {
-                    let own = asked.ask.id.to_string();
+                    let own = requested.request.id.to_string();
                     assert_eq!(field(&head, "x-id"), Some(own), "the answer to another request");
                 }
-                asked.answer = Answer { status: head.head.status(), from_server, complete: false };
+                requested.answer = Answer { status: head.head.status(), from_server, complete: false };
                 if end {
-                    asked.end();
+                    requested.end();
                 }
             }
             Came::Data(id, bytes, end) => {
                 self.wire.engine.consumed(id, bytes.len() as u32);
-                let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.open) else { return };
-                if asked.answer.from_server {
-                    asked.came.check(&bytes);
+                let Some(requested) = self.requested.get_mut(&id).filter(|requested| requested.open) else {
+                    return;
+                };
+                if requested.answer.from_server {
+                    requested.came.check(&bytes);
                 }
                 if end {
-                    asked.end();
+                    requested.end();
                 }
             }
             Came::End(id) => {
-                if let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.open) {
-                    asked.end();
+                if let Some(requested) = self.requested.get_mut(&id).filter(|requested| requested.open) {
+                    requested.end();
                 }
             }
             Came::Reset(id, refused) => {
-                if let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.open) {
-                    let ask = &asked.ask;
-                    self.stage.network.note(&format!("{} is reset, refused: {refused}", ask.id));
-                    asked.open = false;
+                if let Some(requested) = self.requested.get_mut(&id).filter(|requested| requested.open) {
+                    let request = &requested.request;
+                    self.stage.network.note(&format!("{} is reset, refused: {refused}", request.id));
+                    requested.open = false;
                     if refused {
-                        self.waiting.push(ask.clone());
+                        self.waiting.push(request.clone());
                     }
                 }
             }
             Came::GoAway(last) => {
-                for (_, asked) in self.asked.iter_mut().filter(|(id, _)| **id > last) {
-                    asked.open = false;
+                for (_, requested) in self.requested.iter_mut().filter(|(id, _)| **id > last) {
+                    requested.open = false;
                 }
             }
         }
@@ -213,15 +220,15 @@ impl Client<'_> {
 impl NameLookup {
     /// The last byte was received.
     fn end(&mut self) {
-        let whole = self.ask.method == "HEAD" || self.came.done == self.ask.download;
-        assert!(whole || !self.answer.from_server, "{} of {:?}", self.came.done, self.ask);
+        let whole = self.request.method == "HEAD" || self.came.done == self.request.download;
+        assert!(whole || !self.answer.from_server, "{} of {:?}", self.came.done, self.request);
         self.answer.complete = true;
         self.open = false;
     }
 }
 
-fn head_of(ask: &Ask) -> Vec<u8> {
-    let Ask { id, method, how, download, delay_ms, upload, .. } = ask;
+fn head_of(request: &PlannedRequest) -> Vec<u8> {
+    let PlannedRequest { id, method, how, download, delay_ms, upload, .. } = request;
     let body = match upload {
         Upload::None => String::new(),
         Upload::Length(length) => format!("content-length: {length}\r\n"),
@@ -385,7 +392,7 @@ impl Served {
         let path =
             path.trim_start_matches("http").trim_start_matches('s').trim_start_matches("://a").to_owned();
         let (id, how, length, delay_ms) =
-            Ask::understood(&path).unwrap_or_else(|| panic!("nobody sent {path}"));
+            PlannedRequest::understood(&path).unwrap_or_else(|| panic!("nobody sent {path}"));
         assert_eq!(field(head, "x-id"), Some(id.to_string()), "a head of two requests");
         let method = String::from_utf8_lossy(head.head.method_text(raw)).into_owned();
         stage.arrived(id, &format!("{method} {path}"));

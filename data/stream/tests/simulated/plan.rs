@@ -8,7 +8,7 @@ use crate::stage::Stage;
 
 /// One request, and its intended handling.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct PlannedRequest {
     pub id: u64,
     pub method: &'static str,
     pub upload: Upload,
@@ -81,7 +81,7 @@ pub(crate) const WRONG: &[How] =
 /// One connection of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
-    pub asks: Vec<Ask>,
+    pub requests: Vec<PlannedRequest>,
     /// Sends everything at once.
     pub pipelined: bool,
     pub leave: Leave,
@@ -119,19 +119,19 @@ impl Visit {
     pub(crate) fn drawn(stage: &Stage, menu: &Menu) -> Visit {
         let network = &stage.network;
         let pipelined = menu.pipelined && network.random(2) == 0;
-        let ask = |_| {
+        let request = |_| {
             let hows = if stage.faulty && network.random(5) == 0 { menu.wrong } else { menu.hows };
-            Ask::drawn(network, stage.next_id(), hows)
+            PlannedRequest::drawn(network, stage.next_id(), hows)
         };
-        let mut asks: Vec<Ask> = (0..=network.random(4)).map(ask).collect();
+        let mut requests: Vec<PlannedRequest> = (0..=network.random(4)).map(request).collect();
         if menu.large {
-            asks.iter_mut().for_each(|ask| ask.enlarge(network));
+            requests.iter_mut().for_each(|request| request.enlarge(network));
         }
         if pipelined {
             // A client that sends everything at once does not wait for `100 Continue`.
-            asks.iter_mut().for_each(|ask| ask.expects = false);
+            requests.iter_mut().for_each(|request| request.expects = false);
         }
-        let somewhere = || network.random(volume(&asks) as u64) as usize;
+        let somewhere = || network.random(volume(&requests) as u64) as usize;
         let leave = match network.random(8) {
             0 if stage.faulty => Leave::After(somewhere()),
             1 if stage.faulty => Leave::ResetAfter(somewhere()),
@@ -139,20 +139,20 @@ impl Visit {
             3..6 if menu.half_closed => Leave::HalfClosed,
             _ => Leave::Politely,
         };
-        Visit { asks, pipelined, leave }
+        Visit { requests, pipelined, leave }
     }
 }
 
 /// About how much a visit moves.
-fn volume(asks: &[Ask]) -> usize {
-    let of_one = |ask: &Ask| {
-        let up = match ask.upload {
+fn volume(requests: &[PlannedRequest]) -> usize {
+    let of_one = |request: &PlannedRequest| {
+        let up = match request.upload {
             Upload::None => 0,
             Upload::Length(length) | Upload::Chunked(length) => length,
         };
-        100 + up + ask.download
+        100 + up + request.download
     };
-    asks.iter().map(of_one).sum()
+    requests.iter().map(of_one).sum()
 }
 
 /// How a client ends its connection.
@@ -170,9 +170,9 @@ pub(crate) enum Leave {
     VanishAfter(usize),
 }
 
-impl Ask {
+impl PlannedRequest {
     /// A request drawn by the seed.
-    pub(crate) fn drawn(network: &SimulatedNetwork, id: u64, hows: &[How]) -> Ask {
+    pub(crate) fn drawn(network: &SimulatedNetwork, id: u64, hows: &[How]) -> PlannedRequest {
         let how = hows[network.random(hows.len() as u64) as usize];
         let upload = match network.random(4) {
             0 => Upload::Length(size(network)),
@@ -188,7 +188,7 @@ impl Ask {
         let method = if how == How::Upgrade { "GET" } else { method };
         let delay_ms = if network.random(4) == 0 { network.random(300) } else { 0 };
         let expects = upload != Upload::None && network.random(6) == 0;
-        Ask { id, method, upload, how, download: size(network), delay_ms, expects }
+        PlannedRequest { id, method, upload, how, download: size(network), delay_ms, expects }
     }
 
     fn enlarge(&mut self, network: &SimulatedNetwork) {
@@ -205,7 +205,7 @@ impl Ask {
 
     /// Its head.
     pub(crate) fn head(&self) -> Vec<u8> {
-        let Ask { id, method, how, download, delay_ms, .. } = self;
+        let PlannedRequest { id, method, how, download, delay_ms, .. } = self;
         let mut head =
             format!("{method} /{id}/{how:?}/{download}/{delay_ms} HTTP/1.1\r\nhost: a\r\nx-id: {id}\r\n");
         match self.upload {

@@ -5,7 +5,7 @@ use weir_sched::{Tick, now};
 
 use crate::instance::datagrams::Arrivals;
 use crate::pattern::{Pattern, Way};
-use crate::plan::{Ask, Upload};
+use crate::plan::{PlannedRequest, Upload};
 use crate::stage::Stage;
 use crate::wire::Wire;
 
@@ -31,17 +31,17 @@ enum End {
 
 impl Sending {
     /// The body of this request.
-    pub(crate) fn of(ask: &Ask, datagrams: bool, stage: &Stage) -> Sending {
+    pub(crate) fn of(request: &PlannedRequest, datagrams: bool, stage: &Stage) -> Sending {
         let network = &stage.network;
-        let (Upload::Length(length) | Upload::Chunked(length)) = ask.upload else {
+        let (Upload::Length(length) | Upload::Chunked(length)) = request.upload else {
             return Sending { here: Vec::new(), arrivals: None, end: End::Sent, sent: 0, given_up_at: None };
         };
         if !datagrams {
-            let here = Pattern::new(ask.id, Way::Up).make(length);
+            let here = Pattern::new(request.id, Way::Up).make(length);
             return Sending { here, arrivals: None, end: End::With, sent: 0, given_up_at: None };
         }
         // A server of HTTP/1 may answer at the announced length, and a client that has its answer sends nothing more.
-        let is_announced = matches!(ask.upload, Upload::Length(_));
+        let is_announced = matches!(request.upload, Upload::Length(_));
         let end = match network.random(3) {
             _ if is_announced => End::With,
             0 => End::After(None, "x-sum: 9\r\n"),
@@ -51,7 +51,7 @@ impl Sending {
         let is_given_up = stage.faulty && network.random(6) == 0;
         Sending {
             here: Vec::new(),
-            arrivals: Some(Arrivals::new(ask.id, Way::Up, length, network.random(5))),
+            arrivals: Some(Arrivals::new(request.id, Way::Up, length, network.random(5))),
             end,
             sent: 0,
             given_up_at: is_given_up.then(|| network.random(1 + length as u64) as usize),

@@ -6,7 +6,7 @@ use weir_sched::simulate::network::Peer;
 use weir_sched::{Tick, now, sleep_until};
 
 use crate::pattern::{Pattern, Way};
-use crate::plan::{self, Ask};
+use crate::plan::{self, PlannedRequest};
 use crate::reader::{Head, Part, Reader};
 use crate::stage::Stage;
 
@@ -44,7 +44,8 @@ enum Next {
 /// Answers one request; none when the connection ends then.
 async fn answer(stage: &Stage, peer: &Peer, reader: &mut Reader, head: &Head) -> Option<Next> {
     let path = head.first.split(' ').nth(1).unwrap_or_default();
-    let (id, how, length, delay_ms) = Ask::understood(path).unwrap_or_else(|| panic!("nobody sent {head:?}"));
+    let (id, how, length, delay_ms) =
+        PlannedRequest::understood(path).unwrap_or_else(|| panic!("nobody sent {head:?}"));
     assert_eq!(head.field("x-id"), Some(&*id.to_string()), "a head of two requests: {head:?}");
     stage.arrived(id, &head.first);
     reader.body_follows(head, false);

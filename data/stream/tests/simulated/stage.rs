@@ -16,7 +16,7 @@ use weir_sys::Address;
 
 use crate::client::Answer;
 use crate::course::Course;
-use crate::plan::Ask;
+use crate::plan::PlannedRequest;
 use crate::{instance, server};
 
 /// A running proxy, for a script.
@@ -56,7 +56,7 @@ pub(crate) struct Stage {
 /// The facts about one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub ask: Ask,
+    pub request: PlannedRequest,
     /// Whether it is the first one of its connection.
     pub first: bool,
     /// How often a server got its head.
@@ -90,7 +90,7 @@ impl Stage {
         if let Some(most) = course.buffers {
             BufferPool::configure(instance.limits.buffer_size, most, 64);
         }
-        weir_stream::worker::install(Arc::clone(&instance.figures[0]));
+        weir_stream::worker::install(Arc::clone(&instance.process_counters[0]));
         weir_stream::recycle::configure(instance.limits.header_count);
         weir_stream::log::install(instance::logger());
         weir_stream::server::idle::start_keeper(Rc::clone(&instance));
@@ -250,16 +250,20 @@ impl Stage {
     }
 
     /// Records that a client begins to send a request.
-    pub(crate) fn asks(&self, ask: &Ask, first: bool) {
-        let entry = Entry { ask: ask.clone(), first, arrived: 0, answer: None };
-        assert!(self.ledger.borrow_mut().insert(ask.id, entry).is_none(), "{} is asked twice", ask.id);
+    pub(crate) fn note_request(&self, request: &PlannedRequest, first: bool) {
+        let entry = Entry { request: request.clone(), first, arrived: 0, answer: None };
+        assert!(
+            self.ledger.borrow_mut().insert(request.id, entry).is_none(),
+            "{} is requested twice",
+            request.id
+        );
     }
 
     /// Records that a server received the head of a request.
     pub(crate) fn arrived(&self, id: u64, line: &str) {
         let mut ledger = self.ledger.borrow_mut();
         let entry = ledger.get_mut(&id).unwrap_or_else(|| panic!("nobody sent {line}"));
-        assert!(line.starts_with(entry.ask.method), "{line} is not {:?}", entry.ask);
+        assert!(line.starts_with(entry.request.method), "{line} is not {:?}", entry.request);
         entry.arrived += 1;
     }
 
@@ -292,8 +296,8 @@ impl Stage {
     }
 
     /// Records a client's answer.
-    pub(crate) fn answered(&self, ask: &Ask, answer: Answer) {
-        if let Some(entry) = self.ledger.borrow_mut().get_mut(&ask.id) {
+    pub(crate) fn answered(&self, request: &PlannedRequest, answer: Answer) {
+        if let Some(entry) = self.ledger.borrow_mut().get_mut(&request.id) {
             entry.answer = Some(answer);
         }
     }

@@ -70,7 +70,7 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     /// The answer to a request for `number/Datagrams/length/delay`; none for another one.
-    pub(crate) fn asked_for(target: &[u8]) -> Option<Datagrams> {
+    pub(crate) fn of_target(target: &[u8]) -> Option<Datagrams> {
         let mut words = std::str::from_utf8(target).ok()?.split('/');
         let number = words.next()?.parse().ok()?;
         let is_such = words.next()? == "Datagrams";

@@ -141,7 +141,7 @@ impl Service for Slow {
 
 impl Statistics for Nothing {
     fn page(&self, _: &Arc<Instance>, request: &PageRequest<'_>) -> Page {
-        let body: Box<dyn Service> = match (request.suffix, Datagrams::asked_for(request.suffix)) {
+        let body: Box<dyn Service> = match (request.suffix, Datagrams::of_target(request.suffix)) {
             (_, Some(datagrams)) => Box::new(datagrams),
             (b";slow", _) => Box::new(Slow { left: b"firstlater", half: 0, waits: None }),
             _ => Box::new(Word(b"page")),

@@ -144,19 +144,19 @@ impl World {
 
     /// A counter of a frontend.
     pub(crate) fn frontend(&self, name: &str, counter: FrontendCounter) -> u64 {
-        self.proxy(name).frontend_figures.sum(counter)
+        self.proxy(name).frontend_counters.sum(counter)
     }
 
     /// A counter of a backend.
     pub(crate) fn backend(&self, name: &str, counter: BackendCounter) -> u64 {
-        self.proxy(name).backend_figures.sum(counter)
+        self.proxy(name).backend_counters.sum(counter)
     }
 
     /// A counter of a server.
     pub(crate) fn server(&self, proxy: &str, server: &str, counter: ServerCounter) -> u64 {
         let proxy = self.proxy(proxy);
         let server = proxy.servers().server_by_name(server).expect("such a server");
-        server.figures().sum(counter)
+        server.counters().sum(counter)
     }
 
     /// Waits until `count` requests wait for a server of the first backend.
@@ -196,7 +196,7 @@ impl World {
                 assert_eq!(server.pools().used(), 0, "connections in use of {}", server.name());
             }
         }
-        assert_eq!(self.instance.figures[0].streams_now.value(), 0);
+        assert_eq!(self.instance.process_counters[0].streams_now.value(), 0);
     }
 }
 
@@ -303,7 +303,7 @@ fn substitute(text: &str, origins: &mut BTreeMap<String, Rc<Origin>>, held: &mut
 /// Sets the current worker up to serve.
 fn prepare_worker(instance: &LocalInstance, worker: usize) {
     weir_containers::BufferPool::configure(instance.limits.buffer_size, usize::MAX, 64);
-    weir_stream::worker::install(Arc::clone(&instance.figures[worker]));
+    weir_stream::worker::install(Arc::clone(&instance.process_counters[worker]));
     weir_stream::recycle::configure(instance.limits.header_count);
     weir_stream::log::install(instance::logger());
     weir_stream::server::idle::start_keeper(Rc::clone(instance));

@@ -76,7 +76,7 @@ impl Running {
     }
 
     /// Runs a closure on a worker and returns its result.
-    pub(crate) fn ask<T: Send + 'static>(
+    pub(crate) fn run_on<T: Send + 'static>(
         &self,
         worker: usize,
         question: impl FnOnce() -> T + Send + 'static,
@@ -85,12 +85,12 @@ impl Running {
         let place = Arc::new((Mutex::new(None), Condvar::new()));
         let answer = Arc::clone(&place);
         let handle = self.runtime.as_ref().expect("it runs").handle();
-        let asked = handle.send_to(worker, move || {
+        let sent = handle.send_to(worker, move || {
             let value = question();
             *answer.0.lock().expect("nobody panics with it") = Some(value);
             answer.1.notify_one();
         });
-        asked.expect("the worker lives");
+        sent.expect("the worker lives");
         let mut value = place.0.lock().expect("nobody panics with it");
         loop {
             match value.take() {

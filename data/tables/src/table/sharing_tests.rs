@@ -14,16 +14,16 @@ fn key(number: u32) -> Key {
     Key::of(Value::Ipv4(number.into()), crate::KeyType::Ipv4).expect("an address")
 }
 
-fn told(table: &Table, audience: usize) -> Vec<(u32, u64)> {
-    let (mut told, mut from) = (Vec::new(), Some(0));
+fn sent(table: &Table, audience: usize) -> Vec<(u32, u64)> {
+    let (mut sent, mut from) = (Vec::new(), Some(0));
     while let Some(shard) = from {
-        from = table.tell(audience, shard, 7, 0, |_, row| {
+        from = table.send_changes(audience, shard, 7, 0, |_, row| {
             let Value::Ipv4(address) = row.key() else { panic!("an address") };
-            told.push((address.into(), row.get(DataType::Gpc0, 0).expect("stored")));
+            sent.push((address.into(), row.get(DataType::Gpc0, 0).expect("stored")));
         });
     }
-    told.sort_unstable();
-    told
+    sent.sort_unstable();
+    sent
 }
 
 fn add(table: &Table, number: u32) {
@@ -36,35 +36,35 @@ fn sends_a_local_change_to_each_audience_once() {
     (0..500).for_each(|number| add(&table, number));
     add(&table, 7);
     let all: Vec<_> = (0..500).map(|number| (number, if number == 7 { 2 } else { 1 })).collect();
-    assert_eq!(told(&table, 0), all);
-    assert_eq!(told(&table, 0), []);
+    assert_eq!(sent(&table, 0), all);
+    assert_eq!(sent(&table, 0), []);
     add(&table, 9);
-    assert_eq!(told(&table, 0), [(9, 2)]);
-    assert_eq!(told(&table, 1).len(), 500);
+    assert_eq!(sent(&table, 0), [(9, 2)]);
+    assert_eq!(sent(&table, 1).len(), 500);
 }
 
 #[test]
 fn every_use_of_an_entry_is_a_change_but_a_look_is_not() {
     let table = Table::shared(declaration(10, 0), 1);
-    let is_told = |what: &str, expected| assert_eq!(told(&table, 0).len(), expected, "{what}");
+    let check_sent = |what: &str, expected| assert_eq!(sent(&table, 0).len(), expected, "{what}");
     add(&table, 1);
-    is_told("store", 1);
+    check_sent("store", 1);
     table.refresh(&key(1), 0, |_| ());
-    is_told("refresh", 1);
+    check_sent("refresh", 1);
     let (entry, ()) = table.track(&key(1), 0, |_| ()).expect("room");
-    is_told("track", 1);
+    check_sent("track", 1);
     table.at(entry, 0, |row| row.get(DataType::Gpc0, 0));
     table.look(&key(1), 0, |row| row.get(DataType::Gpc0, 0));
-    is_told("look", 0);
+    check_sent("look", 0);
     table.at(entry, 0, |row| row.add(DataType::RequestRate, 0, 1));
-    is_told("count", 1);
+    check_sent("count", 1);
     table.look(&key(1), 0, |row| row.set(DataType::Gpc0, 0, 7));
-    is_told("set", 1);
+    check_sent("set", 1);
     table.untrack(entry, 0, |_| ());
-    is_told("untrack", 1);
+    check_sent("untrack", 1);
     add(&table, 2);
     table.remove(&key(2), 0);
-    is_told("one that is gone", 0);
+    check_sent("one that is gone", 0);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn does_not_send_learned_entries_on() {
     let table = Table::shared(declaration(10, 1000), 1);
     table.learn(&key(1), 0, Some(300), |row| row.set(DataType::Gpc0, 0, 5)).expect("room");
     table.learn(&key(2), 0, Some(5000), |row| row.set(DataType::Gpc0, 0, 6)).expect("room");
-    assert_eq!(told(&table, 0), []);
+    assert_eq!(sent(&table, 0), []);
     let count = |number, now_ms| table.look(&key(number), now_ms, |row| row.get(DataType::Gpc0, 0)).flatten();
     assert_eq!((count(1, 299), count(1, 300)), (Some(5), None), "it expires where it came from");
     assert_eq!((count(2, 999), count(2, 1000)), (Some(6), None), "and never lives longer than others");
@@ -82,30 +82,30 @@ fn does_not_send_learned_entries_on() {
 #[test]
 fn a_tracked_entry_learns_values_but_neither_expires_nor_is_removed() {
     let table = Table::shared(declaration(10, 1000), 1);
-    let figures = |entry, now_ms| {
+    let counters = |entry, now_ms| {
         table.at(entry, now_ms, |row| (row.get(DataType::Gpc0, 0), row.trackers(), row.expires_in_ms()))
     };
     let (entry, _) = table.track(&key(1), 0, |row| row.add(DataType::Gpc0, 0, 1)).expect("room");
-    assert_eq!(told(&table, 0), [(1, 1)]);
+    assert_eq!(sent(&table, 0), [(1, 1)]);
     // Another instance has more, and would forget it soon.
     table.learn(&key(1), 100, Some(50), |row| row.set(DataType::Gpc0, 0, 7)).expect("it is there");
-    assert_eq!(told(&table, 0), []);
-    assert_eq!(figures(entry, 100), Some((Some(7), 1, 50)));
+    assert_eq!(sent(&table, 0), []);
+    assert_eq!(counters(entry, 100), Some((Some(7), 1, 50)));
     // It does not expire: the tracker keeps it alive.
     while table.expire(5000, 100) {}
     assert_eq!(table.remove(&key(1), 5000), Removed::InUse);
     table.at(entry, 5000, |row| row.add(DataType::Gpc0, 0, 1));
-    assert_eq!(figures(entry, 5000), Some((Some(8), 1, 0)));
-    assert_eq!(told(&table, 0), [(1, 8)]);
+    assert_eq!(counters(entry, 5000), Some((Some(8), 1, 0)));
+    assert_eq!(sent(&table, 0), [(1, 8)]);
     // Untracking restores its whole time, and then others may clear it.
     table.untrack(entry, 5000, |_| ());
-    assert_eq!(figures(entry, 5999), Some((Some(8), 0, 1)));
+    assert_eq!(counters(entry, 5999), Some((Some(8), 0, 1)));
     table.learn(&key(1), 5999, None, |row| row.set(DataType::Gpc0, 0, 9)).expect("it is there");
     assert_eq!(table.remove(&key(1), 6000), Removed::Gone);
-    assert_eq!(figures(entry, 6000), None);
+    assert_eq!(counters(entry, 6000), None);
     // It is another one then.
     table.learn(&key(1), 6000, None, |row| row.add(DataType::Gpc0, 0, 3)).expect("room");
-    assert_eq!((figures(entry, 6000), table.used()), (None, 1));
+    assert_eq!((counters(entry, 6000), table.used()), (None, 1));
     table.check_invariants();
 }
 
@@ -114,12 +114,12 @@ fn sends_unacknowledged_changes_again() {
     let table = Table::shared(declaration(10, 0), 1);
     add(&table, 1);
     let mut positions = Vec::new();
-    table.tell(0, 0, 10, 0, |position, _| positions.push(position));
-    table.tell_again(0, positions);
-    assert_eq!(told(&table, 0), [(1, 1)]);
+    table.send_changes(0, 0, 10, 0, |position, _| positions.push(position));
+    table.mark_unsent(0, positions);
+    assert_eq!(sent(&table, 0), [(1, 1)]);
     add(&table, 2);
     table.forget_changes(0);
-    assert_eq!(told(&table, 0), []);
+    assert_eq!(sent(&table, 0), []);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_change_is_announced_until_somebody_looks() {
     add(&table, 1);
     add(&table, 2);
     assert_eq!(announced.load(Relaxed), 1);
-    told(&table, 0);
+    sent(&table, 0);
     add(&table, 1);
     assert_eq!(announced.load(Relaxed), 2);
 }
@@ -166,7 +166,7 @@ fn a_table_that_was_large_keeps_no_room_for_changes() {
     }
     while table.expire(0, 1000) {}
     assert!((0..100).all(|number| table.look(&key(number), 0, |_| ()).is_some()));
-    assert_eq!(told(&table, 0).len(), 100, "what is there is told");
+    assert_eq!(sent(&table, 0).len(), 100, "existing entries are sent");
     for number in 0..100 {
         table.remove(&key(number), 0);
     }

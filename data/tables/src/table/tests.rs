@@ -374,11 +374,11 @@ fn no_operation_holds_a_shard_for_more_than_a_few_entries() {
     let table = everything();
     assert!(holds(&table) < 100, "{} while it grew", holds(&table));
     let mut from = 0;
-    while let Some(next) = table.tell(0, from, 10_000, 1, |_, _| ()) {
+    while let Some(next) = table.send_changes(0, from, 10_000, 1, |_, _| ()) {
         from = next;
     }
-    assert!(holds(&table) <= limit, "{} while others were told", holds(&table));
-    table.tell_everything(1);
+    assert!(holds(&table) <= limit, "{} while others were sent", holds(&table));
+    table.mark_all_unsent(1);
     table.forget_changes(0);
     for number in 0..1000 {
         table.learn(&key(number + ENTRIES), 1, Some(10), |_| ());

@@ -92,7 +92,7 @@ impl World {
             ignored: self.ignored.clone(),
             ignored_of_authorities: Ignored::default(),
             silent: false,
-            name: if checks_name { NameCheck::Asked } else { NameCheck::Any },
+            name: if checks_name { NameCheck::Sni } else { NameCheck::Any },
             algorithms: algorithms(),
             schemes: None,
             groups: None,

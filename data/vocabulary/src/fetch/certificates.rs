@@ -123,17 +123,17 @@ fn shown_to_client(view: &dyn FetchView) -> Option<&CertificateDer<'static>> {
 
 fn of_certificate<'c>(
     certificate: Option<&CertificateDer<'_>>,
-    ask: impl FnOnce(&Inspected<'_>, &[u8]) -> Option<Fetched<'c>>,
+    read: impl FnOnce(&Inspected<'_>, &[u8]) -> Option<Fetched<'c>>,
 ) -> Fetched<'c> {
-    let asked = certificate.and_then(|certificate| ask(&Inspected::of(certificate)?, certificate));
-    asked.unwrap_or(Fetched::Missing)
+    let fetched = certificate.and_then(|certificate| read(&Inspected::of(certificate)?, certificate));
+    fetched.unwrap_or(Fetched::Missing)
 }
 
 fn words<'c>(
     certificate: Option<&CertificateDer<'_>>,
-    ask: impl FnOnce(&Inspected<'_>) -> String,
+    read: impl FnOnce(&Inspected<'_>) -> String,
 ) -> Fetched<'c> {
-    of_certificate(certificate, |parsed, _| Some(copied(ask(parsed).as_bytes())))
+    of_certificate(certificate, |parsed, _| Some(copied(read(parsed).as_bytes())))
 }
 
 /// A name, or an entry of it: `<entry>[,<occurrence>[,rfc2253]]`.

@@ -6,7 +6,7 @@ use weir_expr::{Arg, ArgKind, ArgSpec, Args, Cursor, FetchDecl, Fetched, SampleT
 use weir_model::Mode;
 use weir_mux::{Multiplexer, SharedStream, StreamConnector};
 use weir_net::Fault;
-use weir_proxy::tlv;
+use weir_proxy_protocol::tlv;
 use weir_sys::tcp_info::TcpInfo;
 use weir_sys::{Address, Errno};
 use weir_tls::Why;
@@ -261,13 +261,13 @@ fn in_unit(microseconds: u32, args: &Args) -> u32 {
     if args.str(0) == Some(b"us") { microseconds } else { microseconds / 1000 }
 }
 
-fn client_info<'c>(view: &dyn FetchView, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
-    view.client().and_then(StreamConnector::tcp_info).map_or(Fetched::Missing, |info| gauge(figure(info)))
+fn client_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+    view.client().and_then(StreamConnector::tcp_info).map_or(Fetched::Missing, |info| gauge(metric(info)))
 }
 
-fn server_info<'c>(view: &dyn FetchView, figure: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
+fn server_info<'c>(view: &dyn FetchView, metric: impl FnOnce(TcpInfo) -> u32) -> Fetched<'c> {
     let Some(server) = view.server_connection() else { return Fetched::Missing };
-    server.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(figure(info)))
+    server.connector.tcp_info().map_or(Fetched::Missing, |info| gauge(metric(info)))
 }
 
 /// Evaluates a fetch about the client's connection.
@@ -313,10 +313,10 @@ fn server_error<'c>(view: &dyn FetchView, then: impl FnOnce(ConnectionError) -> 
     }
 }
 
-/// A figure of a server connection that carries several streams.
-fn server_shares(view: &dyn FetchView, figure: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
+/// A metric of a server connection that carries several streams.
+fn server_shares(view: &dyn FetchView, metric: impl FnOnce(&Multiplexer) -> u32) -> Option<u32> {
     let shared = view.server_connection()?.connector.shared()?;
-    Some(figure(shared.multiplexer()))
+    Some(metric(shared.multiplexer()))
 }
 
 /// Whether the server's connection, or the last one, spoke HTTP/2.

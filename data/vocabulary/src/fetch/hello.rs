@@ -113,8 +113,8 @@ macro_rules! keys {
 pub(super) const KEYS_WITH_CLIENT: &[FetchRow] = keys!("ssl_fc", "client", client, of_client);
 pub(super) const KEYS_WITH_SERVER: &[FetchRow] = keys!("ssl_bc", "server", server, of_server);
 
-fn captured<'c>(view: &dyn FetchView, ask: impl FnOnce(&Capture) -> Option<Fetched<'c>>) -> Fetched<'c> {
-    fact(of_client(view), |facts| ask(facts.hello.as_deref()?))
+fn captured<'c>(view: &dyn FetchView, read: impl FnOnce(&Capture) -> Option<Fetched<'c>>) -> Fetched<'c> {
+    fact(of_client(view), |facts| read(facts.hello.as_deref()?))
 }
 
 fn list<'c>(view: &dyn FetchView, args: &Args, listed: Listed) -> Fetched<'c> {

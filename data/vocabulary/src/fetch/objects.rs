@@ -1,4 +1,4 @@
-//! Figures of backends, frontends and servers, by name.
+//! Metrics of backends, frontends and servers, by name.
 
 use weir_backend::FrontendRate;
 use weir_backend::Server;
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
     row(of(BACKEND, "be_sess_rate", Int, "New sessions of a backend in the last second"), |view, args, _| {
         let proxy = backend_argument(view, args);
-        proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_figures.rate(0_usize, now_ms())))
+        proxy.map_or(Fetched::Missing, |proxy| gauge(proxy.backend_counters.rate(0_usize, now_ms())))
     }),
     row(
         of(BACKEND, "connslots", Int, "Free connections and queue places of a backend's servers"),
@@ -50,12 +50,12 @@ pub(super) const ROWS: &[FetchRow] = &[
         of_frontend(view, args, |proxy| proxy.connections.inside())
     }),
     row(of(FRONTEND, "fe_req_rate", Int, "Requests of a frontend in the last second"), |view, args, _| {
-        of_frontend(view, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Requests, now_ms()))
+        of_frontend(view, args, |proxy| proxy.frontend_counters.rate(FrontendRate::Requests, now_ms()))
     }),
     row(
         of(FRONTEND, "fe_sess_rate", Int, "New sessions of a frontend in the last second"),
         |view, args, _| {
-            of_frontend(view, args, |proxy| proxy.frontend_figures.rate(FrontendRate::Sessions, now_ms()))
+            of_frontend(view, args, |proxy| proxy.frontend_counters.rate(FrontendRate::Sessions, now_ms()))
         },
     ),
     row(of(SERVER, "srv_conn", Int, "Requests that a server serves"), |view, args, _| {
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     }),
     row(of(SERVER, "srv_sess_rate", Int, "New sessions of a server in the last second"), |view, args, _| {
         let Some((_, server)) = server_argument(view, args) else { return Fetched::Missing };
-        gauge(server.figures().rate(0_usize, now_ms()))
+        gauge(server.counters().rate(0_usize, now_ms()))
     }),
     row(of(SERVER, "srv_weight", Int, "The weight that balancing uses for a server now"), |view, args, _| {
         of_server(view, args, |_, server| {
@@ -98,24 +98,24 @@ fn now_ms() -> u64 {
 fn of_backend<'c>(
     view: &dyn FetchView,
     args: &Args,
-    figure: fn(&weir_backend::Backend) -> i64,
+    metric: fn(&weir_backend::Backend) -> i64,
 ) -> Fetched<'c> {
     let backend = backend_argument(view, args).and_then(|proxy| proxy.backend);
-    backend.map_or(Fetched::Missing, |backend| gauge(figure(backend)))
+    backend.map_or(Fetched::Missing, |backend| gauge(metric(backend)))
 }
 
-fn of_frontend<'c>(view: &dyn FetchView, args: &Args, figure: fn(ViewedProxy<'_>) -> u32) -> Fetched<'c> {
-    frontend_argument(view, args).map_or(Fetched::Missing, |proxy| gauge(figure(proxy)))
+fn of_frontend<'c>(view: &dyn FetchView, args: &Args, metric: fn(ViewedProxy<'_>) -> u32) -> Fetched<'c> {
+    frontend_argument(view, args).map_or(Fetched::Missing, |proxy| gauge(metric(proxy)))
 }
 
 fn of_server<'c>(
     view: &dyn FetchView,
     args: &Args,
-    figure: fn(&weir_backend::Backend, &Server) -> i64,
+    metric: fn(&weir_backend::Backend, &Server) -> i64,
 ) -> Fetched<'c> {
     let Some((proxy, server)) = server_argument(view, args) else { return Fetched::Missing };
     let Some(backend) = proxy.backend else { return Fetched::Missing };
-    gauge(figure(backend, &server))
+    gauge(metric(backend, &server))
 }
 
 /// Backups count only when no active server is left, and then only the first one, unless `option allbackups` is set.

@@ -96,7 +96,7 @@ const fn proto_http(name: &'static str) -> FetchDecl {
 fn length<'c>(view: &mut dyn FetchView, side: MessageSide) -> Fetched<'c> {
     let length = match view.side(side) {
         MessageSide::Request if view.is_known(MessageSide::Request) => {
-            size_of(view.request_body()) + view.message(MessageSide::AskedRequest).map_or(0, measure)
+            size_of(view.request_body()) + view.message(MessageSide::KeptRequest).map_or(0, measure)
         }
         MessageSide::Response if view.is_known(MessageSide::Response) => {
             size_of(view.response_body()) + view.message(MessageSide::Response).map_or(0, measure)
@@ -243,7 +243,7 @@ fn is_http<'c>(view: &mut dyn FetchView) -> Fetched<'c> {
     if !view.speaks_http() && input.len() >= PREFACE_HEAD && weir_mux::is_preface(input) {
         return truth(true);
     }
-    match view.head(MessageSide::AskedRequest) {
+    match view.head(MessageSide::KeptRequest) {
         Ok(_) => truth(true),
         Err(absent) => absent.into(),
     }

@@ -23,10 +23,14 @@ const VERSION: &str = "The version of the request, such as 1.1";
 
 pub(super) const ROWS: &[FetchRow] = &[
     row(known_later("method", Method, "The method of the request"), |view, _, _| {
-        of_asked(view, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
+        of_kept_request(view, |head, raw| Fetched::value(Value::method(head.method_text(raw))))
     }),
-    row(known_later("req.ver", Str, VERSION), |view, _, _| of_asked(view, |head, _| digits(head.version()))),
-    row(known_later("req_ver", Str, VERSION), |view, _, _| of_asked(view, |head, _| digits(head.version()))),
+    row(known_later("req.ver", Str, VERSION), |view, _, _| {
+        of_kept_request(view, |head, _| digits(head.version()))
+    }),
+    row(known_later("req_ver", Str, VERSION), |view, _, _| {
+        of_kept_request(view, |head, _| digits(head.version()))
+    }),
     row(
         known_later("http_first_req", Bool, "Whether the request is the first of its connection"),
         |view, _, _| truth(view.client_requests() <= 1),
@@ -42,7 +46,7 @@ pub(super) const ROWS: &[FetchRow] = &[
     ),
     row(
         known_later("capture.req.ver", Str, "The version of the request, as it came, such as HTTP/1.1"),
-        |view, _, _| of_asked(view, |head, _| wire(head.version())),
+        |view, _, _| of_kept_request(view, |head, _| wire(head.version())),
     ),
     row(request("url", Str, "The target of the request"), |view, _, _| {
         of_head(view, |head, raw| text(head.uri(raw)))
@@ -121,11 +125,11 @@ fn of_head<'c>(
 }
 
 /// A value of the request, also after it is answered.
-fn of_asked<'c>(
+fn of_kept_request<'c>(
     view: &'c mut dyn FetchView,
     answer: impl FnOnce(&'c Head, &'c [u8]) -> Fetched<'c>,
 ) -> Fetched<'c> {
-    of_side(view, MessageSide::AskedRequest, answer)
+    of_side(view, MessageSide::KeptRequest, answer)
 }
 
 fn of_side<'c>(
@@ -168,7 +172,7 @@ fn captured(
         let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         return part(method, target).map_or(Fetched::Missing, super::values::copied);
     }
-    let Ok((head, raw)) = view.head(MessageSide::AskedRequest) else { return Fetched::Missing };
+    let Ok((head, raw)) = view.head(MessageSide::KeptRequest) else { return Fetched::Missing };
     text_if(part(head.method_text(raw), head.uri(raw)))
 }
 

@@ -170,9 +170,9 @@ pub(super) fn of_server(view: &dyn FetchView) -> Option<&Facts> {
 
 pub(super) fn fact<'c>(
     facts: Option<&Facts>,
-    ask: impl FnOnce(&Facts) -> Option<Fetched<'c>>,
+    read: impl FnOnce(&Facts) -> Option<Fetched<'c>>,
 ) -> Fetched<'c> {
-    facts.and_then(ask).unwrap_or(Fetched::Missing)
+    facts.and_then(read).unwrap_or(Fetched::Missing)
 }
 
 /// The TLS failure of the server's current or last connection; the outer `None` without TLS.

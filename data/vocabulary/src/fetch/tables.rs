@@ -34,8 +34,8 @@ const fn source(name: &'static str, args: ArgSpec, help: &'static str) -> FetchD
         .check(check_numbers)
 }
 
-/// The five fetches of the same figure.
-macro_rules! figures {
+/// The five fetches of the same data type.
+macro_rules! scalars {
     ($($name:literal, $question:expr, $help:literal;)*) => {
         &[$(
             row(counter(concat!("sc_", $name), COUNTER, Int, concat!($help, ", by counter")), |view, args, _| {
@@ -57,8 +57,8 @@ macro_rules! figures {
     };
 }
 
-/// Figures of data types with one element.
-pub(super) const FIGURES: &[FetchRow] = figures! {
+/// Fetches of data types with one element.
+pub(super) const SCALARS: &[FetchRow] = scalars! {
     "bytes_in_rate", Q::Data(D::BytesInRate, 0), "Bytes from clients in the period";
     "bytes_out_rate", Q::Data(D::BytesOutRate, 0), "Bytes to clients in the period";
     "clr_gpc0", Q::Clear(D::Gpc0, 0), "Clears the first general purpose counter and tells what it was";
@@ -107,7 +107,7 @@ macro_rules! elements {
     };
 }
 
-/// Figures of arrays.
+/// Fetches of arrays.
 pub(super) const ELEMENTS: &[FetchRow] = elements! {
     "clr_gpc", |element| Q::Clear(D::Gpc, element), "Clears a general purpose counter and tells what it was";
     "get_gpc", |element| Q::Data(D::Gpc, element), "A general purpose counter";
@@ -220,7 +220,7 @@ fn table_argument(args: &Args, index: usize) -> TableArgument {
 
 /// Answers a question about a counter's entry; with a table, about the same key there: 0 without an entry, which no question makes.
 fn of_counter<'c>(view: &dyn FetchView, counter: usize, other: TableArgument, question: Q) -> Fetched<'c> {
-    let value = view.tracked(counter).and_then(|tracked| tracked.ask(other.named(view), question));
+    let value = view.tracked(counter).and_then(|tracked| tracked.query(other.named(view), question));
     value.map_or(Fetched::Missing, |value| gauge(amount(value)))
 }
 
@@ -238,9 +238,9 @@ fn key_of<'c>(view: &dyn FetchView, counter: usize) -> Fetched<'c> {
 fn of_source<'c>(view: &dyn FetchView, table: TableArgument, question: Q) -> Fetched<'c> {
     let Some(ip) = view.source().and_then(|source| source.ip()) else { return Fetched::Missing };
     let Some(table) = view.table(table.0) else { return Fetched::Missing };
-    tracked::ask_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
+    tracked::query_table(table, Value::from(ip), question, None).map_or(Fetched::Missing, gauge)
 }
 
-fn of_table<'c>(view: &dyn FetchView, args: &Args, figure: fn(&Table) -> u32) -> Fetched<'c> {
-    view.table(table_argument(args, 0).0).map_or(Fetched::Missing, |table| gauge(figure(table)))
+fn of_table<'c>(view: &dyn FetchView, args: &Args, metric: fn(&Table) -> u32) -> Fetched<'c> {
+    view.table(table_argument(args, 0).0).map_or(Fetched::Missing, |table| gauge(metric(table)))
 }

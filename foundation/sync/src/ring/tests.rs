@@ -243,17 +243,17 @@ fn r113_one_reader_too_many_is_refused() {
 fn r115_where_a_reader_begins_and_whether_it_waits_are_arguments() {
     let ring = ring(1024);
     ring.write(0, &[b"old"]);
-    let (tell, told) = mpsc::channel();
-    let wake = move || tell.send(()).expect("the test listens");
+    let (sender, receiver) = mpsc::channel();
+    let wake = move || sender.send(()).expect("the test listens");
     let mut waiting = ring.attach(Seek::End, Wait::Woken(Box::new(wake))).unwrap();
     let mut plain = ring.attach(Seek::End, Wait::No).unwrap();
     assert!(waiting.sleep() && plain.sleep());
     ring.write(0, &[b"new"]);
-    assert_eq!(told.try_recv(), Ok(()));
+    assert_eq!(receiver.try_recv(), Ok(()));
     assert!(!waiting.sleep(), "there is something to read");
     assert_eq!((all(&mut waiting), all(&mut plain)), (vec!["new".to_owned()], vec!["new".to_owned()]));
     ring.write(0, &[b"newer"]);
-    assert!(told.try_recv().is_err(), "who does not sleep is not woken");
+    assert!(receiver.try_recv().is_err(), "who does not sleep is not woken");
 }
 
 #[test]
@@ -415,9 +415,9 @@ impl Watch {
 
 /// How long this thread waited for a processor so far; the maximum if the kernel does not report it.
 fn queued_ns() -> u64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let now = || weir_sys::time::monotonic_ns();
-    told.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(now)
+    schedstat.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(now)
 }
 
 /// The stress test's watch sees a stall of 100 ms, the default of `warn-blocked-traffic-after`. The value is repeated here so

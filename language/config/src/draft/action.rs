@@ -1,6 +1,6 @@
 //! The declaration of an action, and an action while it is read.
 //!
-//! The rows come from outside, as those of fetches do: this crate reads rules and asks a row's reader for its arguments.
+//! The rows come from outside, as those of fetches do: this crate reads rules and calls a row's reader for its arguments.
 
 use weir_expr::EvaluationPoints;
 use weir_syntax::Word;

@@ -371,7 +371,7 @@ fn checks_openssl_words_against_the_built_in_library() {
     accept(
         "noktls\ntune.ssl.certificate-compression auto\ntune.ssl.certificate-compression off\nssl-security-level 2",
     );
-    for (line, told) in [
+    for (line, expected) in [
         ("ssl-mode-async", "engines are not supported"),
         ("ssl-propquery ?provider=x,?fips=yes", "nothing here has properties"),
         ("ssl-provider base", "its algorithms are always there"),
@@ -379,12 +379,12 @@ fn checks_openssl_words_against_the_built_in_library() {
         ("ssl-security-level 0", "level 2 is"),
     ] {
         let (_, messages) = read(line);
-        assert!(messages.len() == 1 && messages[0].contains(told), "{messages:?}");
+        assert!(messages.len() == 1 && messages[0].contains(expected), "{messages:?}");
     }
     let (global, messages) = read("tune.ssl.capture-cipherlist-size 100");
     assert!(messages[0].ends_with("is deprecated. Please use 'tune.ssl.capture-buffer-size' instead."));
     assert_eq!(global.tls.captured_hello, 100);
-    for (line, told) in [
+    for (line, expected) in [
         ("ssl-engine rdrand", "engines are of OpenSSL"),
         ("ssl-propquery ?provider=x,fips=yes", "nothing has 'fips=yes'"),
         ("ssl-provider legacy", "unknown provider 'legacy'"),
@@ -394,7 +394,7 @@ fn checks_openssl_words_against_the_built_in_library() {
         ("tune.ssl.certificate-compression on", "expects either 'auto' or 'off' but got 'on'."),
     ] {
         let (_, messages) = read(line);
-        assert!(messages.len() == 1 && messages[0].contains(told), "{messages:?}");
+        assert!(messages.len() == 1 && messages[0].contains(expected), "{messages:?}");
     }
 }
 

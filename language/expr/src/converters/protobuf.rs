@@ -191,7 +191,7 @@ const MAX_DEPTH: usize = 64;
 mod tests {
     use super::*;
 
-    fn ask(message: &[u8], path: &[u64], kind: Option<&str>) -> Option<Value<'static>> {
+    fn look_up(message: &[u8], path: &[u64], kind: Option<&str>) -> Option<Value<'static>> {
         let kind = kind.map(|name| Kind::named(name.as_bytes()).expect("a type"));
         find(message, &Field { path: path.into(), kind })
     }
@@ -200,7 +200,7 @@ mod tests {
     fn fields_are_found_by_their_path() {
         // 1: varint 150, 2: { 3: "abc", 4: fixed32 7 }, 5: double 2.5, 6: zigzag -2.
         let message = b"\x08\x96\x01\x12\x0a\x1a\x03abc\x25\x07\0\0\0\x29\0\0\0\0\0\0\x04\x40\x30\x03";
-        let int = |path: &[u64], kind| match ask(message, path, Some(kind)) {
+        let int = |path: &[u64], kind| match look_up(message, path, Some(kind)) {
             Some(Value::Int(number)) => Some(number),
             None => None,
             other => panic!("{other:?}"),
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(int(&[1], "double"), None, "another encoding");
         assert_eq!(int(&[2], "int32"), None, "no number");
         assert_eq!(int(&[9], "int32"), None, "no such field");
-        let bytes = ask(message, &[2, 3], None).expect("it is there");
+        let bytes = look_up(message, &[2, 3], None).expect("it is there");
         assert_eq!(bytes.bytes(), Some(&b"abc"[..]));
     }
 
@@ -222,7 +222,7 @@ mod tests {
             [&b"\x08"[..], b"\x12\x05ab", b"\x0d\x01", b"\x0b\x01", &[0xff; 20], b"\x12\xff\xff\xff\xff\x0f"]
         {
             for cut in 0..=message.len() {
-                assert!(ask(&message[..cut], &[2, 1], None).is_none());
+                assert!(look_up(&message[..cut], &[2, 1], None).is_none());
             }
         }
     }

@@ -11,21 +11,21 @@ const TABLE: &[ArgKind] = &[ArgKind::Table];
 const INDEX: &[ArgKind] = &[ArgKind::Int, ArgKind::Table];
 const DEFAULT: &[ArgKind] = &[ArgKind::Table, ArgKind::Int];
 
-/// A figure of the entry.
-macro_rules! figure {
+/// A converter to one element of the entry's data.
+macro_rules! scalar {
     ($name:literal, $question:expr, $help:literal) => {
         Converter::new(
             $name,
             Any,
             Int,
-            Run::Context(|value, args, context| ask(value, args, context, 0, $question)),
+            Run::Context(|value, args, context| query(value, args, context, 0, $question)),
             $help,
         )
         .args(0, TABLE)
     };
 }
 
-/// A figure of an array.
+/// A converter to an element of an array.
 macro_rules! element {
     ($name:literal, $question:expr, $help:literal) => {
         Converter::new(
@@ -35,7 +35,7 @@ macro_rules! element {
             Run::Context(|value, args, context| {
                 let question: fn(u16) -> TableQuestion = $question;
                 let element = u16::try_from(args.int(0)?).ok()?;
-                ask(value, args, context, 1, question(element))
+                query(value, args, context, 1, question(element))
             }),
             $help,
         )
@@ -51,7 +51,7 @@ macro_rules! time {
             $name,
             Any,
             Int,
-            Run::Context(|value, args, context| ask(value, args, context, 0, $question)),
+            Run::Context(|value, args, context| query(value, args, context, 0, $question)),
             $help,
         )
         .args(0, DEFAULT)
@@ -66,19 +66,19 @@ pub(super) const ROWS: &[Converter] = &[
         "in_table",
         Any,
         Bool,
-        Run::Context(|value, args, context| match ask(value, args, context, 0, Q::Exists)? {
+        Run::Context(|value, args, context| match query(value, args, context, 0, Q::Exists)? {
             Value::Int(number) => Some(Value::Bool(number != 0)),
             _ => None,
         }),
         "Whether the key has an entry in the table",
     )
     .args(0, TABLE),
-    figure!(
+    scalar!(
         "table_bytes_in_rate",
         Q::Data(D::BytesInRate, 0),
         "Bytes from clients of this key in the period"
     ),
-    figure!(
+    scalar!(
         "table_bytes_out_rate",
         Q::Data(D::BytesOutRate, 0),
         "Bytes to clients of this key in the period"
@@ -88,70 +88,70 @@ pub(super) const ROWS: &[Converter] = &[
         |i| Q::Clear(D::Gpc, i),
         "Clears a counter of the key, and returns its former value"
     ),
-    figure!(
+    scalar!(
         "table_clr_gpc0",
         Q::Clear(D::Gpc0, 0),
         "Clears the first counter of the key, and returns its former value"
     ),
-    figure!(
+    scalar!(
         "table_clr_gpc1",
         Q::Clear(D::Gpc1, 0),
         "Clears the second counter of the key, and returns its former value"
     ),
-    figure!("table_conn_cnt", Q::Data(D::ConnectionCount, 0), "Connections of the key"),
-    figure!("table_conn_cur", Q::Data(D::ConnectionsCurrent, 0), "Connections of the key that are open"),
-    figure!("table_conn_rate", Q::Data(D::ConnectionRate, 0), "Connections of the key in the period"),
+    scalar!("table_conn_cnt", Q::Data(D::ConnectionCount, 0), "Connections of the key"),
+    scalar!("table_conn_cur", Q::Data(D::ConnectionsCurrent, 0), "Connections of the key that are open"),
+    scalar!("table_conn_rate", Q::Data(D::ConnectionRate, 0), "Connections of the key in the period"),
     time!("table_expire", Q::Expires, "Milliseconds until the key's entry expires"),
-    figure!("table_glitch_cnt", Q::Data(D::GlitchCount, 0), "Oddities of the key's protocol"),
-    figure!("table_glitch_rate", Q::Data(D::GlitchRate, 0), "Oddities of the key's protocol in the period"),
+    scalar!("table_glitch_cnt", Q::Data(D::GlitchCount, 0), "Oddities of the key's protocol"),
+    scalar!("table_glitch_rate", Q::Data(D::GlitchRate, 0), "Oddities of the key's protocol in the period"),
     element!("table_gpc", |i| Q::Data(D::Gpc, i), "A general purpose counter of the key"),
-    figure!("table_gpc0", Q::Data(D::Gpc0, 0), "The first general purpose counter of the key"),
-    figure!("table_gpc0_rate", Q::Data(D::Gpc0Rate, 0), "How much it grew in the period"),
-    figure!("table_gpc1", Q::Data(D::Gpc1, 0), "The second general purpose counter of the key"),
-    figure!("table_gpc1_rate", Q::Data(D::Gpc1Rate, 0), "How much it grew in the period"),
+    scalar!("table_gpc0", Q::Data(D::Gpc0, 0), "The first general purpose counter of the key"),
+    scalar!("table_gpc0_rate", Q::Data(D::Gpc0Rate, 0), "How much it grew in the period"),
+    scalar!("table_gpc1", Q::Data(D::Gpc1, 0), "The second general purpose counter of the key"),
+    scalar!("table_gpc1_rate", Q::Data(D::Gpc1Rate, 0), "How much it grew in the period"),
     element!(
         "table_gpc_rate",
         |i| Q::Data(D::GpcRate, i),
         "How much a counter of the key grew in the period"
     ),
     element!("table_gpt", |i| Q::Data(D::Gpt, i), "A general purpose tag of the key"),
-    figure!("table_gpt0", Q::Data(D::Gpt0, 0), "The first general purpose tag of the key"),
-    figure!("table_http_err_cnt", Q::Data(D::ErrorCount, 0), "Requests of the key that were errors"),
-    figure!(
+    scalar!("table_gpt0", Q::Data(D::Gpt0, 0), "The first general purpose tag of the key"),
+    scalar!("table_http_err_cnt", Q::Data(D::ErrorCount, 0), "Requests of the key that were errors"),
+    scalar!(
         "table_http_err_rate",
         Q::Data(D::ErrorRate, 0),
         "Requests of the key that were errors in the period"
     ),
-    figure!("table_http_fail_cnt", Q::Data(D::FailureCount, 0), "Responses to the key that were failures"),
-    figure!(
+    scalar!("table_http_fail_cnt", Q::Data(D::FailureCount, 0), "Responses to the key that were failures"),
+    scalar!(
         "table_http_fail_rate",
         Q::Data(D::FailureRate, 0),
         "Responses to the key that were failures in the period"
     ),
-    figure!("table_http_req_cnt", Q::Data(D::RequestCount, 0), "Requests of the key"),
-    figure!("table_http_req_rate", Q::Data(D::RequestRate, 0), "Requests of the key in the period"),
+    scalar!("table_http_req_cnt", Q::Data(D::RequestCount, 0), "Requests of the key"),
+    scalar!("table_http_req_rate", Q::Data(D::RequestRate, 0), "Requests of the key in the period"),
     time!("table_idle", Q::Idle, "Milliseconds since the key's entry was used"),
     element!("table_inc_gpc", |i| Q::Increment(D::Gpc, i), "Increments a counter of the key, and returns it"),
-    figure!(
+    scalar!(
         "table_inc_gpc0",
         Q::Increment(D::Gpc0, 0),
         "Increments the first counter of the key, and returns it"
     ),
-    figure!(
+    scalar!(
         "table_inc_gpc1",
         Q::Increment(D::Gpc1, 0),
         "Increments the second counter of the key, and returns it"
     ),
-    figure!("table_kbytes_in", Q::Kilobytes(D::BytesInCount), "Kilobytes from clients of this key"),
-    figure!("table_kbytes_out", Q::Kilobytes(D::BytesOutCount), "Kilobytes to clients of this key"),
-    figure!(
+    scalar!("table_kbytes_in", Q::Kilobytes(D::BytesInCount), "Kilobytes from clients of this key"),
+    scalar!("table_kbytes_out", Q::Kilobytes(D::BytesOutCount), "Kilobytes to clients of this key"),
+    scalar!(
         "table_server_id",
         Q::Data(D::ServerId, 0),
         "The identifier of the server that the key is assigned to"
     ),
-    figure!("table_sess_cnt", Q::Data(D::SessionCount, 0), "Sessions of the key"),
-    figure!("table_sess_rate", Q::Data(D::SessionRate, 0), "Sessions of the key in the period"),
-    figure!("table_trackers", Q::Trackers, "How many track the key's entry"),
+    scalar!("table_sess_cnt", Q::Data(D::SessionCount, 0), "Sessions of the key"),
+    scalar!("table_sess_rate", Q::Data(D::SessionRate, 0), "Sessions of the key in the period"),
+    scalar!("table_trackers", Q::Trackers, "How many track the key's entry"),
 ];
 
 /// Checks that an index is within the largest array.
@@ -162,7 +162,7 @@ fn check_index(args: &mut Args, _: &crate::scope::Scope<'_>) -> Result<(), Strin
     }
 }
 
-fn ask(
+fn query(
     key: Value<'static>,
     args: &Args,
     context: &mut dyn Context,

@@ -511,7 +511,7 @@ impl PatternSet {
         if state.dead * 4 > state.entries.len() {
             match state.entries.len() <= SMALL {
                 true => state.sweep(),
-                false => state.ask(|wants| &mut wants.sweep),
+                false => state.defer(|wants| &mut wants.sweep),
             }
         }
         Ok(selected.len())
@@ -663,7 +663,7 @@ impl SetState {
     }
 
     /// Defers work to [`PatternSet::tidy`].
-    fn ask(&mut self, what: impl FnOnce(&mut Wants) -> &mut bool) {
+    fn defer(&mut self, what: impl FnOnce(&mut Wants) -> &mut bool) {
         *what(&mut self.wants) = true;
         UNTIDY.store(true, Ordering::Release);
     }
@@ -710,7 +710,7 @@ impl SetState {
                 return found;
             }
             // Making an index takes ten times as long as one scan.
-            (None, Self::FEW..) => self.ask(|wants| &mut wants.by_pattern),
+            (None, Self::FEW..) => self.defer(|wants| &mut wants.by_pattern),
             _ => {}
         }
         let same = |entry: &&Arc<Entry>| entry.pattern() == pattern && entry.is_alive();

@@ -5,10 +5,10 @@ use weir_http::{Head, Method};
 use super::receive::{Outcome, failed};
 use super::{Connection, Event, Leaving, Reading};
 use crate::answer::{self, RequestTraits};
-use crate::asking;
 use crate::error::{ErrorCode, Wrong};
 use crate::frame::{self, PREFACE, STREAM_BITS};
 use crate::limits::Limits;
+use crate::outgoing_head;
 use crate::received::HeadFault;
 use crate::settings;
 use crate::stream::{Stream, StreamState, UNANNOUNCED};
@@ -53,7 +53,7 @@ impl Connection {
         self.opened = self.opened.saturating_add(1);
         let at = frame::begin_headers(&mut self.output);
         let protocol = head.upgrade(raw);
-        asking::encode(head, raw, scheme, protocol, &mut self.encoder, &mut self.output);
+        outgoing_head::encode(head, raw, scheme, protocol, &mut self.encoder, &mut self.output);
         let (head_only, connect) = (head.method() == Method::Head, head.method() == Method::Connect);
         self.streams.open(Stream {
             id,
@@ -64,14 +64,14 @@ impl Connection {
             send: Window::new(self.peer.initial_window),
             owed: WindowDebt::default(),
             expected: UNANNOUNCED,
-            asked: RequestTraits { head_only, connect, extended: protocol.is_some(), chunks },
+            request: RequestTraits { head_only, connect, extended: protocol.is_some(), chunks },
             answered: false,
             given_up: false,
         });
         self.end_block_of(id, at, end);
         if self.frames == 0 {
             // SETTINGS leave with the first request.
-            self.distance.ask(self.now_ms);
+            self.distance.begin_probe(self.now_ms);
         } else if self.has_large_bodies && self.distance.is_far() {
             // This response may be as large as an earlier one, and is not another round trip behind its window.
             self.give(id, 0, true);

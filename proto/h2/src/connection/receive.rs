@@ -99,7 +99,7 @@ impl Connection {
                     self.resets.begin(self.now_ms);
                     self.empty_frames.begin(self.now_ms);
                     // The SETTINGS of a server leave in the turn that takes the preface.
-                    self.distance.ask(self.now_ms);
+                    self.distance.begin_probe(self.now_ms);
                 }
                 let matched = matched + length;
                 self.reading = match matched == PREFACE.len() {
@@ -333,8 +333,8 @@ impl Connection {
                 self.builder.get_or_insert_with(|| Box::new(new())).begin();
             }
             Purpose::Response => {
-                let asked = self.streams.get(stream).map(|record| record.asked).unwrap_or_default();
-                self.answers.iter_mut().for_each(|answers| answers.begin(asked));
+                let request = self.streams.get(stream).map(|record| record.request).unwrap_or_default();
+                self.answers.iter_mut().for_each(|answers| answers.begin(request));
             }
             Purpose::Trailers => self.trailers.clear(),
             Purpose::Nothing(_) => {}
@@ -613,7 +613,7 @@ impl Connection {
             send: Window::new(self.peer.initial_window),
             owed: WindowDebt::default(),
             expected,
-            asked: RequestTraits::default(),
+            request: RequestTraits::default(),
             answered: true,
             given_up: false,
         });

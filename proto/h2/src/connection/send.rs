@@ -207,7 +207,7 @@ impl Connection {
         if useful <= width || self.growth == 0 || self.distance.is_near() {
             return 0;
         }
-        if self.distance.ask(self.now_ms) {
+        if self.distance.begin_probe(self.now_ms) {
             frame::write_ping(&mut self.output, false, DISTANCE);
         }
         if self.answers.is_some() && !self.distance.is_far() {

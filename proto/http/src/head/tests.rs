@@ -157,14 +157,14 @@ fn responses_are_edited_too() {
 
 #[test]
 fn upgrade_returns_the_first_protocol_that_connect_can_name_rfc_8441_4() {
-    let asked = Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
+    let upgrade = Flags::CONNECTION_UPGRADE | Flags::HAS_UPGRADE;
     for (value, flags, protocol) in [
-        (&b"websocket"[..], asked, Some(&b"websocket"[..])),
-        (b"custom, other", asked, Some(b"custom")),
-        (b"h2c", asked, None),
-        (b"H2C", asked, None),
-        (b"TLS/1.0", asked, None),
-        (b"", asked, None),
+        (&b"websocket"[..], upgrade, Some(&b"websocket"[..])),
+        (b"custom, other", upgrade, Some(b"custom")),
+        (b"h2c", upgrade, None),
+        (b"H2C", upgrade, None),
+        (b"TLS/1.0", upgrade, None),
+        (b"", upgrade, None),
         (b"custom", Flags::HAS_UPGRADE, None),
     ] {
         let mut head = Head::new();

@@ -478,7 +478,7 @@ impl Wire {
         }
     }
 
-    /// Tells an end that waits for room when much of it is free, as a kernel does.
+    /// Notifies an end that waits for room when much of it is free, as a kernel does.
     fn offer_room(&mut self, id: Id) {
         let enough = self.free(id) * 2 >= self.conditions.window;
         if enough && self.end(id).is_some_and(|end| end.awaits_room) {

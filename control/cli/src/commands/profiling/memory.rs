@@ -21,7 +21,7 @@ pub(super) fn write(profile: MemoryProfile, view: View, text: &mut String) {
     for line in sorted(lines, view.order).iter().take(view.lines) {
         write_line(line, text);
     }
-    write_figures(&total, text);
+    write_counters(&total, text);
     let _ = writeln!(
         text,
         " <- Total; Delta_calls={}; Delta_bytes={}",
@@ -70,7 +70,7 @@ fn add(sum: &mut MemoryLine, line: &MemoryLine) {
 }
 
 fn write_line(line: &MemoryLine, text: &mut String) {
-    write_figures(line, text);
+    write_counters(line, text);
     let calls = line.allocations + line.frees;
     let average = (line.allocated_bytes + line.freed_bytes).checked_div(calls).unwrap_or(0);
     let _ = write!(text, " {} {}({average})", line.caller, line.method);
@@ -89,7 +89,7 @@ fn write_line(line: &MemoryLine, text: &mut String) {
     text.push('\n');
 }
 
-fn write_figures(line: &MemoryLine, text: &mut String) {
+fn write_counters(line: &MemoryLine, text: &mut String) {
     let MemoryLine { allocations, frees, allocated_bytes, freed_bytes, .. } = line;
     let _ = write!(text, "{allocations:>11} {frees:>11} {allocated_bytes:>14} {freed_bytes:>14}|");
 }
@@ -108,8 +108,8 @@ const HEAD: &str = "         Calls         |         Tot Bytes           |      
 mod tests {
     use super::*;
 
-    fn line(caller: &str, context: &str, method: &'static str, figures: [u64; 4]) -> MemoryLine {
-        let [allocations, frees, allocated_bytes, freed_bytes] = figures;
+    fn line(caller: &str, context: &str, method: &'static str, counters: [u64; 4]) -> MemoryLine {
+        let [allocations, frees, allocated_bytes, freed_bytes] = counters;
         MemoryLine {
             caller: caller.to_owned(),
             address: caller.len(),

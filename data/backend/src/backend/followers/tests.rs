@@ -14,7 +14,7 @@ use crate::server_key::ServerKey;
 use crate::settings::{BackendSettings, ServerSettings};
 
 /// A backend with this many servers; the first one is checked.
-fn farm(name: &str, count: u32) -> Arc<Backend> {
+fn test_backend(name: &str, count: u32) -> Arc<Backend> {
     let check = CheckRules { rise: 1, fall: 1, start: InitialState::FullyUp };
     let server = |id: u32| ServerSettings {
         name: format!("s{id}"),
@@ -34,7 +34,7 @@ fn follow(leader: (&Arc<Backend>, ServerKey), follower: (&Arc<Backend>, ServerKe
     finish(follower.0.catch_up(follower.1, 0).later);
 }
 
-/// Tells all that are left, depth first; returns the lines.
+/// Notifies all that are left, depth first; returns the lines.
 fn finish(later: Vec<Followers>) -> Vec<String> {
     let (mut later, mut lines) = (later, Vec::new());
     while !later.is_empty() {
@@ -56,31 +56,31 @@ fn report(backend: &Backend, is_well: bool) -> News {
 
 #[test]
 fn updates_one_portion_at_once_and_the_rest_later_newest_first() {
-    let (leader, by) = (farm("a", 1), farm("b", 201));
+    let (leader, by) = (test_backend("a", 1), test_backend("b", 201));
     (1..=200).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let ids = |lines: &[String]| -> Vec<u32> {
         let id = |line: &String| line.strip_prefix("Server b/s")?.split_once(' ')?.0.parse().ok();
         lines.iter().filter_map(id).collect()
     };
     let mut news = report(&leader, false);
-    let mut told = ids(&texts(&news));
-    assert_eq!((told.len(), news.later.len()), (PORTION, 1));
+    let mut notified = ids(&texts(&news));
+    assert_eq!((notified.len(), news.later.len()), (PORTION, 1));
     let mut portions = Vec::new();
     while let Some(followers) = news.later.pop() {
         news = followers.go_on(2);
         let next = ids(&texts(&news));
         portions.push(next.len());
-        told.extend(next);
+        notified.extend(next);
     }
     assert_eq!(portions, [64, 64, 8]);
-    assert_eq!(told, (2..=201).rev().collect::<Vec<_>>());
+    assert_eq!(notified, (2..=201).rev().collect::<Vec<_>>());
     assert_eq!(by.usable_servers(), 1);
 }
 
 /// A tree: the followers of a follower are updated before its leader's next one, and all of them share a portion.
 #[test]
 fn updates_chains_depth_first_and_in_portions() {
-    let (top, middle, last) = (farm("a", 1), farm("b", 3), farm("c", 301));
+    let (top, middle, last) = (test_backend("a", 1), test_backend("b", 3), test_backend("c", 301));
     for rank in 0..3 {
         follow((&top, FIRST), (&middle, ServerKey::configured(rank)));
         for below in 0..100 {
@@ -110,19 +110,19 @@ fn updates_chains_depth_first_and_in_portions() {
 /// A chain of a thousand servers needs no deep stack.
 #[test]
 fn updates_a_long_chain_in_portions() {
-    let farm = farm("a", 1000);
+    let backend = test_backend("a", 1000);
     for rank in 1..1000 {
-        follow((&farm, ServerKey::configured(rank - 1)), (&farm, ServerKey::configured(rank)));
+        follow((&backend, ServerKey::configured(rank - 1)), (&backend, ServerKey::configured(rank)));
     }
-    let news = report(&farm, false);
-    assert_eq!(farm.usable_servers(), 1000 - 1 - PORTION as u32);
+    let news = report(&backend, false);
+    assert_eq!(backend.usable_servers(), 1000 - 1 - PORTION as u32);
     drop(finish(news.later));
-    assert_eq!(farm.usable_servers(), 0);
+    assert_eq!(backend.usable_servers(), 0);
 }
 
 #[test]
 fn a_weight_change_does_not_update_followers() {
-    let (leader, by) = (farm("a", 1), farm("b", 300));
+    let (leader, by) = (test_backend("a", 1), test_backend("b", 300));
     (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let weight = Change::Weight(crate::server::weight::WeightChange::Absolute(7));
     let news = leader.change_for(FIRST, weight, crate::Reason::Operator, 1).expect("a server");
@@ -132,7 +132,7 @@ fn a_weight_change_does_not_update_followers() {
 /// A repeated update without a change leaves the server's last change and its slow start alone.
 #[test]
 fn keeps_a_slow_start_when_the_leader_repeats_its_state() {
-    let leader = farm("a", 1);
+    let leader = test_backend("a", 1);
     let slow =
         ServerSettings { name: "f".to_owned(), id: 1, slow_start_ms: 1000, ..ServerSettings::default() };
     let by = Backend::new(BackendSettings::default(), vec![slow], 0);
@@ -148,7 +148,7 @@ fn keeps_a_slow_start_when_the_leader_repeats_its_state() {
 
 #[test]
 fn rejects_followers_of_a_removed_leader() {
-    let by = farm("b", 1);
+    let by = test_backend("b", 1);
     let added =
         by.add(ServerSettings { name: "x".to_owned(), ..ServerSettings::default() }, 0).expect("a name");
     let of = |server| Follower { backend: Arc::downgrade(&by), server };
@@ -162,10 +162,10 @@ fn rejects_followers_of_a_removed_leader() {
     assert!(by.remove(leader.key(), 1).is_ok());
 }
 
-/// A small world: leaders in one farm, their followers, and those of some followers, in two others.
+/// A small world: leaders in one backend, their followers, and those of some followers, in two others.
 struct World {
-    farms: [Arc<Backend>; 3],
-    /// Leader and follower, each as farm and key.
+    backends: [Arc<Backend>; 3],
+    /// Leader and follower, each as backend and key.
     tracked: Vec<((usize, ServerKey), (usize, ServerKey))>,
     later: Vec<Followers>,
     seed: u64,
@@ -173,8 +173,8 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let farms = [farm("a", 3), farm("b", 300), farm("c", 300)];
-        let mut world = Self { farms, tracked: Vec::new(), later: Vec::new(), seed };
+        let backends = [test_backend("a", 3), test_backend("b", 300), test_backend("c", 300)];
+        let mut world = Self { backends, tracked: Vec::new(), later: Vec::new(), seed };
         for rank in 0..200 {
             world.track((0, ServerKey::configured(rank % 3)), (1, ServerKey::configured(rank)));
         }
@@ -193,9 +193,9 @@ impl World {
     }
 
     fn track(&mut self, leader: (usize, ServerKey), follower: (usize, ServerKey)) {
-        let of = Follower { backend: Arc::downgrade(&self.farms[follower.0]), server: follower.1 };
-        assert!(self.farms[leader.0].add_follower(leader.1, of));
-        self.later.extend(self.farms[follower.0].catch_up(follower.1, 0).later);
+        let of = Follower { backend: Arc::downgrade(&self.backends[follower.0]), server: follower.1 };
+        assert!(self.backends[leader.0].add_follower(leader.1, of));
+        self.later.extend(self.backends[follower.0].catch_up(follower.1, 0).later);
         self.tracked.push((leader, follower));
     }
 
@@ -227,10 +227,10 @@ impl World {
             }
             8 => {
                 let place = self.random(self.tracked.len());
-                let (_, (farm, key)) = self.tracked[place];
-                self.change((farm, key), Change::State(RequestedState::Maintenance), now_ms);
-                let is_followed = self.tracked.iter().any(|(leader, _)| *leader == (farm, key));
-                assert_eq!(self.farms[farm].remove(key, now_ms).is_ok(), !is_followed);
+                let (_, (backend, key)) = self.tracked[place];
+                self.change((backend, key), Change::State(RequestedState::Maintenance), now_ms);
+                let is_followed = self.tracked.iter().any(|(leader, _)| *leader == (backend, key));
+                assert_eq!(self.backends[backend].remove(key, now_ms).is_ok(), !is_followed);
                 if !is_followed {
                     self.tracked.swap_remove(place);
                 }
@@ -238,7 +238,7 @@ impl World {
             _ => {
                 let name = format!("n{now_ms}");
                 let server = ServerSettings { name, ..ServerSettings::default() };
-                let added = self.farms[2].add(server, now_ms).expect("a new name").key();
+                let added = self.backends[2].add(server, now_ms).expect("a new name").key();
                 let leader = [(0, ServerKey::configured(0)), (0, ServerKey::configured(2))][self.random(2)];
                 self.track(leader, (2, added));
                 self.change((2, added), Change::State(RequestedState::Ready), now_ms);
@@ -247,16 +247,16 @@ impl World {
         assert!(self.later.len() <= 3 + 5 + 5, "one for each leader: {}", self.later.len());
     }
 
-    fn change(&mut self, (farm, key): (usize, ServerKey), change: Change, now_ms: u64) {
-        let news = self.farms[farm].change_for(key, change, crate::Reason::Operator, now_ms);
+    fn change(&mut self, (backend, key): (usize, ServerKey), change: Change, now_ms: u64) {
+        let news = self.backends[backend].change_for(key, change, crate::Reason::Operator, now_ms);
         self.later.extend(news.expect("a server").later);
     }
 
     /// Each follower has its leader's state.
     fn check(&self, seed: u64) {
         for ((of, leader), (by, follower)) in &self.tracked {
-            let leader = self.farms[*of].server(*leader).expect("a leader");
-            let follower = self.farms[*by].server(*follower).expect("a follower");
+            let leader = self.backends[*of].server(*leader).expect("a leader");
+            let follower = self.backends[*by].server(*follower).expect("a follower");
             let (of, by) = (leader.admin_state(), follower.admin_state());
             let inherited =
                 (by.contains(AdminState::INHERITED_MAINTENANCE), by.contains(AdminState::INHERITED_DRAIN));
@@ -291,7 +291,7 @@ fn followers_end_with_the_last_state_of_their_leader() {
 /// A leader that changes with each portion does not starve any follower.
 #[test]
 fn updates_each_follower_however_often_the_leader_changes() {
-    let (leader, by) = (farm("a", 1), farm("b", 1001));
+    let (leader, by) = (test_backend("a", 1), test_backend("b", 1001));
     (1..=1000).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
     let mut later: Vec<Followers> = Vec::new();
     for turn in 0..1000 / (2 * PORTION) + 1 {
@@ -310,7 +310,7 @@ fn updates_each_follower_however_often_the_leader_changes() {
 #[test]
 fn concurrent_updates_of_followers_agree() {
     for _ in 0..20 {
-        let (leader, by) = (farm("a", 1), farm("b", 300));
+        let (leader, by) = (test_backend("a", 1), test_backend("b", 300));
         (1..300).for_each(|rank| follow((&leader, FIRST), (&by, ServerKey::configured(rank))));
         let is_over = AtomicBool::new(false);
         let (send, receive) = std::sync::mpsc::channel::<Followers>();

@@ -26,12 +26,12 @@ type Pool = IdlePool<Fake, Fake>;
 
 /// The pool of worker 0 of 2, with this estimated need.
 fn pool(needed: u32) -> (Pool, Arc<IdlePools>) {
-    let figures = Arc::new(IdlePools::new(2));
+    let pools = Arc::new(IdlePools::new(2));
     let mut pool = Pool::default();
-    assert!(pool.claim(ServerKey::configured(0), &figures));
-    (0..needed).for_each(|_| figures.begin_use(0));
-    (0..needed).for_each(|_| figures.end_use(0));
-    (pool, figures)
+    assert!(pool.claim(ServerKey::configured(0), &pools));
+    (0..needed).for_each(|_| pools.begin_use(0));
+    (0..needed).for_each(|_| pools.end_use(0));
+    (pool, pools)
 }
 
 fn name(removed: Option<Removed<Fake, Fake>>) -> &'static str {
@@ -52,44 +52,44 @@ fn begin(pool: &mut Pool, key: u64, scope: ReuseScope) -> Option<(&'static str, 
 
 fn end(pool: &mut Pool, id: SharedId) -> &'static str {
     let removed = pool.end_stream(0, id, &PoolSettings::default());
-    pool.tell(0);
+    pool.publish_counts(0);
     name(removed)
 }
 
 #[test]
 fn takes_the_youngest_match_and_lends_the_oldest() {
-    let (mut pool, figures) = pool(0);
+    let (mut pool, pools) = pool(0);
     for (at, requests) in ["a", "b", "c", "d"].into_iter().zip([2, 1, 2, 1]) {
         pool.put(whole(at, requests));
     }
-    pool.tell(0);
-    assert_eq!((figures.usage(0).unproven, figures.usage(0).safe), (2, 2));
+    pool.publish_counts(0);
+    assert_eq!((pools.usage(0).unproven, pools.usage(0).safe), (2, 2));
     let mut take = |scope| pool.take(0, scope).map(|idle| idle.connection.name);
     assert_eq!((take(ReuseScope::Safe), take(ReuseScope::Any)), (Some("c"), Some("d")));
     assert_eq!(pool.take(7, ReuseScope::Any).map(|idle| idle.key), None);
     assert_eq!(name(pool.lend(0, ReuseScope::Any)), "a");
     assert_eq!(name(pool.lend(0, ReuseScope::Safe)), "none");
-    pool.tell(0);
-    assert_eq!((figures.usage(0).unproven, figures.usage(0).safe), (1, 0));
+    pool.publish_counts(0);
+    assert_eq!((pools.usage(0).unproven, pools.usage(0).safe), (1, 0));
 }
 
 #[test]
 fn a_shared_connection_counts_once_and_takes_streams_up_to_its_limit() {
-    let (mut pool, figures) = pool(0);
+    let (mut pool, pools) = pool(0);
     let first = pool.open_shared(0, fake("a"), 0, 3).unwrap();
     let others = [(); 3].map(|()| begin(&mut pool, 0, ReuseScope::Any));
     assert_eq!(others, [Some(("a", first)), Some(("a", first)), None], "the third has no stream left");
-    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    assert_eq!((pools.used(), pools.idle()), (1, 0));
     pool.limit_streams(first, 4);
     assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", first)));
     assert_eq!(begin(&mut pool, 7, ReuseScope::Any), None, "another key");
     assert_eq!([(); 3].map(|()| end(&mut pool, first)), ["none"; 3]);
-    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    assert_eq!((pools.used(), pools.idle()), (1, 0));
     assert_eq!(end(&mut pool, first), "none", "it is kept");
-    assert_eq!((figures.used(), figures.safe()), (0, 1));
+    assert_eq!((pools.used(), pools.safe()), (0, 1));
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", first)));
-    pool.tell(0);
-    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    pool.publish_counts(0);
+    assert_eq!((pools.used(), pools.idle()), (1, 0));
 }
 
 /// A stream goes to a connection that has streams already, so that other connections become idle.
@@ -108,11 +108,11 @@ fn takes_the_busiest_connection_with_a_free_stream() {
 /// `http-reuse aggressive`: a first request takes only connections that were reused before.
 #[test]
 fn a_connection_without_reuse_is_not_safe() {
-    let (mut pool, figures) = pool(2);
+    let (mut pool, pools) = pool(2);
     let id = pool.open_shared(0, fake("a"), 0, 2).unwrap();
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), None);
     assert_eq!(end(&mut pool, id), "none");
-    assert_eq!(figures.usage(0).unproven, 1);
+    assert_eq!(pools.usage(0).unproven, 1);
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), None);
     assert_eq!(begin(&mut pool, 0, ReuseScope::Any), Some(("a", id)));
     assert_eq!(begin(&mut pool, 0, ReuseScope::Safe), Some(("a", id)));
@@ -121,14 +121,14 @@ fn a_connection_without_reuse_is_not_safe() {
 /// `max-reuse` counts streams, and a connection that reached it is removed with its last stream.
 #[test]
 fn a_connection_at_max_reuse_takes_no_more_streams() {
-    let (mut pool, figures) = pool(2);
+    let (mut pool, pools) = pool(2);
     let once = PoolSettings { maximum_reuse: Some(1), ..Default::default() };
     let id = pool.open_shared(0, fake("a"), 0, 9).unwrap();
     assert_eq!(pool.begin_stream(0, 0, ReuseScope::Any, &once).map(|lent| lent.requests), Some(2));
     assert!(pool.begin_stream(0, 0, ReuseScope::Any, &once).is_none());
     assert_eq!(name(pool.end_stream(0, id, &once)), "none", "a stream is left");
     assert_eq!(name(pool.end_stream(0, id, &once)), "a");
-    assert_eq!((figures.used(), pool.idle()), (0, 0));
+    assert_eq!((pools.used(), pool.idle()), (0, 0));
 }
 
 /// Both kinds count for `pool-max-conn`, `pool-low-conn` and the estimated need.
@@ -137,14 +137,14 @@ fn both_kinds_count_towards_the_pool_limits() {
     let full = PoolSettings { maximum: Some(1), ..Default::default() };
     let (mut full_pool, _) = pool(4);
     full_pool.put(whole("a", 2));
-    full_pool.tell(0);
+    full_pool.publish_counts(0);
     let id = full_pool.open_shared(0, fake("b"), 0, 9).unwrap();
     assert_eq!(name(full_pool.end_stream(0, id, &full)), "b", "no room beside the other kind");
 
-    let (mut pool, figures) = pool(1);
+    let (mut pool, pools) = pool(1);
     let id = pool.open_shared(0, fake("b"), 0, 9).unwrap();
     assert_eq!(end(&mut pool, id), "none");
-    assert_eq!(figures.idle(), 1);
+    assert_eq!(pools.idle(), 1);
     let admission = pool.admit(0, 0, &PoolSettings::default());
     assert!(matches!(admission, Admission::InPlaceOf(Removed::Shared(_))), "one is enough: {admission:?}");
     let low = PoolSettings { low: 3, ..Default::default() };
@@ -154,7 +154,7 @@ fn both_kinds_count_towards_the_pool_limits() {
 /// A connection with streams is neither purged nor lent whole to another worker.
 #[test]
 fn streams_keep_a_connection() {
-    let (mut pool, figures) = pool(4);
+    let (mut pool, pools) = pool(4);
     let [a, b, c] = ["a", "b", "c"].map(|name| pool.open_shared(0, fake(name), 0, 1).unwrap());
     assert_eq!([end(&mut pool, b), end(&mut pool, c)], ["none", "none"]);
     pool.put(whole("w", 1));
@@ -164,8 +164,8 @@ fn streams_keep_a_connection() {
     assert_eq!(name(pool.lend(0, ReuseScope::Any)), "c");
     assert_eq!(name(pool.lend(0, ReuseScope::Any)), "none");
     assert_eq!(name(pool.remove_oldest()), "none");
-    pool.tell(0);
-    assert_eq!((figures.used(), figures.idle()), (1, 0));
+    pool.publish_counts(0);
+    assert_eq!((pools.used(), pools.idle()), (1, 0));
     assert_eq!(end(&mut pool, a), "none");
     let mut away = Vec::new();
     pool.sweep(usize::MAX, &mut away);
@@ -175,7 +175,7 @@ fn streams_keep_a_connection() {
 /// After GOAWAY no stream begins, those alive end, and then the connection is removed.
 #[test]
 fn removes_a_retired_connection_with_its_last_stream() {
-    let (mut pool, figures) = pool(2);
+    let (mut pool, pools) = pool(2);
     let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
     assert_eq!(name(pool.retire(a)), "none");
     assert_eq!(end(&mut pool, b), "none");
@@ -183,13 +183,13 @@ fn removes_a_retired_connection_with_its_last_stream() {
     assert_eq!(end(&mut pool, a), "a");
     assert_eq!(end(&mut pool, b), "none");
     assert_eq!(name(pool.retire(b)), "b", "it was idle");
-    assert_eq!((end(&mut pool, b), figures.used()), ("none", 0));
+    assert_eq!((end(&mut pool, b), pools.used()), ("none", 0));
 }
 
 /// A connection that its server closed is not offered, nor kept after its last stream.
 #[test]
 fn does_not_offer_closed_connections() {
-    let (mut pool, figures) = pool(2);
+    let (mut pool, pools) = pool(2);
     let [a, b] = ["a", "b"].map(|name| pool.open_shared(0, fake(name), 0, 9).unwrap());
     assert_eq!(end(&mut pool, b), "none");
     for _ in 0..2 {
@@ -198,18 +198,18 @@ fn does_not_offer_closed_connections() {
     }
     assert_eq!(begin(&mut pool, 0, ReuseScope::Any), None, "both are closed");
     assert_eq!([end(&mut pool, b), end(&mut pool, a), end(&mut pool, a)], ["b", "none", "a"]);
-    assert_eq!((figures.used(), pool.idle()), (0, 0));
+    assert_eq!((pools.used(), pool.idle()), (0, 0));
 }
 
 /// A place belongs to its latest server.
 #[test]
 fn a_newer_server_takes_over_the_pool_of_its_place() {
-    let (mut pool, figures) = pool(0);
+    let (mut pool, pools) = pool(0);
     pool.put(whole("a", 1));
-    assert!(pool.claim(ServerKey::added(0, 1), &figures));
-    assert!(!pool.claim(ServerKey::configured(0), &figures));
-    pool.tell(0);
-    assert_eq!((pool.idle(), figures.total()), (0, Usage::default()));
+    assert!(pool.claim(ServerKey::added(0, 1), &pools));
+    assert!(!pool.claim(ServerKey::configured(0), &pools));
+    pool.publish_counts(0);
+    assert_eq!((pool.idle(), pools.total()), (0, Usage::default()));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn the_first_connection_of_a_key_is_kept_beside_those_of_others() {
             Admission::Refused => return "refused",
         };
         pool.put(keyed(label, key));
-        pool.tell(0);
+        pool.publish_counts(0);
         replaced
     };
     assert_eq!([offer("a", 1), offer("b", 2), offer("c", 2)], ["none", "none", "a"]);

@@ -455,8 +455,8 @@ fn userlists_outside_of_conditions_are_found() {
             lines.replace(" ;; ", "\n ")
         );
         let outcome = check_text(&text, &[]);
-        let asked = outcome.proxies[1].asked_userlists();
-        let found = (!asked.always.is_empty(), !asked.outside_of_rules.is_empty(), asked.in_actions);
+        let used = outcome.proxies[1].used_userlists();
+        let found = (!used.always.is_empty(), !used.outside_of_rules.is_empty(), used.in_actions);
         assert_eq!(found, expected, "{lines}");
     }
 }

@@ -83,12 +83,12 @@ struct Account {
     /// 0 without an owner.
     owner: u64,
     spent_ns: u64,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Accounts {
     const fn new() -> Self {
-        Accounts { last: Account { owner: 0, spent_ns: 0, is_told: false }, others: Vec::new() }
+        Accounts { last: Account { owner: 0, spent_ns: 0, is_reported: false }, others: Vec::new() }
     }
 
     fn is_empty(&self) -> bool {
@@ -102,7 +102,7 @@ impl Accounts {
         if self.last.spent_ns < budget_ns {
             return Ok(());
         }
-        let first_time = !std::mem::replace(&mut self.last.is_told, true);
+        let first_time = !std::mem::replace(&mut self.last.is_reported, true);
         Err(Spent { first_time })
     }
 

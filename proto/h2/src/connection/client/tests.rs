@@ -218,8 +218,8 @@ fn an_upgrade_to_websocket_is_an_extended_connect_rfc_8441() {
             (b"sec-websocket-key", b"x"),
         ],
     );
-    let asked = weir_http::Flags::CONNECTION_UPGRADE | weir_http::Flags::HAS_UPGRADE;
-    head.note(asked | weir_http::Flags::UPGRADE_WEBSOCKET);
+    let upgrade = weir_http::Flags::CONNECTION_UPGRADE | weir_http::Flags::HAS_UPGRADE;
+    head.note(upgrade | weir_http::Flags::UPGRADE_WEBSOCKET);
     assert_eq!(wire.connection.open(&head, b"", b"https", true, false), Some(1));
     let mut fields = Vec::new();
     let block = wire.connection.output()[frame::HEADER..].to_vec();

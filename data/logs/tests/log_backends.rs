@@ -16,7 +16,7 @@ use weir_events::{
     WallTime,
 };
 
-/// The servers of a farm.
+/// The servers of a backend.
 const A: u32 = 0;
 const B: u32 = 1;
 const C: u32 = 2;
@@ -24,14 +24,14 @@ const C: u32 = 2;
 const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 0 };
 
 /// A log backend with these lines, and the sockets that receive the datagrams of its servers `a`, `b` and `c`.
-struct Farm {
+struct TestBackend {
     instance: Instance,
     servers: Vec<UdpSocket>,
     sink: LogSink,
     logger: Logger,
 }
 
-impl Farm {
+impl TestBackend {
     fn new(lines: &str) -> Self {
         let servers: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
         let mut text = format!("backend logs\n mode log\n{lines}\n");
@@ -48,7 +48,7 @@ impl Farm {
         };
         let sink = LogSink::open(target, &events.sinks).expect("the backend is there");
         let logger = Logger::new(Arc::new(LogIdentity::default()), Arc::new(|_| 0));
-        Farm { instance, servers, sink, logger }
+        TestBackend { instance, servers, sink, logger }
     }
 
     fn backend(&self) -> &Backend {
@@ -84,74 +84,74 @@ impl Farm {
     }
 }
 
-fn with(lines: &'static str, work: impl FnOnce(&mut Farm) + Send + 'static) {
-    let done = weir_sched::run(async move { work(&mut Farm::new(lines)) });
+fn with(lines: &'static str, work: impl FnOnce(&mut TestBackend) + Send + 'static) {
+    let done = weir_sched::run(async move { work(&mut TestBackend::new(lines)) });
     assert!(done.expect("a worker").is_some(), "the test came to its end");
 }
 
 #[test]
 fn servers_take_turns_whatever_their_weights() {
-    with(" balance roundrobin", |farm| {
-        farm.change(A, Change::Weight(WeightChange::Absolute(200)));
-        assert_eq!(farm.hear(&["x"; 6]), "abcabc");
-        farm.disable(B);
-        assert_eq!(farm.hear(&["x"; 4]), "acac");
-        farm.change(A, Change::State(RequestedState::Drain));
-        farm.change(C, Change::Health(OperationalState::Stopped));
-        assert_eq!((farm.hear(&["x"; 2]).as_str(), farm.sink.dropped()), ("--", 2));
+    with(" balance roundrobin", |backend| {
+        backend.change(A, Change::Weight(WeightChange::Absolute(200)));
+        assert_eq!(backend.hear(&["x"; 6]), "abcabc");
+        backend.disable(B);
+        assert_eq!(backend.hear(&["x"; 4]), "acac");
+        backend.change(A, Change::State(RequestedState::Drain));
+        backend.change(C, Change::Health(OperationalState::Stopped));
+        assert_eq!((backend.hear(&["x"; 2]).as_str(), backend.sink.dropped()), ("--", 2));
     });
 }
 
 #[test]
 fn hashes_lines_with_a_key_and_rotates_the_others() {
-    with(" balance log-hash 'field(2,/)'", |farm| {
-        let heard = farm.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
+    with(" balance log-hash 'field(2,/)'", |backend| {
+        let heard = backend.hear(&["/a/1", "/b/1", "/c/1", "/a/2", "/c/3", "/b/2"]);
         let of: Vec<char> = heard.chars().collect();
         assert_eq!((of[3], of[4], of[5]), (of[0], of[2], of[1]), "{heard}");
         // 97 and 98 modulo 3, by sdbm.
         assert_eq!((of[0], of[1]), ('b', 'c'));
     });
-    with(" balance log-hash 'field(9,/)'", |farm| assert_eq!(farm.hear(&["x"; 4]), "abca"));
+    with(" balance log-hash 'field(9,/)'", |backend| assert_eq!(backend.hear(&["x"; 4]), "abca"));
 }
 
 #[test]
 fn leaves_a_sticky_server_only_when_it_is_unavailable() {
-    with(" balance sticky", |farm| {
-        assert_eq!(farm.hear(&["x"; 2]), "aa");
-        farm.change(A, Change::Health(OperationalState::Stopped));
-        assert_eq!(farm.hear(&["x"; 2]), "bb");
-        farm.change(A, Change::Health(OperationalState::Running));
-        assert_eq!(farm.hear(&["x"; 2]), "bb");
-        farm.disable(B);
-        assert_eq!(farm.hear(&["x"; 2]), "cc", "the first one stands behind it now");
+    with(" balance sticky", |backend| {
+        assert_eq!(backend.hear(&["x"; 2]), "aa");
+        backend.change(A, Change::Health(OperationalState::Stopped));
+        assert_eq!(backend.hear(&["x"; 2]), "bb");
+        backend.change(A, Change::Health(OperationalState::Running));
+        assert_eq!(backend.hear(&["x"; 2]), "bb");
+        backend.disable(B);
+        assert_eq!(backend.hear(&["x"; 2]), "cc", "the first one stands behind it now");
     });
 }
 
 #[test]
 fn random_balancing_reaches_every_server() {
-    with("", |farm| {
-        let heard = farm.hear(&["x"; 200]);
+    with("", |backend| {
+        let heard = backend.hear(&["x"; 200]);
         assert!("abc".chars().all(|server| heard.matches(server).count() > 20), "{heard}");
     });
 }
 
 #[test]
 fn counts_lines_at_the_server_that_received_them() {
-    with(" balance sticky", |farm| {
-        farm.hear(&["12345", "12345"]);
-        farm.disable(A);
-        farm.disable(B);
-        farm.disable(C);
-        assert_eq!(farm.send("lost"), Sent::Dropped);
-        let proxy = &farm.instance.proxies[0];
-        let figures = &proxy.backend_figures;
-        let of = |counter| figures.sum(counter);
+    with(" balance sticky", |backend| {
+        backend.hear(&["12345", "12345"]);
+        backend.disable(A);
+        backend.disable(B);
+        backend.disable(C);
+        assert_eq!(backend.send("lost"), Sent::Dropped);
+        let proxy = &backend.instance.proxies[0];
+        let counters = &proxy.backend_counters;
+        let of = |counter| counters.sum(counter);
         // "<134>12345" and a newline.
         assert_eq!((of(BackendCounter::Sessions), of(BackendCounter::BytesIn)), (3, 22));
         assert_eq!((of(BackendCounter::Balanced), of(BackendCounter::FailedConnections)), (2, 1));
         let servers = proxy.servers().servers();
-        assert_eq!(servers[0].figures().sum(ServerCounter::Sessions), 2);
-        assert_eq!(servers[1].figures().sum(ServerCounter::Sessions), 0);
+        assert_eq!(servers[0].counters().sum(ServerCounter::Sessions), 2);
+        assert_eq!(servers[1].counters().sum(ServerCounter::Sessions), 0);
     });
 }
 

@@ -4,7 +4,7 @@ use weir_sync::Counter;
 
 /// The counters, in the order of the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum QueryCounter {
     /// Queries that were sent.
     Sent,
     /// Queries that could not be sent.
@@ -34,40 +34,40 @@ pub enum Figure {
     Outdated,
 }
 
-impl Figure {
+impl QueryCounter {
     /// All of them, in the order of the statistics.
-    pub const ALL: [Figure; 15] = [
-        Figure::Sent,
-        Figure::SendErrors,
-        Figure::Valid,
-        Figure::Updates,
-        Figure::Aliases,
-        Figure::AliasErrors,
-        Figure::Empty,
-        Figure::NoSuchName,
-        Figure::Timeouts,
-        Figure::Refused,
-        Figure::Other,
-        Figure::Invalid,
-        Figure::TooBig,
-        Figure::Truncated,
-        Figure::Outdated,
+    pub const ALL: [QueryCounter; 15] = [
+        QueryCounter::Sent,
+        QueryCounter::SendErrors,
+        QueryCounter::Valid,
+        QueryCounter::Updates,
+        QueryCounter::Aliases,
+        QueryCounter::AliasErrors,
+        QueryCounter::Empty,
+        QueryCounter::NoSuchName,
+        QueryCounter::Timeouts,
+        QueryCounter::Refused,
+        QueryCounter::Other,
+        QueryCounter::Invalid,
+        QueryCounter::TooBig,
+        QueryCounter::Truncated,
+        QueryCounter::Outdated,
     ];
 }
 
 /// The counters of one name server. Only the section's worker writes them.
 #[derive(Debug, Default)]
-pub struct NameServerFigures([Counter; Figure::ALL.len()]);
+pub struct NameServerCounters([Counter; QueryCounter::ALL.len()]);
 
-impl NameServerFigures {
+impl NameServerCounters {
     /// Counts one.
-    pub(crate) fn count(&self, figure: Figure) {
-        self.0[figure as usize].increment();
+    pub(crate) fn count(&self, counter: QueryCounter) {
+        self.0[counter as usize].increment();
     }
 
     /// The value of a counter.
     #[must_use]
-    pub fn value(&self, figure: Figure) -> u64 {
-        self.0[figure as usize].value()
+    pub fn value(&self, counter: QueryCounter) -> u64 {
+        self.0[counter as usize].value()
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use weir_sync::CachePadded;
 
-/// Figures that each worker counts for the whole process, summed by readers.
-pub struct ProcessFigures {
+/// Counters of the process, one set per worker. Readers add them up.
+pub struct ProcessCounters {
     pub connections: weir_sync::Counter,
     /// Requests and TCP sessions begun.
     pub requests: weir_sync::Counter,
@@ -19,9 +19,9 @@ pub struct ProcessFigures {
     pub bytes_spliced: weir_sync::Counter,
 }
 
-impl Default for ProcessFigures {
+impl Default for ProcessCounters {
     fn default() -> Self {
-        ProcessFigures {
+        ProcessCounters {
             connections: weir_sync::Counter::new(),
             requests: weir_sync::Counter::new(),
             streams: weir_sync::Counter::new(),
@@ -34,19 +34,19 @@ impl Default for ProcessFigures {
 
 thread_local! {
     static SERIAL: Cell<u64> = const { Cell::new(0) };
-    static FIGURES: RefCell<ManuallyDrop<Option<Arc<CachePadded<ProcessFigures>>>>> =
+    static COUNTERS: RefCell<ManuallyDrop<Option<Arc<CachePadded<ProcessCounters>>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Sets the worker's counters for the process.
-pub fn install(figures: Arc<CachePadded<ProcessFigures>>) {
-    FIGURES.with_borrow_mut(|installed| drop(installed.replace(figures)));
+pub fn install(counters: Arc<CachePadded<ProcessCounters>>) {
+    COUNTERS.with_borrow_mut(|installed| drop(installed.replace(counters)));
 }
 
-/// Calls `count` with the figures of this worker; without any, does nothing.
+/// Calls `count` with the counters of this worker; without any, does nothing.
 #[inline]
-pub(crate) fn count(count: impl FnOnce(&ProcessFigures)) {
-    FIGURES.with_borrow(|figures| figures.as_deref().map(|figures| count(figures)));
+pub(crate) fn count(count: impl FnOnce(&ProcessCounters)) {
+    COUNTERS.with_borrow(|counters| counters.as_deref().map(|counters| count(counters)));
 }
 
 /// A number that is unique in this process: the worker's own count, above the worker's number.
@@ -63,14 +63,14 @@ pub(crate) fn streams_before(serial: u64) -> u64 {
 
 /// Counts a request or a TCP session.
 pub(crate) fn count_request() {
-    count(|figures| {
-        figures.requests.increment();
+    count(|counters| {
+        counters.requests.increment();
         // A connection that ends between two requests does not count as a stream, although its end is handled like one.
-        figures.streams.increment();
+        counters.streams.increment();
     });
 }
 
 /// Counts bytes sent to a client.
 pub(crate) fn count_bytes_out(bytes: u64) {
-    count(|figures| figures.bytes_out.add(bytes));
+    count(|counters| counters.bytes_out.add(bytes));
 }

@@ -1,4 +1,4 @@
-//! The figures of one worker, by kind of work and place that woke it: the worker writes, anyone reads.
+//! The counters of one worker, by kind of work and place that woke it: the worker writes, anyone reads.
 
 use super::report::{Origin, ProfileLine};
 use super::{Cause, ProfileMode, ProfileSettings};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use weir_sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_sync::{Counter, StaticRef};
 
-/// Profiling settings and figures of a worker.
+/// Profiling settings and counters of a worker.
 pub(crate) struct Recorder {
     on: AtomicBool,
     wish: AtomicU64,
@@ -26,7 +26,7 @@ pub(super) struct Sample {
     pub(super) lock_held_ns: u64,
 }
 
-/// The figures of one kind of work and one place that wakes it. Unused while `kind` is unset.
+/// The counters of one kind of work and one place that wakes it. Unused while `kind` is unset.
 #[derive(Default)]
 struct Entry {
     kind: StaticRef<Kind>,
@@ -66,7 +66,7 @@ impl Recorder {
         self.wish.load(Relaxed)
     }
 
-    /// Stores the settings for the worker to apply. A new `number` resets the figures.
+    /// Stores the settings for the worker to apply. A new `number` resets the counters.
     pub(crate) fn set_wish(&self, settings: ProfileSettings, number: u32) {
         self.wish.store(wish_of(settings, number), Relaxed);
     }
@@ -90,7 +90,7 @@ impl Recorder {
     pub(super) fn clear(&self) {
         for entry in self.entries.get().into_iter().flatten() {
             entry.kind.set(None);
-            entry.figures().iter().for_each(|figure| figure.reset());
+            entry.counters().iter().for_each(|counter| counter.reset());
         }
         self.epoch.store(u64::from(self.number()), Relaxed);
     }
@@ -145,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// The figures; empty until the worker adopts the newest settings.
+    /// The counters; empty until the worker adopts the newest settings.
     pub(super) fn lines(&self) -> Vec<ProfileLine> {
         let wish = self.wish();
         let current = self.epoch.load(Relaxed) == u64::from(number_of(wish));
@@ -164,7 +164,7 @@ impl Entry {
             && place.map_or(cause == UNKNOWN, |place| self.place.is(place))
     }
 
-    fn figures(&self) -> [&Counter; 7] {
+    fn counters(&self) -> [&Counter; 7] {
         [
             &self.calls,
             &self.cpu_ns,

@@ -1,4 +1,4 @@
-//! The figures of a worker's activity: each changes when it should, by as much as it should.
+//! The counters of a worker's activity: each changes when it should, by as much as it should.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,15 +10,15 @@ use weir_sched::{
     spawn_shared, wait, wake, yield_now,
 };
 
-static KIND: Kind = Kind::new("figures");
+static KIND: Kind = Kind::new("activity");
 
 fn world(workers: usize, runqueue_depth: u32, low_latency: bool) -> World {
     let tuning = Tuning { runqueue_depth, low_latency, ..Tuning::default() };
     World::new(1, workers, tuning, Faults::default()).expect("a world")
 }
 
-fn figure(world: &World, figure: fn(&Activity) -> u64) -> u64 {
-    world.look(0, || activity(0, figure)).expect("the worker lives")
+fn counter(world: &World, counter: fn(&Activity) -> u64) -> u64 {
+    world.look(0, || activity(0, counter)).expect("the worker lives")
 }
 
 /// Runs of all classes are counted exactly, also when tasks that a turn spawned run in the same turn.
@@ -42,7 +42,7 @@ fn counts_each_spawned_and_run_task_once() {
     });
     assert!(world.settle(1000));
     assert_eq!(ran.get(), 5 + 5 * 75);
-    assert_eq!(figure(&world, |activity| activity.runs.iter().map(|run| run.value()).sum()), ran.get());
+    assert_eq!(counter(&world, |activity| activity.runs.iter().map(|run| run.value()).sum()), ran.get());
     let runs = world.look(0, || activity(0, |activity| activity.runs.each_ref().map(|run| run.value())));
     assert_eq!(runs, Some([125, 130, 125, 0]));
 }
@@ -54,15 +54,15 @@ fn turns_are_long_or_empty_or_neither() {
         let mut world = world(1, 100, false);
         world.on(0, || (0..entries).for_each(|_| _ = spawn(&KIND, Class::Normal, async {})));
         assert!(world.settle(100));
-        assert_eq!(figure(&world, |activity| activity.long_turns.value()), expected, "{entries} entries");
+        assert_eq!(counter(&world, |activity| activity.long_turns.value()), expected, "{entries} entries");
     }
     let mut world = world(1, 100, false);
     assert!(world.settle(10));
-    let before = figure(&world, |activity| activity.empty_turns.value());
+    let before = counter(&world, |activity| activity.empty_turns.value());
     assert_eq!(before, 1);
     world.on(0, || spawn(&KIND, Class::Normal, async {}));
     assert!(world.settle(10));
-    assert_eq!(figure(&world, |activity| activity.empty_turns.value()), before);
+    assert_eq!(counter(&world, |activity| activity.empty_turns.value()), before);
 }
 
 /// Others see the queues at the turn's begin; after its end the tasks left, including those that yielded. R4: tasks
@@ -89,11 +89,11 @@ fn queue_lengths_are_published_once_a_turn() {
             });
         }
     });
-    while figure(&world, |activity| activity.runs[1].value()) < 3 {
+    while counter(&world, |activity| activity.runs[1].value()) < 3 {
         assert!(world.step());
     }
     assert_eq!(*seen.borrow(), [[1, 2, 2, 0]; 4]);
-    assert_eq!(figure(&world, |activity| activity.queued.value()), 4, "they gave up their turn");
+    assert_eq!(counter(&world, |activity| activity.queued.value()), 4, "they gave up their turn");
 }
 
 /// Others see how many deadlines were armed when the turn began.
@@ -102,7 +102,7 @@ fn armed_deadlines_are_published_once_a_turn() {
     let mut world = world(1, 100, false);
     world.on(0, || (0..7).for_each(|_| _ = spawn(&KIND, Class::Normal, sleep_until(now().after(3_600_000)))));
     for (runs, expected) in [(7, 0), (8, 7)] {
-        while figure(&world, |activity| activity.runs[1].value()) < runs {
+        while counter(&world, |activity| activity.runs[1].value()) < runs {
             assert!(world.step());
         }
         assert_eq!(world.look(0, || published(0).expect("it lives").timers), expected);
@@ -119,10 +119,10 @@ fn shared_work_gets_the_room_that_own_work_leaves() {
             (0..own).for_each(|_| _ = spawn(&KIND, Class::Normal, async {}));
             (0..300).for_each(|_| _ = spawn_shared(&KIND, &WorkerSet::all(1), async {}));
         });
-        while figure(&world, |activity| activity.runs[1].value()) == 0 {
+        while counter(&world, |activity| activity.runs[1].value()) == 0 {
             assert!(world.step());
         }
-        assert_eq!(figure(&world, |activity| activity.runs[1].value()), expected, "{own} of its own");
+        assert_eq!(counter(&world, |activity| activity.runs[1].value()), expected, "{own} of its own");
     }
 }
 
@@ -146,7 +146,7 @@ fn low_latency_keeps_the_budgets() {
         let mut before = 0;
         while before < 1000 {
             assert!(world.step(), "{before} ran");
-            let ran = figure(&world, of_class);
+            let ran = counter(&world, of_class);
             assert!(ran - before <= 10, "{} in one turn", ran - before);
             before = ran;
         }
@@ -213,13 +213,13 @@ fn counts_wakes_and_messages_from_other_workers() {
         send_to(0, || ()).expect("it lives");
     });
     assert!(world.settle(100));
-    let figures: [fn(&Activity) -> u64; 4] = [
+    let counters: [fn(&Activity) -> u64; 4] = [
         |activity| activity.remote_wakes.value(),
         |activity| activity.messages.value(),
         |activity| activity.panics.value(),
         |activity| activity.ended.value(),
     ];
-    assert_eq!(figures.map(|of| figure(&world, of)), [3, 3, 1, 3]);
+    assert_eq!(counters.map(|of| counter(&world, of)), [3, 3, 1, 3]);
 }
 
 /// R77: an order to end is a cause of its own.
@@ -240,9 +240,9 @@ fn profiles_a_kill_as_a_kill() {
     assert_eq!(report.lines.iter().filter(killed).map(|line| line.calls).sum::<u64>(), 1);
 }
 
-/// The figures of a kind are summed over the workers, each figure by itself.
+/// The counters of a kind are summed over the workers, each counter by itself.
 #[test]
-fn figures_of_a_kind_are_summed_up() {
+fn counters_of_a_kind_are_summed_up() {
     let one = WaitingKind { kind: &KIND, places: 2, latencies: 3, latency_ns: 5, calls: 7 };
     let mut sum = one;
     sum.merge(&WaitingKind { kind: &KIND, places: 10, latencies: 20, latency_ns: 30, calls: 40 });

@@ -1,4 +1,4 @@
-//! The figures of the process: `show info`, and the head of the statistics page.
+//! The metrics of the process: `show info`, and the head of the statistics page.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use weir_backend::{ProcessCounter, ProcessRate};
 use weir_stats::{InfoField, InfoRow, Value};
 use weir_stream::instance::ProxyState;
-use weir_stream::worker::ProcessFigures;
+use weir_stream::worker::ProcessCounters;
 
 use super::pulse::{PoolPulse, Pulse};
 use super::{Live, now_ms};
@@ -16,7 +16,7 @@ use weir_assemble::LiveTls;
 /// The product name that tools expect: HAProxy's.
 const PRODUCT: &str = "HAProxy";
 
-/// Fills all figures.
+/// Fills all metrics.
 pub(super) fn fill(live: &Live, float: bool, info: &mut InfoRow) {
     product(live, info);
     times(live, float, info);
@@ -33,7 +33,7 @@ fn product(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::Version, record.version.as_str());
     info.set(InfoField::ReleaseDate, record.release_date.as_str());
     info.set(InfoField::BuildInfo, record.version.as_str());
-    info.set(InfoField::Nbthread, count(live.instance.figures.len()));
+    info.set(InfoField::Nbthread, count(live.instance.process_counters.len()));
     info.set(InfoField::NbThreadGroups, 1u32);
     info.set(InfoField::Nbproc, 1u32);
     info.set(InfoField::ProcessNum, 1u32);
@@ -81,16 +81,16 @@ fn limits(live: &Live, info: &mut InfoRow) {
 }
 
 fn traffic(live: &Live, info: &mut InfoRow) {
-    let sum = |figure: fn(&ProcessFigures) -> u64| -> u64 {
-        live.instance.figures.iter().map(|figures| figure(figures)).fold(0, u64::wrapping_add)
+    let sum = |counter: fn(&ProcessCounters) -> u64| -> u64 {
+        live.instance.process_counters.iter().map(|counters| counter(counters)).fold(0, u64::wrapping_add)
     };
     let now_ms = now_ms();
     let rates = &live.instance.rates;
     info.set(InfoField::CurrConns, live.instance.connections.inside());
-    info.set(InfoField::CumConns, narrow(sum(|figures| figures.connections.value())));
-    info.set(InfoField::CumReq, narrow(sum(|figures| figures.requests.value())));
-    info.set(InfoField::CurrStreams, sum(|figures| figures.streams_now.value()));
-    info.set(InfoField::CumStreams, sum(|figures| figures.streams.value()));
+    info.set(InfoField::CumConns, narrow(sum(|counters| counters.connections.value())));
+    info.set(InfoField::CumReq, narrow(sum(|counters| counters.requests.value())));
+    info.set(InfoField::CurrStreams, sum(|counters| counters.streams_now.value()));
+    info.set(InfoField::CumStreams, sum(|counters| counters.streams.value()));
     info.set(InfoField::ConnRate, rates.rate(ProcessRate::Connections, now_ms));
     info.set(InfoField::MaxConnRate, rates.rate_maximum(ProcessRate::Connections, now_ms));
     info.set(InfoField::SessRate, rates.rate(ProcessRate::Sessions, now_ms));
@@ -99,8 +99,8 @@ fn traffic(live: &Live, info: &mut InfoRow) {
     info.set(InfoField::MaxconnReached, narrow(rates.sum(ProcessCounter::LimitReached)));
     info.set(InfoField::PipesUsed, narrow(live.instance.pipes.used() as u64));
     info.set(InfoField::PipesFree, narrow(live.instance.pipes.free() as u64));
-    info.set(InfoField::TotalBytesOut, sum(|figures| figures.bytes_out.value()));
-    info.set(InfoField::TotalSplicedBytesOut, sum(|figures| figures.bytes_spliced.value()));
+    info.set(InfoField::TotalBytesOut, sum(|counters| counters.bytes_out.value()));
+    info.set(InfoField::TotalSplicedBytesOut, sum(|counters| counters.bytes_spliced.value()));
     info.set(InfoField::BytesOutRate, pulse_sum(live, |pulse| pulse.bytes_out_rate.load(Relaxed)));
 }
 
@@ -126,14 +126,14 @@ fn tls(live: &Live, now_ms: u64, info: &mut InfoRow) {
     info.set(InfoField::SslCacheMisses, narrow(misses));
 }
 
-fn pulse_sum(live: &Live, figure: impl Fn(&Pulse) -> u64) -> u64 {
-    live.record.pulses.iter().map(|pulse| figure(pulse)).sum()
+fn pulse_sum(live: &Live, counter: impl Fn(&Pulse) -> u64) -> u64 {
+    live.record.pulses.iter().map(|pulse| counter(pulse)).sum()
 }
 
 fn work(live: &Live, info: &mut InfoRow) {
-    let workers = live.instance.figures.len();
-    let of_all = |figure: fn(&weir_sched::Activity) -> u64| -> u64 {
-        (0..workers).filter_map(|worker| weir_sched::activity(worker, figure)).sum()
+    let workers = live.instance.process_counters.len();
+    let of_all = |counter: fn(&weir_sched::Activity) -> u64| -> u64 {
+        (0..workers).filter_map(|worker| weir_sched::activity(worker, counter)).sum()
     };
     let spawned = of_all(|activity| activity.spawned.value());
     let ended = of_all(|activity| activity.ended.value());

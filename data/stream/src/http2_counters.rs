@@ -1,6 +1,6 @@
 //! Counters of HTTP/2 connections for their frontend or backend (`h2_*` in the statistics).
 
-use weir_backend::figures::Level;
+use weir_backend::counters::Level;
 use weir_backend::{BackendCounter, FrontendCounter};
 use weir_mux::{FrameKind, Multiplexer};
 
@@ -8,12 +8,12 @@ use crate::instance::ProxyRef;
 
 /// The counts of a connection so far. Dropping it ends the count of the connection.
 pub(crate) struct ConnectionCount {
-    figures: Figures,
+    counted_proxy: CountedProxy,
     counts: [u32; ROWS.len()],
     live: usize,
 }
 
-enum Figures {
+enum CountedProxy {
     Clients(ProxyRef),
     Servers(ProxyRef),
 }
@@ -21,42 +21,44 @@ enum Figures {
 impl ConnectionCount {
     /// Counts a client's connection.
     pub(crate) fn of_client(frontend: &ProxyRef) -> ConnectionCount {
-        ConnectionCount::begin(Figures::Clients(frontend.clone()))
+        ConnectionCount::begin(CountedProxy::Clients(frontend.clone()))
     }
 
     /// Counts a connection to a server.
     pub(crate) fn of_server(backend: &ProxyRef) -> ConnectionCount {
-        ConnectionCount::begin(Figures::Servers(backend.clone()))
+        ConnectionCount::begin(CountedProxy::Servers(backend.clone()))
     }
 
-    fn begin(figures: Figures) -> ConnectionCount {
-        let counted = ConnectionCount { figures, counts: [0; ROWS.len()], live: 0 };
+    fn begin(counted_proxy: CountedProxy) -> ConnectionCount {
+        let counted = ConnectionCount { counted_proxy, counts: [0; ROWS.len()], live: 0 };
         counted.change(Level::Http2Connections, 1);
-        match &counted.figures {
-            Figures::Clients(proxy) => {
+        match &counted.counted_proxy {
+            CountedProxy::Clients(proxy) => {
                 proxy
-                    .frontend_figures
+                    .frontend_counters
                     .increment(weir_sched::worker_index(), FrontendCounter::Http2Connections);
             }
-            Figures::Servers(proxy) => {
-                proxy.backend_figures.increment(weir_sched::worker_index(), BackendCounter::Http2Connections);
+            CountedProxy::Servers(proxy) => {
+                proxy
+                    .backend_counters
+                    .increment(weir_sched::worker_index(), BackendCounter::Http2Connections);
             }
         }
         counted
     }
 
     /// Adds the changes since the last call.
-    pub(crate) fn tell(&mut self, multiplexer: &Multiplexer) {
+    pub(crate) fn record(&mut self, multiplexer: &Multiplexer) {
         let now = counts(multiplexer);
         if now != self.counts {
             let before = std::mem::replace(&mut self.counts, now);
             let worker = weir_sched::worker_index();
             for (at, (of_client, of_server)) in ROWS.iter().enumerate() {
                 let more = u64::from(now[at].wrapping_sub(before[at]));
-                match &self.figures {
+                match &self.counted_proxy {
                     _ if more == 0 => {}
-                    Figures::Clients(proxy) => proxy.frontend_figures.add(worker, *of_client, more),
-                    Figures::Servers(proxy) => proxy.backend_figures.add(worker, *of_server, more),
+                    CountedProxy::Clients(proxy) => proxy.frontend_counters.add(worker, *of_client, more),
+                    CountedProxy::Servers(proxy) => proxy.backend_counters.add(worker, *of_server, more),
                 }
             }
         }
@@ -69,9 +71,9 @@ impl ConnectionCount {
 
     fn change(&self, level: Level, by: i64) {
         let worker = weir_sched::worker_index();
-        match &self.figures {
-            Figures::Clients(proxy) => proxy.frontend_figures.change(worker, level, by),
-            Figures::Servers(proxy) => proxy.backend_figures.change(worker, level, by),
+        match &self.counted_proxy {
+            CountedProxy::Clients(proxy) => proxy.frontend_counters.change(worker, level, by),
+            CountedProxy::Servers(proxy) => proxy.backend_counters.change(worker, level, by),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
-use weir_proxy::tlv;
-use weir_proxy::{
+use weir_proxy_protocol::tlv;
+use weir_proxy_protocol::{
     Addresses, Command, Header, ProxyError, Ssl, Tlv, Tlvs, Transport, V2, Version, parse, write_v1, write_v2,
 };
 
@@ -177,9 +177,9 @@ fn tlvs_survive_a_round_trip() {
     let header = parsed(bytes).unwrap().unwrap();
     assert_eq!(header.tlvs.find(tlv::AUTHORITY), Some(&b"example.com"[..]));
     assert_eq!(header.tlvs.find(tlv::CRC32C).map(<[u8]>::len), Some(4));
-    let told = header.tlvs.ssl().unwrap();
-    assert_eq!((told.client, told.verify), (Ssl::USED, 7));
-    assert_eq!(told.tlvs.find(tlv::SSL_VERSION), Some(&b"TLSv1.3"[..]));
+    let ssl = header.tlvs.ssl().unwrap();
+    assert_eq!((ssl.client, ssl.verify), (Ssl::USED, 7));
+    assert_eq!(ssl.tlvs.find(tlv::SSL_VERSION), Some(&b"TLSv1.3"[..]));
     assert_eq!(header.tlvs.iter().take(6).collect::<Vec<_>>(), tlvs);
 
     // A flipped bit anywhere makes the checksum wrong, or the header invalid.

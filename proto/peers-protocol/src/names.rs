@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn told(sent: &mut SentNames, learned: &mut LearnedNames, name: Option<&str>) -> usize {
+    fn transfer(sent: &mut SentNames, learned: &mut LearnedNames, name: Option<&str>) -> usize {
         let mut out = Vec::new();
         sent.write(name, &mut out);
         let mut reader = Reader(&out);
@@ -150,12 +150,12 @@ mod tests {
         let (mut sent, mut learned) = (SentNames::default(), LearnedNames::default());
         for round in 0..3 {
             for number in 0..CAPACITY + 5 {
-                told(&mut sent, &mut learned, Some(&format!("server-{number}")));
+                transfer(&mut sent, &mut learned, Some(&format!("server-{number}")));
             }
             assert_eq!(sent.iter().count(), CAPACITY, "{round}");
             assert!(sent.iter().eq(learned.iter()));
         }
-        assert_eq!(told(&mut sent, &mut learned, Some("server-132")), 2, "the last one is known");
+        assert_eq!(transfer(&mut sent, &mut learned, Some("server-132")), 2, "the last one is known");
     }
 
     #[test]

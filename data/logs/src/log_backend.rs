@@ -1,12 +1,12 @@
 //! Log backends: the choice of a server for each line, and its transport.
 //!
 //! ```text
-//! line ──► LogSink ──► LogFarm ──► a server that is sent datagrams: one system call that never waits
+//! line ──► LogSink ──► LogBackend ──► a server that is sent datagrams: one system call that never waits
 //!                        │ └─────► any other: its ring ──► forward.rs ──► its connection
 //!                        └ none usable, no room, refused by the kernel: dropped, counted
 //! ```
-//! The farm's backend is an ordinary one, with its servers, states and statistics. Each time that it may have changed, the
-//! farm publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
+//! The attached `Backend` is an ordinary one, with its servers, states and statistics. Each time that it may have changed, the
+//! log backend publishes the servers that can take lines, with their transports: choosing reads that. No lock is taken for a
 //! line, and nothing is allocated. Weights play no part (manual, "balance").
 
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use weir_model::HashType;
 
 use weir_backend::{
-    Backend, BackendCounter, BackendFigures, FarmView, Server, ServerAddress, ServerCounter, ServerKey,
+    Backend, BackendCounter, BackendCounters, BackendView, Server, ServerAddress, ServerCounter, ServerKey,
     hash::hash,
 };
 use weir_events::{LogServers, Sockets, open_datagrams, write_to_ring};
@@ -27,7 +27,7 @@ use weir_sys::{Address, AddressFamily, Errno, socket};
 use crate::forward::Forward;
 
 /// A backend in log mode.
-pub struct LogFarm {
+pub struct LogBackend {
     name: Arc<str>,
     policy: Policy,
     /// The next turn. All workers write to it, as to a sampled target's count: turns are those of the process.
@@ -64,8 +64,8 @@ pub enum LogTransport {
 #[derive(Default)]
 struct Usable {
     exits: Box<[Exit]>,
-    /// The counters of the backend; none before the farm is attached.
-    figures: Option<Arc<BackendFigures>>,
+    /// The counters of the backend; none before the log backend is attached.
+    counters: Option<Arc<BackendCounters>>,
 }
 
 /// A server that can take lines now.
@@ -83,16 +83,16 @@ enum Way {
     DatagramsFrom(Arc<OwnedFd>, Address),
 }
 
-impl std::fmt::Debug for LogFarm {
+impl std::fmt::Debug for LogBackend {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "LogFarm({})", self.name)
+        write!(out, "LogBackend({})", self.name)
     }
 }
 
-impl LogFarm {
-    /// A farm without servers: until it is attached, lines are dropped.
+impl LogBackend {
+    /// A log backend without servers: until it is attached, lines are dropped.
     pub fn new(name: Arc<str>, policy: Policy, transports: Vec<LogTransport>) -> Self {
-        LogFarm {
+        LogBackend {
             name,
             policy,
             turn: CachePadded::default(),
@@ -113,15 +113,15 @@ impl LogFarm {
     pub fn attach(
         self: &Arc<Self>,
         backend: &Backend,
-        figures: &Arc<BackendFigures>,
+        counters: &Arc<BackendCounters>,
     ) -> Result<(), (usize, Errno)> {
-        let (farm, figures) = (Arc::clone(self), Arc::clone(figures));
-        backend.watch(Box::new(move |view| farm.follow(view, &figures)));
+        let (log_backend, counters) = (Arc::clone(self), Arc::clone(counters));
+        backend.watch(Box::new(move |view| log_backend.follow(view, &counters)));
         let faults = self.transports.iter().map(LogTransport::fault).enumerate();
         faults.filter_map(|(server, fault)| Some((server, fault?))).next().map_or(Ok(()), Err)
     }
 
-    fn follow(&self, view: &FarmView<'_>, figures: &Arc<BackendFigures>) {
+    fn follow(&self, view: &BackendView<'_>, counters: &Arc<BackendCounters>) {
         for server in view.servers.iter() {
             if let Some(LogTransport::Ring { forward, .. }) = self.transport(server.key()) {
                 let address =
@@ -133,7 +133,7 @@ impl LogFarm {
             let way = self.transport(server.key())?.way(destination(&server.address())?)?;
             Some(Exit { server: Arc::clone(server), way })
         });
-        self.usable.publish(Usable { exits: exits.collect(), figures: Some(Arc::clone(figures)) });
+        self.usable.publish(Usable { exits: exits.collect(), counters: Some(Arc::clone(counters)) });
     }
 
     fn transport(&self, key: ServerKey) -> Option<&LogTransport> {
@@ -157,7 +157,7 @@ impl LogFarm {
     }
 }
 
-impl LogServers for LogFarm {
+impl LogServers for LogBackend {
     fn send(&self, thread: usize, text: &[u8], line: &[u8], sockets: &mut Sockets) -> Result<(), Errno> {
         let usable = self.usable.load();
         let exit = match usable.exits.len() {
@@ -171,8 +171,8 @@ impl LogServers for LogFarm {
             Some(Way::Datagrams(to)) => sockets.send_to(line, to),
             Some(Way::DatagramsFrom(from, to)) => socket::send_to(from, line, to).map(drop),
         };
-        if let Some(figures) = &usable.figures {
-            count(figures, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
+        if let Some(counters) = &usable.counters {
+            count(counters, exit.map(|exit| &*exit.server), thread, line.len() as u64, left.is_ok());
         }
         left
     }
@@ -180,7 +180,7 @@ impl LogServers for LogFarm {
 
 /// Counts a line as a session, and a line that could not be sent as a failed connection. Without a server, only the
 /// backend counts it.
-fn count(of_backend: &BackendFigures, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
+fn count(of_backend: &BackendCounters, server: Option<&Server>, worker: usize, bytes: u64, left: bool) {
     let now_ms = weir_sched::now().as_ms();
     of_backend.increment(worker, BackendCounter::Sessions);
     of_backend.event(worker, 0_usize, now_ms);
@@ -190,7 +190,7 @@ fn count(of_backend: &BackendFigures, server: Option<&Server>, worker: usize, by
         false => of_backend.increment(worker, BackendCounter::FailedConnections),
     }
     let Some(server) = server else { return };
-    let of_server = server.figures();
+    let of_server = server.counters();
     of_backend.increment(worker, BackendCounter::Balanced);
     of_server.increment(worker, ServerCounter::Balanced);
     of_server.increment(worker, ServerCounter::Sessions);

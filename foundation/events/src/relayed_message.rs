@@ -13,7 +13,7 @@ use crate::syslog::{Level, LogFormat};
 
 /// A message received from another program, parsed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Relayed<'a> {
+pub struct RelayedMessage<'a> {
     /// The received message, unchanged.
     pub whole: &'a [u8],
     /// The PRI value: eight times the facility, plus the level.
@@ -60,7 +60,7 @@ pub struct NewHost<'a> {
     pub name: &'a [u8],
 }
 
-impl Relayed<'_> {
+impl RelayedMessage<'_> {
     /// The message's level. A message without priority counts as an emergency, so that no level filter drops it.
     pub fn level(&self) -> Level {
         Level::ALL[usize::from(self.priority.unwrap_or(0) & 7)]
@@ -82,7 +82,7 @@ pub fn write_relayed(
     target: &LogTarget,
     dates: &mut DateCache,
     time: WallTime,
-    message: &Relayed<'_>,
+    message: &RelayedMessage<'_>,
 ) {
     let start = line.len();
     let mut text = message.text;
@@ -95,7 +95,7 @@ pub fn write_relayed(
 }
 
 /// Writes the message up to the last part that has to change; returns the rest.
-fn write_kept<'a>(line: &mut Vec<u8>, target: &LogTarget, message: &Relayed<'a>) -> &'a [u8] {
+fn write_kept<'a>(line: &mut Vec<u8>, target: &LogTarget, message: &RelayedMessage<'a>) -> &'a [u8] {
     let mut written = 0;
     let priority = message.priority_for(target);
     if message.priority.is_some_and(|own| own != priority) {
@@ -115,7 +115,7 @@ fn write_header(
     target: &LogTarget,
     dates: &mut DateCache,
     time: WallTime,
-    message: &Relayed<'_>,
+    message: &RelayedMessage<'_>,
 ) {
     let priority = message.priority_for(target);
     match target.format {
@@ -235,8 +235,8 @@ mod tests {
     /// 2026-11-20T13:05:05.007181Z.
     const TIME: WallTime = WallTime { seconds: 1_795_179_905, micros: 7_181 };
 
-    fn full<'a>() -> Relayed<'a> {
-        Relayed {
+    fn full<'a>() -> RelayedMessage<'a> {
+        RelayedMessage {
             whole: b"<134>Nov  5 01:02:03 host prog[42]: text",
             priority: Some(134),
             after_priority: 5,
@@ -245,16 +245,16 @@ mod tests {
             tag: Some(b"prog"),
             process_id: Some(b"42"),
             text: b"text",
-            ..Relayed::default()
+            ..RelayedMessage::default()
         }
     }
 
-    fn bare<'a>() -> Relayed<'a> {
-        Relayed { whole: b"text", text: b"text", ..Relayed::default() }
+    fn bare<'a>() -> RelayedMessage<'a> {
+        RelayedMessage { whole: b"text", text: b"text", ..RelayedMessage::default() }
     }
 
     #[track_caller]
-    fn check(message: Relayed<'_>, change: impl FnOnce(&mut LogTarget), expected: &str) {
+    fn check(message: RelayedMessage<'_>, change: impl FnOnce(&mut LogTarget), expected: &str) {
         let mut target = LogTarget::new(LogAddress::STDOUT, Facility::from_name("local3").unwrap());
         change(&mut target);
         let mut line = Vec::new();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_all(message: Relayed<'_>, expected: [&str; 8]) {
+    fn check_all(message: RelayedMessage<'_>, expected: [&str; 8]) {
         for ((format, ..), expected) in LogFormat::ALL.into_iter().zip(expected) {
             check(message, |target| target.format = format, expected);
         }
@@ -287,7 +287,7 @@ mod tests {
         let iso = RelayedDate::Iso(b"2025-01-02T03:04:05.6+07:00");
         let (message_id, structured_data) = (Some(&b"ID"[..]), Some(&b"[a]"[..]));
         check_all(
-            Relayed { date: iso, message_id, structured_data, ..full() },
+            RelayedMessage { date: iso, message_id, structured_data, ..full() },
             [
                 "<134>Jan  2 03:04:05 prog[42]: text",
                 "<134>Jan  2 03:04:05 host prog[42]: text",
@@ -316,14 +316,14 @@ mod tests {
                 "text",
             ],
         );
-        let unknown = Relayed { date: RelayedDate::Unknown, ..bare() };
+        let unknown = RelayedMessage { date: RelayedDate::Unknown, ..bare() };
         check(unknown, |target| target.format = LogFormat::Rfc5424, "<152>1 - - - - - - text");
         check(unknown, |target| target.format = LogFormat::Local, "<152>Nov 20 13:05:05 text");
     }
 
     #[test]
     fn december_comes_before_january() {
-        let dated = |date| Relayed { date: RelayedDate::Rfc3164(date), ..bare() };
+        let dated = |date| RelayedMessage { date: RelayedDate::Rfc3164(date), ..bare() };
         check(dated(b"Dec 31 23:59:59"), |t| t.format = LogFormat::Iso, "2026-12-31T23:59:59-00:00 text");
         let january = WallTime { seconds: 1_798_761_700, micros: 0 };
         let mut line = Vec::new();
@@ -341,10 +341,14 @@ mod tests {
         check(full(), keep, "<134>Nov  5 01:02:03 host prog[42]: text");
         check(bare(), keep, "text");
         let new_host = Some(NewHost { at: 21, length: 4, name: b"192.0.2.1" });
-        check(Relayed { new_host, ..full() }, keep, "<134>Nov  5 01:02:03 192.0.2.1 prog[42]: text");
+        check(RelayedMessage { new_host, ..full() }, keep, "<134>Nov  5 01:02:03 192.0.2.1 prog[42]: text");
         let lowered = |target: &mut LogTarget| (target.keeps_format, target.min_level) = (true, Level::Debug);
         check(full(), lowered, "<135>Nov  5 01:02:03 host prog[42]: text");
-        check(Relayed { new_host, ..full() }, lowered, "<135>Nov  5 01:02:03 192.0.2.1 prog[42]: text");
+        check(
+            RelayedMessage { new_host, ..full() },
+            lowered,
+            "<135>Nov  5 01:02:03 192.0.2.1 prog[42]: text",
+        );
         check(bare(), lowered, "text");
         check(full(), |t| (t.keeps_format, t.max_length) = (true, 11), "<134>Nov  ");
     }
@@ -353,8 +357,8 @@ mod tests {
     fn levels_are_lowered_and_facilities_stay() {
         let lower =
             |target: &mut LogTarget| (target.format, target.min_level) = (LogFormat::Priority, Level::Error);
-        check(Relayed { priority: Some(128), ..full() }, lower, "<131>text");
-        check(Relayed { priority: Some(999), ..full() }, lower, "<999>text");
+        check(RelayedMessage { priority: Some(128), ..full() }, lower, "<131>text");
+        check(RelayedMessage { priority: Some(999), ..full() }, lower, "<999>text");
         check(bare(), lower, "<155>text");
         assert_eq!(bare().level(), Level::Emergency);
     }

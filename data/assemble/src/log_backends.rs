@@ -1,11 +1,11 @@
-//! Builds log farms from backends in log mode, the targets of `log backend@`.
+//! Builds the log backends (`mode log`), the targets of `log backend@`.
 
 use std::sync::Arc;
 
 use weir_events::logger::LONGEST_LENGTH;
 use weir_events::{LogFormat, Sink};
-use weir_logs::farm::{LogFarm, LogTransport, Policy};
 use weir_logs::forward::{Forward, ForwardLine};
+use weir_logs::log_backend::{LogBackend, LogTransport, Policy};
 use weir_model::{BalanceArgument, Config, LogBalance, Mode};
 use weir_stream::server::plan;
 use weir_sync::Ring;
@@ -17,7 +17,7 @@ use super::links::line;
 use super::names::Resolver;
 use super::subjects;
 
-/// Creates the farms of a configuration. They get their servers when they are attached to their backends.
+/// Creates the log backends of a configuration. They get their servers when they are attached to the balanced backends.
 pub(super) fn add(
     events: &mut Events,
     config: &Config,
@@ -35,9 +35,10 @@ pub(super) fn add(
                 Err(message) => errors.push(BuildError { at: server.at.clone(), message }),
             }
         }
-        let farm = Arc::new(LogFarm::new(Arc::clone(&proxy.name), policy(&proxy.settings), transports));
-        events.sinks.add_servers(&proxy.name, Arc::<LogFarm>::clone(&farm));
-        events.farms.push(farm);
+        let log_backend =
+            Arc::new(LogBackend::new(Arc::clone(&proxy.name), policy(&proxy.settings), transports));
+        events.sinks.add_servers(&proxy.name, Arc::<LogBackend>::clone(&log_backend));
+        events.log_backends.push(log_backend);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Counters of proxies, listeners and servers (design D9).
 //!
-//! [`Figures`] holds one block per worker: counters, rates and averages that only that worker writes, with plain stores. A worker's block
+//! [`ObjectCounters`] holds one block per worker: counters, rates and averages that only that worker writes, with plain stores. A worker's block
 //! is allocated at its first write. Readers sum the blocks. Maxima of sums are updated when a second ends or when they
-//! are read. The rows in `figures/rows.rs` define the counters of each kind of object.
+//! are read. The rows in `counters/rows.rs` define the counters of each kind of object.
 
 mod average;
 mod latency;
@@ -25,19 +25,19 @@ pub use rows::{
 
 use crate::sync::{AtomicU32, Ordering, raise};
 
-/// The figures of a frontend.
-pub type FrontendFigures = Figures<FrontendCounter, { FrontendCounter::COUNT }, 3>;
-/// The figures of a backend.
-pub type BackendFigures = Figures<BackendCounter, { BackendCounter::COUNT }, 1>;
-/// The figures of a server.
-pub type ServerFigures = Figures<ServerCounter, { ServerCounter::COUNT }, 1>;
-/// The figures of a listener.
-pub type ListenerFigures = Figures<ListenerCounter, { ListenerCounter::COUNT }, 1>;
-/// The figures of the process as a whole.
-pub type ProcessRates = Figures<ProcessCounter, { ProcessCounter::COUNT }, { ProcessRate::COUNT }>;
+/// The counters of a frontend.
+pub type FrontendCounters = ObjectCounters<FrontendCounter, { FrontendCounter::COUNT }, 3>;
+/// The counters of a backend.
+pub type BackendCounters = ObjectCounters<BackendCounter, { BackendCounter::COUNT }, 1>;
+/// The counters of a server.
+pub type ServerCounters = ObjectCounters<ServerCounter, { ServerCounter::COUNT }, 1>;
+/// The counters of a listener.
+pub type ListenerCounters = ObjectCounters<ListenerCounter, { ListenerCounter::COUNT }, 1>;
+/// The counters of the process as a whole.
+pub type ProcessRates = ObjectCounters<ProcessCounter, { ProcessCounter::COUNT }, { ProcessRate::COUNT }>;
 
-/// Figures of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
-pub struct Figures<C, const COUNTERS: usize, const RATES: usize> {
+/// The counters, rates and averages of one object: `C` names the counters, `COUNTERS` and `RATES` say how many there are.
+pub struct ObjectCounters<C, const COUNTERS: usize, const RATES: usize> {
     workers: LazyPerWorker<Block<COUNTERS, RATES>>,
     rate_maxima: [AtomicU32; RATES],
     /// Measurements of objects that were deleted or cleared.
@@ -69,7 +69,7 @@ impl Level {
     const COUNT: usize = Level::Http2Streams as usize + 1;
 }
 
-impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTERS, RATES> {
+impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> ObjectCounters<C, COUNTERS, RATES> {
     /// Everything at zero, for so many workers (at least one).
     #[must_use]
     pub fn new(workers: usize) -> Self {
@@ -156,7 +156,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
     }
 
     /// The distributions that a worker records in; only for that worker. An exchange is recorded by its server if it had one, else by
-    /// its backend: [`Figures::latencies`] of a backend is not the whole without those of its servers.
+    /// its backend: [`ObjectCounters::latencies`] of a backend is not the whole without those of its servers.
     #[inline]
     pub fn latency_histograms(&self, worker: usize) -> &LatencyHistograms {
         self.block(worker).latencies.value()
@@ -174,7 +174,7 @@ impl<C: CounterSet, const COUNTERS: usize, const RATES: usize> Figures<C, COUNTE
 
     /// Takes over the measurements of a server that is about to be deleted or cleared: the totals of its backend never
     /// shrink.
-    pub fn absorb_latencies(&self, server: &ServerFigures) {
+    pub fn absorb_latencies(&self, server: &ServerCounters) {
         let mut absorbed = self.absorbed.lock().unwrap_or_else(PoisonError::into_inner);
         server.latencies(absorbed.get_or_insert_default());
     }
@@ -324,38 +324,38 @@ mod tests {
 
     #[test]
     fn readers_sum_what_workers_count() {
-        let figures = ServerFigures::new(3);
-        figures.add(0, ServerCounter::BytesIn, 40);
-        figures.add(2, ServerCounter::BytesIn, 2);
-        figures.increment(1, ServerCounter::Retries);
-        assert_eq!(figures.sum(ServerCounter::BytesIn), 42);
-        assert_eq!(figures.sum(ServerCounter::Retries), 1);
-        figures.clear();
-        assert_eq!(figures.sum(ServerCounter::BytesIn), 0);
+        let counters = ServerCounters::new(3);
+        counters.add(0, ServerCounter::BytesIn, 40);
+        counters.add(2, ServerCounter::BytesIn, 2);
+        counters.increment(1, ServerCounter::Retries);
+        assert_eq!(counters.sum(ServerCounter::BytesIn), 42);
+        assert_eq!(counters.sum(ServerCounter::Retries), 1);
+        counters.clear();
+        assert_eq!(counters.sum(ServerCounter::BytesIn), 0);
     }
 
     #[test]
     fn rates_and_their_maximum_are_of_all_workers() {
-        let figures = FrontendFigures::new(2);
+        let counters = FrontendCounters::new(2);
         let sessions = FrontendRate::Sessions;
         for worker in [0, 1, 1] {
-            figures.event(worker, sessions, 5_100);
+            counters.event(worker, sessions, 5_100);
         }
-        assert_eq!(figures.rate(sessions, 5_200), 3);
-        assert_eq!(figures.rate(sessions, 6_500), 1);
+        assert_eq!(counters.rate(sessions, 5_200), 3);
+        assert_eq!(counters.rate(sessions, 6_500), 1);
         // Much later, worker 0 alone: the counts that it overwrites were folded before.
-        figures.event(0, sessions, 9_000);
-        assert_eq!(figures.rate(sessions, 9_000), 1);
-        assert_eq!(figures.rate_maximum(sessions, 60_000), 3);
-        assert_eq!(figures.rate(FrontendRate::Requests, 5_200), 0);
-        figures.clear_maxima();
-        assert_eq!(figures.rate_maximum(sessions, 60_000), 0);
+        counters.event(0, sessions, 9_000);
+        assert_eq!(counters.rate(sessions, 9_000), 1);
+        assert_eq!(counters.rate_maximum(sessions, 60_000), 3);
+        assert_eq!(counters.rate(FrontendRate::Requests, 5_200), 0);
+        counters.clear_maxima();
+        assert_eq!(counters.rate_maximum(sessions, 60_000), 0);
     }
 
     #[test]
     fn distributions_outlive_the_servers_that_measured_them() {
-        let (frontend, backend) = (FrontendFigures::new(2), BackendFigures::new(2));
-        let server = ServerFigures::new(2);
+        let (frontend, backend) = (FrontendCounters::new(2), BackendCounters::new(2));
+        let server = ServerCounters::new(2);
         let at = |worker| frontend.latency_histograms(worker);
         let refused = Latencies([0, Latencies::ABSENT, Latencies::ABSENT, 900]);
         LatencyHistograms::record_in_both(at(0), backend.latency_histograms(0), &refused);
@@ -381,29 +381,29 @@ mod tests {
 
     #[test]
     fn the_last_session_is_remembered() {
-        let figures = BackendFigures::new(2);
-        assert_eq!(figures.last_session_ms(), None);
-        figures.session_seen(0, 0);
-        assert_eq!(figures.last_session_ms(), Some(0));
-        figures.session_seen(1, 77);
-        figures.session_seen(0, 50);
-        assert_eq!(figures.last_session_ms(), Some(77));
+        let counters = BackendCounters::new(2);
+        assert_eq!(counters.last_session_ms(), None);
+        counters.session_seen(0, 0);
+        assert_eq!(counters.last_session_ms(), Some(0));
+        counters.session_seen(1, 77);
+        counters.session_seen(0, 50);
+        assert_eq!(counters.last_session_ms(), Some(77));
     }
 
     #[test]
     fn checks_the_maximum_at_records_and_every_nth_entry() {
-        let figures = BackendFigures::new(2);
-        assert!(figures.enter(0) && figures.enter(0) && figures.enter(1));
-        assert_eq!(figures.inside(), 3);
+        let counters = BackendCounters::new(2);
+        assert!(counters.enter(0) && counters.enter(0) && counters.enter(1));
+        assert_eq!(counters.inside(), 3);
         let looks = (0..2 * LOOK_EVERY).filter(|_| {
-            figures.leave(0);
-            figures.enter(0)
+            counters.leave(0);
+            counters.enter(0)
         });
         assert_eq!(looks.count(), 2);
-        figures.forget_most_inside();
-        assert!(figures.enter(1));
-        (0..2).for_each(|_| figures.leave(0));
-        (0..2).for_each(|_| figures.leave(1));
-        assert_eq!(figures.inside(), 0);
+        counters.forget_most_inside();
+        assert!(counters.enter(1));
+        (0..2).for_each(|_| counters.leave(0));
+        (0..2).for_each(|_| counters.leave(1));
+        assert_eq!(counters.inside(), 0);
     }
 }
