@@ -17,7 +17,7 @@ use super::links::line;
 use super::names::Resolver;
 use super::subjects;
 
-/// Creates the log backends of a configuration. They get their servers when they are attached to the balanced backends.
+/// Creates the log backends of a configuration. They get their servers from the `Backend` that [`LogBackend::attach`] connects them to.
 pub(super) fn add(
     events: &mut Events,
     config: &Config,

@@ -22,7 +22,7 @@ pub(crate) async fn check(stage: &Rc<Stage>) {
     stage.lines().iter().for_each(|line| stage.network.note(&line));
     nothing_is_held(stage);
     counters_add_up(stage);
-    lines_tell_all(stage);
+    lines_are_complete(stage);
 }
 
 /// Waits for a condition that must become true.
@@ -140,7 +140,7 @@ fn parse(line: &str) -> Line<'_> {
     Line { proxy, ending, status, up, down, path: word() }
 }
 
-fn lines_tell_all(stage: &Stage) {
+fn lines_are_complete(stage: &Stage) {
     let (lines, ledger) = (stage.lines(), stage.ledger.borrow());
     let lines: Vec<Line<'_>> =
         lines.iter().filter(|line| !line.starts_with("Proxy ")).map(|line| parse(line)).collect();
