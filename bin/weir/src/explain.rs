@@ -114,8 +114,9 @@ impl Entry {
         begins(self.name, wanted) || self.behind.iter().filter_map(rest).any(|line| begins(line, self.name))
     }
 
-    /// Whether one of its values is called so.
+    /// Whether one of its values is called so, alone or after the word: `roundrobin`, `balance roundrobin`.
     fn takes(&self, wanted: &str) -> bool {
+        let wanted = wanted.strip_prefix(self.name).and_then(|rest| rest.strip_prefix(' ')).unwrap_or(wanted);
         self.values.iter().any(|(value, _)| value.split([' ', '(']).any(|word| word == wanted))
     }
 
@@ -334,6 +335,7 @@ mod tests {
             ("random", "balance <algorithm>"),
             ("random", "of two servers drawn at random"),
             ("balance", "\n    leastconn "),
+            ("balance roundrobin", "balance <algorithm>"),
             ("shutdown-backup-sessions", "on-marked-up <action>"),
             ("sticky", "cookie SRV insert"),
             ("Rate Limit", "sc_http_req_rate"),
@@ -344,7 +346,9 @@ mod tests {
             let text = explain(&[word]).expect(word);
             assert!(text.contains(part), "{word}: {text}");
         }
-        for nothing in ["http-after-response deny", "http-requestdeny", "option deny", "600", "99"] {
+        for nothing in
+            ["balance robin", "http-after-response deny", "http-requestdeny", "option deny", "600", "99"]
+        {
             assert!(explain(&[nothing]).is_err(), "{nothing}");
         }
         // A first word that several names share selects all of them.

@@ -163,8 +163,9 @@ pub(crate) trait Structure: Any + Send + Sync {
     fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick;
 
     /// Copies the state that follows from the usable servers from the leader ([`same_kind`]); large tables are shared. Turns are not copied:
-    /// workers draw them (`rotation.rs`).
-    fn follow(&mut self, _leader: &dyn Structure) {}
+    /// workers draw them (`rotation.rs`). A follower is never rebuilt: a structure that copies nothing stays empty. Its `pick`
+    /// finds nothing there and returns [`Pick::Saturated`]; then the worker chooses under the lock.
+    fn follow(&mut self, leader: &dyn Structure);
 
     /// Computes turns in advance, where requests take turns: workers draw them until [`Structure::take_back`].
     fn give_ahead(&mut self) -> Option<Sequence> {
@@ -341,6 +342,29 @@ mod tests {
         check(Algorithm::new("random").with(Some(2)), 0, true);
         check(Algorithm::new("random").with(Some(3)), 0, true);
         check(Algorithm::new("random"), 0, true);
+    }
+
+    /// A follower chooses as its leader, or leaves the choice to it. Before its first `follow` any choice will do, but a panic.
+    #[test]
+    fn followers_choose_as_their_leader_or_leave_the_choice_to_it() {
+        let members = fixture::members(&[1, 2, 3]);
+        for word in words().map(|(word, _)| word) {
+            let settings = BackendSettings { algorithm: Algorithm::new(word), ..Default::default() };
+            let (mut leader, mut follower) = (Balancer::new(&settings), Balancer::new(&settings));
+            let request = Request { hash: Some(7), ..fixture::request(None) };
+            match follower.pick(&fixture::usable(&members), &request) {
+                Pick::Free(member) | Pick::Queue(member) => assert!(member < members.len(), "{word}: empty"),
+                Pick::Saturated => {}
+            }
+            leader.rebuild(&members);
+            follower.follow(&leader);
+            let followed = follower.pick(&fixture::usable(&members), &request);
+            let expected = leader.pick(&fixture::usable(&members), &request);
+            assert!(
+                followed == expected || followed == Pick::Saturated,
+                "{word}: {followed:?}, not {expected:?}"
+            );
+        }
     }
 
     #[test]

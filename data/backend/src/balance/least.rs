@@ -46,6 +46,9 @@ impl Structure for LeastLoaded {
         self.order.insert((now, self.turn, member));
     }
 
+    /// Only the leader knows the loads of all workers: workers choose under the lock.
+    fn follow(&mut self, _leader: &dyn Structure) {}
+
     fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let avoid = request.avoid;
         let others = self.order.iter().map(|(_, _, member)| *member).filter(|member| Some(*member) != avoid);

@@ -65,6 +65,9 @@ impl Structure for Map {
         self.next = slot;
     }
 
+    /// Workers draw the turns that the leader gives ahead.
+    fn follow(&mut self, _leader: &dyn Structure) {}
+
     /// The next in turn that has room.
     fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let mut fallback = None;

@@ -125,6 +125,9 @@ impl Structure for Turns {
         self.newcomers.make_contiguous().sort_by_key(|position| Reverse(self.entries[*position].weight));
     }
 
+    /// Workers draw the turns that the leader gives ahead.
+    fn follow(&mut self, _leader: &dyn Structure) {}
+
     fn pick(&mut self, servers: &UsableServers<'_>, request: &Request) -> Pick {
         let Some(member) = self.next(|member| servers.has_room(member), request.avoid) else {
             return Pick::Saturated;

@@ -311,16 +311,25 @@ fn placed(mut fault: Fault) -> Fault {
     fault
 }
 
-/// The message that names the algorithms is HAProxy's but for `latency`. It does not have `first`.
-const SUPPORTS: &str = "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
-     'hdr(name)', 'hash', 'random', 'rdp-cookie(name)', 'log-hash', 'sticky' and 'latency' options.";
+/// The message for an unknown algorithm. It does not list `first`, as HAProxy's does not.
+fn supported() -> String {
+    let listed = ALGORITHMS.iter().filter(|algorithm| algorithm.name != "first");
+    let mut forms: Vec<String> = listed
+        .map(|algorithm| match algorithm.syntax {
+            BalanceSyntax::Header | BalanceSyntax::RdpCookie => format!("'{}(name)'", algorithm.name),
+            _ => format!("'{}'", algorithm.name),
+        })
+        .collect();
+    let last = forms.pop().unwrap_or_default();
+    format!("balance only supports {} and {last} options.", forms.join(", "))
+}
 
 fn read_balance(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed<Balance> {
     // Without an argument it means the default, as in HAProxy.
     let Some(word) = words.take() else { return Ok(Balance::default()) };
     let (name, parenthesis) =
         word.text().split_once('(').map_or((word.text(), None), |(name, rest)| (name, Some(rest)));
-    let unknown = || none_of(word, SUPPORTS, ALGORITHMS.iter().map(|algorithm| algorithm.name));
+    let unknown = || none_of(word, supported(), ALGORITHMS.iter().map(|algorithm| algorithm.name));
     let algorithm = BalanceWord::find(name).ok_or_else(unknown)?;
     let argument = match (algorithm.syntax, parenthesis) {
         (BalanceSyntax::Draws, rest) => BalanceArgument::Draws(draws(word, name, rest)?),
@@ -769,12 +778,12 @@ pub(super) fn check_transparent(proxy: &Proxy, span: Span, diagnostics: &mut Dia
 mod tests {
     use super::*;
 
-    /// HAProxy's message does not have `first`.
     #[test]
-    fn the_message_names_every_algorithm() {
-        for algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.name != "first") {
-            let form = |end| format!("'{}{end}", algorithm.name);
-            assert!(["'", "("].map(form).iter().any(|form| SUPPORTS.contains(form)), "{}", algorithm.name);
-        }
+    fn the_message_lists_every_algorithm_but_one() {
+        assert_eq!(
+            supported(),
+            "balance only supports 'roundrobin', 'static-rr', 'leastconn', 'random', 'latency', 'source', 'uri', 'url_param', \
+             'hdr(name)', 'rdp-cookie(name)', 'hash', 'log-hash' and 'sticky' options."
+        );
     }
 }
