@@ -5,7 +5,9 @@
 
 Both listen as soon as they are made, and stop at the end of the block, or with the process.
 """
+import base64
 import dataclasses
+import hashlib
 import re
 import socket
 import threading
@@ -17,7 +19,7 @@ class Server:
 
     def __init__(self, serve=None, port=0, host="127.0.0.1", backlog=1000):
         self.serve = serve or self.serve
-        self.host, self.backlog, self.count, self.listener = host, backlog, 0, None
+        self.host, self.backlog, self.count, self.listener, self.connections = host, backlog, 0, None, set()
         self.port = port
         self.listen()
 
@@ -42,11 +44,13 @@ class Server:
 
     def one(self, connection):
         """One connection."""
+        self.connections.add(connection)
         with connection:
             try:
                 self.serve(connection)
             except OSError:
                 pass
+        self.connections.discard(connection)
 
     def close(self):
         """Stops to listen. Connections live on."""
@@ -56,6 +60,15 @@ class Server:
         except OSError:
             pass
         self.listener.close()
+
+    def cut(self):
+        """Stops to listen, and ends all connections."""
+        self.close()
+        for connection in list(self.connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     def __enter__(self):
         return self
@@ -109,13 +122,32 @@ class Origin(Server):
                 return
 
 
-def read_request(connection, held=b""):
-    """The head, the body and the bytes behind them of the next request; None at the end of the connection."""
+def switching(request, more=""):
+    """The answer that accepts a WebSocket (RFC 6455, 4.2.2)."""
+    proof = hashlib.sha1((request.field("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+    return ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"{more}Sec-WebSocket-Accept: {base64.b64encode(proof).decode()}\r\n\r\n").encode()
+
+
+def read_head(connection, held=b""):
+    """The head of the next message without its empty line, and the bytes behind it; None at the end of the connection."""
     while b"\r\n\r\n" not in held:
         if not (more := connection.recv(65536)):
             return None
         held += more
-    head, held = held.split(b"\r\n\r\n", 1)
+    return held.split(b"\r\n\r\n", 1)
+
+
+def read_all(connection):
+    """All bytes until the end of the connection."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def read_request(connection, held=b""):
+    """The head, the body and the bytes behind them of the next request; None at the end of the connection."""
+    if not (found := read_head(connection, held)):
+        return None
+    head, held = found
     if re.search(rb"^expect: *100-continue", head, re.M | re.I):
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
