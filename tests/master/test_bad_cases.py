@@ -2,10 +2,10 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 
 from lib.needs import needs_root
+from lib.origin import Server
 from lib.program import answering, connects, free_port, request, run, wait_until
 from master.support import IS_ROOT, Master
 
@@ -48,14 +48,13 @@ def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, fol
 
 def test_a_port_that_is_taken_keeps_the_former_worker(binary, folder):
     port = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as other:
+    with Server() as other:
         config = answering(folder, port)
         with Master(binary, folder, config) as master:
             master.served()
-            taken = other.getsockname()[1]
-            answering(folder, port, bind=f"127.0.0.1:{port}\n    bind 127.0.0.1:{taken}")
+            answering(folder, port, bind=f"127.0.0.1:{port}\n    bind 127.0.0.1:{other.port}")
             answer = master.ask("reload")
-            assert answer.startswith("Success=0\n") and "Address already in use" in answer and str(taken) in answer, answer
+            assert answer.startswith("Success=0\n") and "Address already in use" in answer and str(other.port) in answer, answer
             assert request(port).startswith(b"HTTP/1.1 200") and len(master.workers()) == 1
 
 

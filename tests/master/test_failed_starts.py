@@ -8,6 +8,7 @@ import subprocess
 
 from lib import ring
 from lib.needs import needs_root
+from lib.origin import Server
 from lib.program import TERM, Program, answering, ask, connects, free_port, request, run, wait_until
 from master.support import IS_ROOT, Master, Service, many_patterns, talk
 
@@ -65,11 +66,10 @@ def failures(folder, taken):
 
 def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder):
     port = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
+    with Server() as other, Master(binary, folder, running(folder, port)) as master:
         master.served()
-        taken = other.getsockname()[1]
         before = state(folder)
-        for what, config, words in failures(folder, taken):
+        for what, config, words in failures(folder, other.port):
             for options in (["-db"], ["-W", "-S", master.socket], ["-D"], ["-W", "-D", "-S", master.socket]):
                 status, _, said = run(binary, *options, "-f", config)
                 assert status == 1 and words in said, (what, options, status, said)
@@ -104,10 +104,10 @@ def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder):
 def test_a_failed_reload_changes_no_file(binary, folder):
     """The files and sockets of the worker that serves stay its own, whatever is wrong with the next one."""
     port = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
+    with Server() as other, Master(binary, folder, running(folder, port)) as master:
         worker = master.served().current()
         before = state(folder)
-        for what, config, words in failures(folder, other.getsockname()[1]):
+        for what, config, words in failures(folder, other.port):
             os.replace(config, master.config)
             after = {name: found for name, found in before.items() if name != "a.cfg"}
             answer = master.ask("reload")
