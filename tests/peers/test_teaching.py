@@ -2,6 +2,7 @@
 pushed, with any bytes in keys."""
 import base64
 import contextlib
+import itertools
 import signal
 import threading
 import time
@@ -152,8 +153,8 @@ class SilentPeer(Server):
 
     def serve(self, connection):
         """Greets instance `a` and sends heartbeats until it is gone."""
-        greeting = [connection.makefile("rb").readline() for _ in range(3)]
-        if not greeting[2].startswith(b"a "):
+        _, _, name = itertools.islice(connection.makefile("rb"), 3)
+        if not name.startswith(b"a "):
             return
         connection.sendall(b"200\n")
         connection.settimeout(0.5)
