@@ -1,5 +1,5 @@
 """Bodies of HTTP/2 between peers that are far from each other: the receive window grows until the distance does not make them slow."""
-from http2.far_peers import BODY, CONFIGURATION, FLIGHTS_S, Relay, answer, best_of_three, fetched
+from http2.far_peers import BODY, CONFIGURATION, FLIGHTS_S, FarRelay, answer, best_of_three, fetched
 from lib.program import free_port
 
 
@@ -7,7 +7,7 @@ def test_bodies_of_http2_take_the_fewest_round_trips(folder, origin, start):
     """4 MB at 100 ms, up and down: at most five round trips more than without the delay. A window that grew step by
     step took eight; a fixed one of 64 kB would take 64."""
     door, near = free_port(), free_port()
-    relay, origin.answer = Relay(door), answer
+    relay, origin.answer = FarRelay(door), answer
     start(CONFIGURATION.format(door=door, near=near, relay_to_door=relay.port, origin=origin.port), near, door)
     sent = folder.file("body", "")
     with open(sent, "wb") as file:

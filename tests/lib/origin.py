@@ -6,6 +6,7 @@
 Both listen as soon as they are made, and stop at the end of the block, or with the process.
 """
 import base64
+import contextlib
 import dataclasses
 import hashlib
 import re
@@ -65,16 +66,42 @@ class Server:
         """Stops to listen, and ends all connections."""
         self.close()
         for connection in list(self.connections):
-            try:
+            with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+class Relay(Server):
+    """Passes the bytes of each connection on to a port, in both directions."""
+
+    def __init__(self, to):
+        self.to = to
+        super().__init__()
+
+    def serve(self, client):
+        with socket.create_connection(("127.0.0.1", self.to)) as server:
+            back = threading.Thread(target=self.pass_on, args=(server, client), daemon=True)
+            back.start()
+            with contextlib.suppress(OSError):
+                self.forth(client, server)
+            # The last bytes of a server that closed.
+            back.join()
+
+    def forth(self, client, server):
+        """The direction of the client's bytes."""
+        self.pass_on(client, server)
+
+    def pass_on(self, source, sink):
+        """One direction, until its end or a failure."""
+        with contextlib.suppress(OSError):
+            while more := source.recv(65536):
+                sink.sendall(more)
+            sink.shutdown(socket.SHUT_WR)
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -103,16 +130,21 @@ class Request:
 
 class Origin(Server):
     """An HTTP/1 server that keeps its connections. `answer` is the response to each request: bytes, or a function of a [`Request`].
-    None, or an answer with `Connection: close`, ends the connection. `requests` lists the requests."""
+    None, or an answer with `Connection: close`, ends the connection. `requests` lists the requests, and `heads` counts the heads: also
+    those of requests with an unfinished body."""
 
     def __init__(self, answer=OK, **options):
-        self.answer, self.requests = answer, []
+        self.answer, self.requests, self.heads = answer, [], 0
         super().__init__(**options)
 
     def serve(self, connection):
         number, held = self.count, b""
-        while (found := read_request(connection, held)) is not None:
-            head, body, held = found
+        while found := read_head(connection, held):
+            self.heads += 1
+            head, held = found
+            if not (found := read_body(connection, head, held)):
+                return
+            body, held = found
             request = Request(head, body, number)
             self.requests.append(request)
             answer = self.answer(request) if callable(self.answer) else self.answer
@@ -143,11 +175,8 @@ def read_all(connection):
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def read_request(connection, held=b""):
-    """The head, the body and the bytes behind them of the next request; None at the end of the connection."""
-    if not (found := read_head(connection, held)):
-        return None
-    head, held = found
+def read_body(connection, head, held):
+    """The body behind a request's head, undecoded, and the bytes behind it; None if the connection ends before."""
     if re.search(rb"^expect: *100-continue", head, re.M | re.I):
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
@@ -157,11 +186,11 @@ def read_request(connection, held=b""):
             if not (more := connection.recv(65536)):
                 return None
             held += more
-        return head, held[:end.end()], held[end.end():]
+        return held[:end.end()], held[end.end():]
     length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
     size = int(length[1]) if length else 0
     while len(held) < size:
         if not (more := connection.recv(65536)):
             return None
         held += more
-    return head, held[:size], held[size:]
+    return held[:size], held[size:]

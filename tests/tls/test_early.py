@@ -1,5 +1,4 @@
 """Early data (TLS 1.3, 0-RTT): acceptance, fetches and logs, protection against replay."""
-import contextlib
 import http.client
 import os
 import select
@@ -9,38 +8,11 @@ import subprocess
 import threading
 
 from lib.http2 import END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, frame
-from lib.origin import Server, read_head
+from lib.origin import Relay, Server, read_head
 from lib.program import Program, free_port, run
 from lib.tls import Authority, World, openssl
 
 APPLICATION_DATA = 23
-
-
-class Relay(Server):
-    """Passes the bytes of each connection on to a port, in both directions."""
-
-    def __init__(self, to):
-        self.to = to
-        super().__init__()
-
-    def serve(self, client):
-        with socket.create_connection(("127.0.0.1", self.to)) as server:
-            back = threading.Thread(target=self.back, args=(server, client), daemon=True)
-            back.start()
-            self.forth(client, server)
-            server.shutdown(socket.SHUT_WR)
-            back.join()
-
-    def forth(self, client, server):
-        while more := client.recv(65536):
-            server.sendall(more)
-
-    @staticmethod
-    def back(server, client):
-        with contextlib.suppress(OSError):
-            while more := server.recv(65536):
-                client.sendall(more)
-            client.shutdown(socket.SHUT_WR)
 
 
 class Holding(Relay):
@@ -60,6 +32,7 @@ class Holding(Relay):
             else:
                 self.released.wait(10)
             server.sendall(record)
+        server.shutdown(socket.SHUT_WR)
 
 
 class Origin(Server):
