@@ -21,7 +21,7 @@ EXAMPLES = os.path.join(ROOT, "doc", "examples")
 
 
 def configuration(folder, name, replaced):
-    """The path of an example in which every key of `replaced` became its value. A check may not take longer than its interval,
+    """The text of an example in which every key of `replaced` became its value. A check may not take longer than its interval,
     and on a busy machine a handshake of TLS takes its time."""
     text = open(os.path.join(EXAMPLES, name)).read()
     replaced = {"    user weir\n": "", "    group weir\n": "", "    chroot auto\n": "", **replaced}
@@ -33,7 +33,7 @@ def configuration(folder, name, replaced):
         assert old in text, f"{name} has no {old!r}"
         text = text.replace(old, new)
     assert "192.0.2." not in text, text
-    return folder.file(name, re.sub(r"inter \ds", "inter 300ms", text))
+    return re.sub(r"inter \ds", "inter 300ms", text)
 
 
 def web_server(server=None):
@@ -94,75 +94,72 @@ def leads_to(port, origin, seconds=8):
     return wait_until(comes, seconds)
 
 
-def test_a_web_site(binary, folder):
+def test_a_web_site(folder, start):
     """http redirects to https; browsers are instructed to stay there; a cookie keeps the server; a failing server is
     avoided; 429."""
     one, two, plain, secure = web_server(), web_server(), free_port(), free_port()
     authority = Authority(folder)
     context = trusting(authority)
-    path = configuration(folder, "web-site.cfg", {
+    text = configuration(folder, "web-site.cfg", {
         "bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": authority.issue("one.example"),
         "192.0.2.11:8080": f"127.0.0.1:{one.port}", "192.0.2.12:8080": f"127.0.0.1:{two.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(plain)
-        status, fields, _ = get(plain, "/x")
-        assert (status, fields["location"]) == (301, "https://one.example/x"), (status, fields)
-        status, fields, who = get(secure, "/", context=context, X_Forwarded_For="6.6.6.6")
-        assert status == 200 and fields["strict-transport-security"] == "max-age=31536000", fields
-        served = one if who == str(one.port) else two
-        told = next(request.head.decode().lower() for request in served.requests if (request.method, request.path) == ("GET", "/")).split("\r\n")
-        assert "x-forwarded-for: 127.0.0.1" in told and "x-forwarded-proto: https" in told and not any("6.6.6.6" in line for line in told), told
-        cookie = fields["set-cookie"].split(";")[0]
-        for _ in range(6):
-            assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == who
-        served.cut()
-        other = two if served is one else one
-        assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == str(other.port)
-        said = subprocess.run(["curl", "-s", "-k", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", f"https://127.0.0.1:{secure}/"],
-                              capture_output=True, text=True, timeout=10).stdout
-        assert said == "2 200", said
-        statuses = [get(plain, "/")[0] for _ in range(20)] + [get(secure, "/", context=context)[0] for _ in range(100)]
-        assert statuses[0] == 301 and statuses[-1] == 429, statuses
+    start(text, plain)
+    status, fields, _ = get(plain, "/x")
+    assert (status, fields["location"]) == (301, "https://one.example/x"), (status, fields)
+    status, fields, who = get(secure, "/", context=context, X_Forwarded_For="6.6.6.6")
+    assert status == 200 and fields["strict-transport-security"] == "max-age=31536000", fields
+    served = one if who == str(one.port) else two
+    told = next(request.head.decode().lower() for request in served.requests if (request.method, request.path) == ("GET", "/")).split("\r\n")
+    assert "x-forwarded-for: 127.0.0.1" in told and "x-forwarded-proto: https" in told and not any("6.6.6.6" in line for line in told), told
+    cookie = fields["set-cookie"].split(";")[0]
+    for _ in range(6):
+        assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == who
+    served.cut()
+    other = two if served is one else one
+    assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == str(other.port)
+    said = subprocess.run(["curl", "-s", "-k", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", f"https://127.0.0.1:{secure}/"],
+                          capture_output=True, text=True, timeout=10).stdout
+    assert said == "2 200", said
+    statuses = [get(plain, "/")[0] for _ in range(20)] + [get(secure, "/", context=context)[0] for _ in range(100)]
+    assert statuses[0] == 301 and statuses[-1] == 429, statuses
 
 
-def test_an_api_with_limits(binary, folder):
+def test_an_api_with_limits(folder, port, start):
     """Keys are counted separately, large bodies and unknown methods are refused before they reach a server."""
-    one, two, port = web_server(), web_server(), free_port()
-    path = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
+    one, two = web_server(), web_server()
+    text = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
                                                     "192.0.2.22:9000": f"127.0.0.1:{two.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        assert get(port)[0] == 401
-        assert get(port, method="TRACE", X_Api_Key="a")[0] == 405
-        assert get(port, method="POST", X_Api_Key="a", Content_Length=1048577)[0] == 413
-        assert not one.requests and not two.requests, (one.requests, two.requests)
-        answers = [get(port, X_Api_Key="k") for _ in range(22)]
-        assert [status for status, _, _ in answers[:20]] == [200] * 20, answers
-        status, fields, body = answers[-1]
-        assert (status, fields["retry-after"], body) == (429, "10", '{"error":"too many requests"}'), answers[-1]
-        assert get(port, X_Api_Key="other")[0] == 200
-        assert {body for _, _, body in answers[:20]} == {str(one.port), str(two.port)}
+    start(text, port)
+    assert get(port)[0] == 401
+    assert get(port, method="TRACE", X_Api_Key="a")[0] == 405
+    assert get(port, method="POST", X_Api_Key="a", Content_Length=1048577)[0] == 413
+    assert one.heads == two.heads == 0, (one.requests, two.requests)
+    answers = [get(port, X_Api_Key="k") for _ in range(22)]
+    assert [status for status, _, _ in answers[:20]] == [200] * 20, answers
+    status, fields, body = answers[-1]
+    assert (status, fields["retry-after"], body) == (429, "10", '{"error":"too many requests"}'), answers[-1]
+    assert get(port, X_Api_Key="other")[0] == 200
+    assert {body for _, _, body in answers[:20]} == {str(one.port), str(two.port)}
 
 
-def test_tcp_databases(binary, folder):
+def test_tcp_databases(folder, port, start):
     """All sessions come to the first server; when it fails they end and new ones come to the second, and later back."""
-    one, two, port = LineServer(), LineServer(), free_port()
-    path = configuration(folder, "tcp-databases.cfg", {"bind :3306": f"bind 127.0.0.1:{port}", "192.0.2.31:3306": f"127.0.0.1:{one.port}",
+    one, two = LineServer(), LineServer()
+    text = configuration(folder, "tcp-databases.cfg", {"bind :3306": f"bind 127.0.0.1:{port}", "192.0.2.31:3306": f"127.0.0.1:{one.port}",
                                                        "192.0.2.32:3306": f"127.0.0.1:{two.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        connection, who = session(port)
-        assert who == str(one.port)
-        connection.sendall(b"select 1\n")
-        assert connection.recv(100) == b"select 1\n"
-        one.cut()
-        assert connection.recv(100) == b""
-        assert leads_to(port, two)
-        one.listen()
-        assert leads_to(port, one)
+    start(text, port)
+    connection, who = session(port)
+    assert who == str(one.port)
+    connection.sendall(b"select 1\n")
+    assert connection.recv(100) == b"select 1\n"
+    one.cut()
+    assert connection.recv(100) == b""
+    assert leads_to(port, two)
+    one.listen()
+    assert leads_to(port, one)
 
 
-def test_postgresql_with_patroni(binary, folder):
+def test_postgresql_with_patroni(folder, start):
     """Patroni's answers say where each port leads; a session with the former primary ends when the roles change."""
     databases, apis = [LineServer(), LineServer()], [web_server(), web_server()]
 
@@ -176,18 +173,17 @@ def test_postgresql_with_patroni(binary, folder):
     replaced = {"bind :5000": f"bind 127.0.0.1:{ports[0]}", "bind :5001": f"bind 127.0.0.1:{ports[1]}", "check port 8008": "check"}
     for number, (database, api) in enumerate(zip(databases, apis), 1):
         replaced[f"192.0.2.4{number}:5432"] = f"127.0.0.1:{database.port} port {api.port}"
-    path = configuration(folder, "postgresql-patroni.cfg", replaced)
-    with Program(binary, "-f", path) as program:
-        program.ready(ports[0])
-        assert leads_to(ports[0], databases[0]) and leads_to(ports[1], databases[1])
-        assert any((request.method, request.path) == ("OPTIONS", "/primary") for request in apis[0].requests)
-        # Before their first checks both may be chosen.
-        assert wait_until(lambda: {session(ports[0])[1] for _ in range(4)} == {str(databases[0].port)})
-        connection, who = session(ports[0])
-        assert who == str(databases[0].port), who
-        roles(1)
-        assert connection.recv(100) == b""
-        assert leads_to(ports[0], databases[1]) and leads_to(ports[1], databases[0])
+    text = configuration(folder, "postgresql-patroni.cfg", replaced)
+    start(text, ports[0])
+    assert leads_to(ports[0], databases[0]) and leads_to(ports[1], databases[1])
+    assert any((request.method, request.path) == ("OPTIONS", "/primary") for request in apis[0].requests)
+    # Before their first checks both may be chosen.
+    assert wait_until(lambda: {session(ports[0])[1] for _ in range(4)} == {str(databases[0].port)})
+    connection, who = session(ports[0])
+    assert who == str(databases[0].port), who
+    roles(1)
+    assert connection.recv(100) == b""
+    assert leads_to(ports[0], databases[1]) and leads_to(ports[1], databases[0])
 
 
 class RedisServer(Server):
@@ -206,10 +202,10 @@ class RedisServer(Server):
             self.seen.append(word)
 
 
-def test_redis(binary, folder):
+def test_redis(folder, port, start):
     """Clients reach the server that reports the role of master, also after the roles changed."""
-    one, two, port = RedisServer("slave"), RedisServer("master"), free_port()
-    path = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
+    one, two = RedisServer("slave"), RedisServer("master")
+    text = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
                                                "192.0.2.52:6379": f"127.0.0.1:{two.port}"})
 
     def who():
@@ -217,12 +213,11 @@ def test_redis(binary, folder):
             connection.sendall(b"GET who\r\n")
             return connection.recv(100).decode().strip("+\r\n")
 
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        for expected, (one.role, two.role) in ((two, ("slave", "master")), (one, ("master", "slave"))):
-            # It takes two failures to lose a server that was up from the start.
-            assert wait_until(lambda: {who() for _ in range(12)} == {str(expected.port)}, 8), who()
-        assert "info replication" in one.seen and "quit" in one.seen, one.seen[:5]
+    start(text, port)
+    for expected, (one.role, two.role) in ((two, ("slave", "master")), (one, ("master", "slave"))):
+        # It takes two failures to lose a server that was up from the start.
+        assert wait_until(lambda: {who() for _ in range(12)} == {str(expected.port)}, 8), who()
+    assert "info replication" in one.seen and "quit" in one.seen, one.seen[:5]
 
 
 class Broker(Server):
@@ -245,10 +240,10 @@ def mqtt_connect(name):
     return bytes([0x10, len(payload)]) + payload
 
 
-def test_mqtt(binary, folder):
+def test_mqtt(folder, port, start):
     """A client returns to its broker; traffic other than MQTT reaches no broker."""
-    one, two, port = Broker(), Broker(), free_port()
-    path = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
+    one, two = Broker(), Broker()
+    text = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
                                               "192.0.2.62:1883": f"127.0.0.1:{two.port}"})
 
     def connects(name):
@@ -256,23 +251,22 @@ def test_mqtt(binary, folder):
             connection.sendall(mqtt_connect(name))
             assert connection.recv(100) == b"\x20\x02\x00\x00"
 
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        names = [f"client-{number}" for number in range(6)]
-        for name in names * 4:
-            connects(name)
-        for name in names:
-            counts = [sum(packet == mqtt_connect(name) for packet in origin.seen) for origin in (one, two)]
-            assert sorted(counts) == [0, 4], (name, counts)
-        assert one.seen and two.seen
-        before = len(one.seen) + len(two.seen)
-        with socket.create_connection(("127.0.0.1", port), 5) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            try:
-                assert connection.recv(100) == b""
-            except ConnectionResetError:
-                pass  # as good
-        assert len(one.seen) + len(two.seen) == before
+    start(text, port)
+    names = [f"client-{number}" for number in range(6)]
+    for name in names * 4:
+        connects(name)
+    for name in names:
+        counts = [sum(packet == mqtt_connect(name) for packet in origin.seen) for origin in (one, two)]
+        assert sorted(counts) == [0, 4], (name, counts)
+    assert one.seen and two.seen
+    before = len(one.seen) + len(two.seen)
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        try:
+            assert connection.recv(100) == b""
+        except ConnectionResetError:
+            pass  # as good
+    assert len(one.seen) + len(two.seen) == before
 
 
 def chat_server(connection):
@@ -283,28 +277,27 @@ def chat_server(connection):
             connection.sendall(data)
 
 
-def test_websocket(binary, folder):
+def test_websocket(folder, port, start):
     """An upgraded connection outlives 'timeout server', and pages are served beside it."""
-    chats, pages, port = [Server(chat_server), Server(chat_server)], [web_server(), web_server()], free_port()
+    chats, pages = [Server(chat_server), Server(chat_server)], [web_server(), web_server()]
     replaced = {"bind :8080": f"bind 127.0.0.1:{port}", "timeout client 30s": "timeout client 1s", "timeout server 30s": "timeout server 1s"}
     for number, (chat, page) in enumerate(zip(chats, pages), 1):
         replaced[f"192.0.2.7{number}:8000"], replaced[f"192.0.2.7{number}:8001"] = f"127.0.0.1:{chat.port}", f"127.0.0.1:{page.port}"
-    path = configuration(folder, "websocket.cfg", replaced)
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        upgraded = []
-        for _ in range(2):
-            connection = socket.create_connection(("127.0.0.1", port), 5)
-            connection.sendall(b"GET /chat HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                               b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-            head, _ = read_head(connection)
-            assert head.split()[1] == b"101" and b"\r\nsec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=" in head.lower(), head
-            upgraded.append(connection)
-        assert {get(port)[2] for _ in range(4)} == {str(page.port) for page in pages}
-        time.sleep(1.5)  # longer than 'timeout client' and 'timeout server'
-        for connection in upgraded:
-            connection.sendall(b"\x81\x85\x01\x02\x03\x04ikomn")
-            assert connection.recv(100) == b"\x81\x85\x01\x02\x03\x04ikomn"
+    text = configuration(folder, "websocket.cfg", replaced)
+    start(text, port)
+    upgraded = []
+    for _ in range(2):
+        connection = socket.create_connection(("127.0.0.1", port), 5)
+        connection.sendall(b"GET /chat HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                           b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        head, _ = read_head(connection)
+        assert head.split()[1] == b"101" and b"\r\nsec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=" in head.lower(), head
+        upgraded.append(connection)
+    assert {get(port)[2] for _ in range(4)} == {str(page.port) for page in pages}
+    time.sleep(1.5)  # longer than 'timeout client' and 'timeout server'
+    for connection in upgraded:
+        connection.sendall(b"\x81\x85\x01\x02\x03\x04ikomn")
+        assert connection.recv(100) == b"\x81\x85\x01\x02\x03\x04ikomn"
 
 
 class GrpcPeer(FramePeer):
@@ -325,12 +318,12 @@ class GrpcPeer(FramePeer):
                 self.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, field("grpc-status", "0")))
 
 
-def test_grpc(binary, folder):
+def test_grpc(folder, start):
     """Calls are shared among the servers; trailers arrive; unknown services are answered without a server."""
     calls = [], []
     origins = [Server(lambda connection, noted=noted: GrpcPeer(connection).serve(noted)) for noted in calls]
     clear, secure, authority = free_port(), free_port(), Authority(folder)
-    path = configuration(folder, "grpc.cfg", {
+    text = configuration(folder, "grpc.cfg", {
         "bind :50051": f"bind 127.0.0.1:{clear}", "bind :50052": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": authority.issue("one.example"),
         "192.0.2.81:50051": f"127.0.0.1:{origins[0].port}", "192.0.2.82:50051": f"127.0.0.1:{origins[1].port}"})
     message = folder.file("message", "\0\0\0\0\0")
@@ -339,25 +332,23 @@ def test_grpc(binary, folder):
         return subprocess.run(["curl", "-s", "-k", "-i", "--http2-prior-knowledge", "-H", "content-type: application/grpc", "-H", "te: trailers",
                                "-X", "POST", *body, url], capture_output=True, timeout=10).stdout.decode(errors="replace")
 
-    with Program(binary, "-f", path) as program:
-        program.ready(clear)
-        program.ready(secure)
-        said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add", "--data-binary", f"@{message}") for _ in range(6))
-        assert said.count("hello") == 6 and said.count("grpc-status: 0") == 6, said
-        assert all(calls), calls
-        assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add", "--data-binary", f"@{message}").count("grpc-status: 0") == 1
-        before = sum(map(len, calls))
-        # Without a body: curl 7.88 waits for ever if the answer of any server ends before the upload.
-        assert "grpc-status: 12" in call(f"http://127.0.0.1:{clear}/other.Service/Call")
-        assert sum(map(len, calls)) == before
+    start(text, clear, secure)
+    said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add", "--data-binary", f"@{message}") for _ in range(6))
+    assert said.count("hello") == 6 and said.count("grpc-status: 0") == 6, said
+    assert all(calls), calls
+    assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add", "--data-binary", f"@{message}").count("grpc-status: 0") == 1
+    before = sum(map(len, calls))
+    # Without a body: curl 7.88 waits for ever if the answer of any server ends before the upload.
+    assert "grpc-status: 12" in call(f"http://127.0.0.1:{clear}/other.Service/Call")
+    assert sum(map(len, calls)) == before
 
 
-def test_kubernetes_api(binary, folder):
+def test_kubernetes_api(folder, port, start):
     """TLS passes through unread; a server that is not ready gets no connections, and its existing ones end."""
     authority = Authority(folder)
     site = authority.issue("one.example")
-    one, two, port = web_server(SecureServer(site)), web_server(SecureServer(site)), free_port()
-    path = configuration(folder, "kubernetes-api.cfg", {"bind :6443": f"bind 127.0.0.1:{port}", "192.0.2.91:6443": f"127.0.0.1:{one.port}",
+    one, two = web_server(SecureServer(site)), web_server(SecureServer(site))
+    text = configuration(folder, "kubernetes-api.cfg", {"bind :6443": f"bind 127.0.0.1:{port}", "192.0.2.91:6443": f"127.0.0.1:{one.port}",
                                                         "192.0.2.92:6443": f"127.0.0.1:{two.port}"})
     trusted = trusting(authority)
 
@@ -367,17 +358,16 @@ def test_kubernetes_api(binary, folder):
         except OSError:
             return set()  # its server has just gone
 
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        assert wait_until(lambda: served() == {str(one.port), str(two.port)}, 8)
-        one.statuses = {"/readyz": 500}
-        assert wait_until(lambda: served() == {str(two.port)}, 8)
-        one.statuses = {}
-        assert wait_until(lambda: len(served()) == 2, 8)
-        assert any(request.head.startswith(b"GET /readyz HTTP/1.1") for request in one.requests)
+    start(text, port)
+    assert wait_until(lambda: served() == {str(one.port), str(two.port)}, 8)
+    one.statuses = {"/readyz": 500}
+    assert wait_until(lambda: served() == {str(two.port)}, 8)
+    one.statuses = {}
+    assert wait_until(lambda: len(served()) == 2, 8)
+    assert any(request.head.startswith(b"GET /readyz HTTP/1.1") for request in one.requests)
 
 
-def test_a_syslog_relay(binary, folder):
+def test_a_syslog_relay(folder, port, start):
     """Messages over UDP and TCP arrive in order over one connection, each with its length before it."""
     seen = []
 
@@ -385,22 +375,21 @@ def test_a_syslog_relay(binary, folder):
         while data := connection.recv(65536):
             seen.append(data)
 
-    target, port = Server(collect), free_port()
-    path = configuration(folder, "syslog-relay.cfg", {"dgram-bind :514": f"dgram-bind 127.0.0.1:{port}", "    bind :514": f"    bind 127.0.0.1:{port}",
+    target = Server(collect)
+    text = configuration(folder, "syslog-relay.cfg", {"dgram-bind :514": f"dgram-bind 127.0.0.1:{port}", "    bind :514": f"    bind 127.0.0.1:{port}",
                                                       "192.0.2.100:601": f"127.0.0.1:{target.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.sendto(b"<134>1 2026-11-23T12:00:00Z host app 1 - - over udp", ("127.0.0.1", port))
-        with socket.create_connection(("127.0.0.1", port), 5) as sender:
-            sender.sendall(b"<134>1 2026-11-23T12:00:01Z host app 1 - - over tcp\n")
-            assert wait_until(lambda: b"over udp" in b"".join(seen) and b"over tcp" in b"".join(seen)), seen
-        text = b"".join(seen)
-        while text:
-            length, text = text.split(b" ", 1)
-            assert text[:1] == b"<", text
-            text = text[int(length):]
-        assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
+    start(text, port)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"<134>1 2026-11-23T12:00:00Z host app 1 - - over udp", ("127.0.0.1", port))
+    with socket.create_connection(("127.0.0.1", port), 5) as sender:
+        sender.sendall(b"<134>1 2026-11-23T12:00:01Z host app 1 - - over tcp\n")
+        assert wait_until(lambda: b"over udp" in b"".join(seen) and b"over tcp" in b"".join(seen)), seen
+    text = b"".join(seen)
+    while text:
+        length, text = text.split(b" ", 1)
+        assert text[:1] == b"<", text
+        text = text[int(length):]
+    assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
 
 
 def test_the_recipe_for_certbot(binary, folder):
