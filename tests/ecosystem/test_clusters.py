@@ -199,10 +199,10 @@ def test_keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, fold
         assert pair.answered_by("b"), pair.said()
 
 
-def test_keepalived_checkers_get_answers(binary, folder):
+def test_keepalived_checkers_get_answers(binary, folder, port):
     """By its own program for digests, which makes the request of HTTP_GET, and by a connection without data."""
     installed("genhash")
-    port, log = free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     log.bind(os.path.join(folder.path, "log"))
     log.settimeout(5)
     text = (f"global\n    log {folder.path}/log local0\ndefaults\n    mode http\n    log global\n    option httplog\n    option dontlognull\n"
@@ -226,7 +226,7 @@ AGENT = "/usr/lib/ocf/resource.d/heartbeat/anything"
 SUCCESS, ERROR, NOT_RUNNING = 0, 1, 7
 
 
-def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
+def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder, port):
     """`ocf:heartbeat:anything` with the parameters of the manual, as Pacemaker calls it: words and environment, exit statuses of OCF."""
     if not os.path.exists(AGENT):
         pytest.skip(f"program {AGENT}")
@@ -234,7 +234,7 @@ def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
     text = next(text for text in of_the_manual("Pacemaker", "text") if "anything" in text)
     parameters = {name: quoted or bare for name, quoted, bare in re.findall(r'(\w+)=(?:"([^"]*)"|(\S+))', text)}
     assert set(parameters) == {"binfile", "cmdline_options", "pidfile", "monitor_hook"}, parameters
-    port, alive = free_port(), free_port()
+    alive = free_port()
     config = folder.file("a.cfg", f"defaults\n    mode http\n    timeout client 5s\nfrontend f\n    bind 127.0.0.1:{port}\n    http-request return status 200\n"
                          f"frontend alive\n    bind 127.0.0.1:{alive}\n    monitor-uri /alive\n    monitor fail if {{ env(NOTHING) -m found }} or {{ nbsrv(b) lt 1 }}\n"
                          "backend b\n    timeout connect 1s\n    timeout server 1s\n    server s 127.0.0.1:1\n")

@@ -89,11 +89,11 @@ def dropped(folder):
     return int(re.search(r"^DroppedLogs: (\d+)$", cli(folder, "show info"), re.M)[1])
 
 
-def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folder):
+def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folder, port):
     """A server that accepts connections and reads nothing, one that is not running, and a socket without a reader."""
     if has_none(binary):
         return
-    port, dead = free_port(), free_port()
+    dead = free_port()
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.bind(os.path.join(folder.path, "full"))
     heard = datagrams()
@@ -117,11 +117,11 @@ def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, 
             assert program.status(10) is not None, "it leaves all the same"
 
 
-def test_lines_wait_in_a_ring_for_their_server(binary, folder):
+def test_lines_wait_in_a_ring_for_their_server(binary, folder, port):
     """R97: lines written before the server starts, or while it is down, arrive; its ring has the configured size."""
     if has_none(binary):
         return
-    port, at = free_port(), free_port()
+    at = free_port()
     servers = [f"server late 127.0.0.1:{at} log-proto octet-count log-bufsize 1m"]
     with Program(binary, "-db", "-f", configured(folder, port, servers)) as program:
         program.ready(port)
@@ -166,9 +166,9 @@ def test_operators_move_log_servers(binary, folder):
         assert dropped(folder) >= 1, "every client is gone"
 
 
-def test_a_paused_process_takes_no_datagrams(binary, folder):
+def test_a_paused_process_takes_no_datagrams(binary, folder, port):
     """A paused process leaves datagrams to another process at the same address; afterwards it receives them again."""
-    port, heard = free_port(), datagrams()
+    heard = datagrams()
     text = (f"global\n    stats socket {folder.path}/cli\nlog-forward f\n    dgram-bind 127.0.0.1:{port}\n    bind 127.0.0.1:{port}\n"
             f"    timeout client 5s\n    log 127.0.0.1:{heard.getsockname()[1]} format raw local0\n")
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -195,7 +195,7 @@ def test_a_paused_process_takes_no_datagrams(binary, folder):
         assert wait_until(lambda: said(b"afterwards"))
 
 
-def test_faults_of_log_backends_are_reported_with_their_place(binary, folder):
+def test_faults_of_log_backends_are_reported_with_their_place(binary, folder, port):
     if has_none(binary):
         return
 
@@ -211,7 +211,6 @@ def test_faults_of_log_backends_are_reported_with_their_place(binary, folder):
                                                          "nosuch.invalid:514 init-addr libc,127.0.0.1\n"))
     # Nothing listens, so it would not start; nothing else is wrong.
     assert status == 2 and "ALERT" not in err, (status, err)
-    port = free_port()
     path = configured(folder, port, ["server s udp@127.0.0.1:514 source 192.0.2.1"])
     with Program(binary, "-db", "-f", path) as program:
         assert program.status(10) == 1, "no datagram can come from there"

@@ -10,8 +10,7 @@ from lib.program import answering, connects, free_port, request, run, wait_until
 from master.support import IS_ROOT, Master
 
 
-def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, folder):
-    port = free_port()
+def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, folder, port):
     config = answering(folder, port)
 
     def directory():
@@ -46,8 +45,7 @@ def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, fol
         master.reload()
 
 
-def test_a_port_that_is_taken_keeps_the_former_worker(binary, folder):
-    port = free_port()
+def test_a_port_that_is_taken_keeps_the_former_worker(binary, folder, port):
     with Server() as other:
         config = answering(folder, port)
         with Master(binary, folder, config) as master:
@@ -70,9 +68,8 @@ def processes_of(uid):
     return subprocess.run(["ps", "-o", "pid=", "-u", str(uid)], capture_output=True, text=True).stdout.split()
 
 
-def test_a_full_process_table_keeps_the_former_worker(binary, folder):
+def test_a_full_process_table_keeps_the_former_worker(binary, folder, port):
     needs_root()
-    port = free_port()
     config = answering(folder, port, extra="nbthread 1")
     os.chmod(folder.path, 0o777)
     master = Master(binary, folder, config)

@@ -295,9 +295,8 @@ def test_connections_to_a_name_server_are_bounded(binary, folder):
     assert most_at_once("") > 2
 
 
-def test_an_absent_name_server_is_retried_slowly(binary, folder):
+def test_an_absent_name_server_is_retried_slowly(binary, folder, port):
     """A closed port: it is retried a few times a second, and its answers count once it is open."""
-    port = free_port()
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 127.0.0.1:{port}") as world:
         time.sleep(1.5)
         assert 3 < world.count()["sent"] < 40, world.count()
@@ -469,10 +468,10 @@ def test_a_name_that_was_given_outlives_a_reload_r165(binary, folder):
         assert found == ["-", "0", "-", "_g._tcp.test", "32"], found
 
 
-def test_a_real_name_server(binary, folder):
+def test_a_real_name_server(binary, folder, port):
     """`unbound`, where it is installed."""
     program = installed("unbound")
-    port, secure = free_port(), free_port()
+    secure = free_port()
     authority = Authority(folder)
     own = authority.issue("dns.test")
     text = f"""server:
@@ -505,11 +504,10 @@ def test_a_real_name_server(binary, folder):
         process.wait()
 
 
-def test_answers_of_bind_are_used(binary, folder):
+def test_answers_of_bind_are_used(binary, folder, port):
     """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while weir
     queries it."""
     program = installed("named")
-    port = free_port()
     beginning = "$TTL 1\n@ SOA ns.test. a.test. {serial} 60 60 60 1\n  NS ns.test.\nns A 127.0.0.1\n"
     full = "a A 192.0.2.1\nb AAAA 2001:db8::2\nb A 192.0.2.2\n_h._tcp SRV 1 10 81 b.test.\n"
     zone = folder.file("zone", beginning.format(serial=1) + full)

@@ -209,7 +209,7 @@ def test_false_responses_are_rejected(binary, folder):
     extra = socket_line + DELAYS + "\n    httpclient.retries 0\n    httpclient.resolvers.disabled on"
     try:
         with other, World(binary, folder, frontend(f"ssl crt-list {listed}"), extra) as world:
-            before = memory_kb(world.program.process.pid)
+            before = world.program.resident_kb()
             # The list is complete from the start.
             assert sorted(updates(cli)) == sorted(f"{name}.example.pem" for name in files)
             known = until(lambda: (found := updates(cli)) and all(int(cells[5]) >= 1 for cells in found.values()) and found,
@@ -227,7 +227,7 @@ def test_false_responses_are_rejected(binary, folder):
             assert re.fullmatch(rb"GET /a/MF[\w%]+ HTTP/1.1", asked[0]) and f"host: 127.0.0.1:{liars['garbage'].port}".encode() in asked, asked
             for name in files:
                 assert status_shown(world, f"{name}.example", authority) is None, name
-            assert memory_kb(world.program.process.pid) < before + 20_000
+            assert world.program.resident_kb() < before + 20_000
             said = ask(cli, f"update ssl ocsp-response {files['garbage']}")
             assert said.startswith(f"Can't update the OCSP response of '{files['garbage']}': OCSP response check failure"), said
     finally:
@@ -312,7 +312,3 @@ def test_invalid_ocsp_settings_are_refused(binary, folder):
     text = CONFIGURATION.format(log=514, extra="", defaults="", sections=frontend(f"ssl crt-list {listed}").replace("@port@", "1"))
     status, _, said = run(binary, "-c", "-f", folder.file("warned.cfg", text))
     assert status == 0 and "'ocsp-update on' has no effect for" in said and "it names no responder of HTTP" in said, said
-
-
-def memory_kb(process):
-    return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{process}/status").read()).group(1))
