@@ -1,6 +1,5 @@
 """Programs that direct clients around weir or behind it: keepalived, Pacemaker's agents, Patroni."""
 import contextlib
-import http.server
 import os
 import re
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from ecosystem.support import of_the_manual, replaced
 from lib.needs import installed, needs_root
+from lib.origin import Origin, Server
 from lib.program import Program, ask, connects, free_port, request, wait_until
 
 USR2, STOP, CONT, KILL = signal.SIGUSR2, signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
@@ -199,10 +199,10 @@ def test_keepalived_detects_a_hung_weir_only_by_the_monitor_address(binary, fold
         assert pair.answered_by("b"), pair.said()
 
 
-def test_keepalived_checkers_get_answers(binary, folder):
+def test_keepalived_checkers_get_answers(binary, folder, port):
     """By its own program for digests, which makes the request of HTTP_GET, and by a connection without data."""
     installed("genhash")
-    port, log = free_port(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     log.bind(os.path.join(folder.path, "log"))
     log.settimeout(5)
     text = (f"global\n    log {folder.path}/log local0\ndefaults\n    mode http\n    log global\n    option httplog\n    option dontlognull\n"
@@ -226,7 +226,7 @@ AGENT = "/usr/lib/ocf/resource.d/heartbeat/anything"
 SUCCESS, ERROR, NOT_RUNNING = 0, 1, 7
 
 
-def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
+def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder, port):
     """`ocf:heartbeat:anything` with the parameters of the manual, as Pacemaker calls it: words and environment, exit statuses of OCF."""
     if not os.path.exists(AGENT):
         pytest.skip(f"program {AGENT}")
@@ -234,7 +234,7 @@ def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
     text = next(text for text in of_the_manual("Pacemaker", "text") if "anything" in text)
     parameters = {name: quoted or bare for name, quoted, bare in re.findall(r'(\w+)=(?:"([^"]*)"|(\S+))', text)}
     assert set(parameters) == {"binfile", "cmdline_options", "pidfile", "monitor_hook"}, parameters
-    port, alive = free_port(), free_port()
+    alive = free_port()
     config = folder.file("a.cfg", f"defaults\n    mode http\n    timeout client 5s\nfrontend f\n    bind 127.0.0.1:{port}\n    http-request return status 200\n"
                          f"frontend alive\n    bind 127.0.0.1:{alive}\n    monitor-uri /alive\n    monitor fail if {{ env(NOTHING) -m found }} or {{ nbsrv(b) lt 1 }}\n"
                          "backend b\n    timeout connect 1s\n    timeout server 1s\n    server s 127.0.0.1:1\n")
@@ -282,47 +282,22 @@ def test_an_agent_of_pacemaker_starts_watches_and_stops(binary, folder):
             os.kill(pid(), KILL)
 
 
-class Database:
-    """A database that sends its name to each session, and the REST port of its Patroni, which knows its role."""
+class Database(Server):
+    """A database that sends its name to each session, and the REST server of its Patroni, which knows its role."""
 
     def __init__(self, name):
-        self.name, self.primary, self.asked, self.sessions = name, False, [], []
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.port = self.server.getsockname()[1]
-        database = self
+        self.name, self.primary = name, False
+        self.rest = Origin(self.role)
+        super().__init__()
 
-        class Rest(http.server.BaseHTTPRequestHandler):
-            def do_OPTIONS(self):
-                database.asked.append(f"{self.command} {self.path}")
-                self.send_response(200 if database.primary == (self.path in ("/master", "/primary")) else 503)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-        self.rest = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Rest)
-        self.rest_port = self.rest.server_address[1]
-        threading.Thread(target=self.rest.serve_forever, daemon=True).start()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                session, _ = self.server.accept()
-                self.sessions.append(session)
-                threading.Thread(target=self.serve, args=(session,), daemon=True).start()
+    def role(self, request):
+        is_right = self.primary == (request.path in ("/master", "/primary"))
+        return b"HTTP/1.0 %d x\r\nConnection: close\r\n\r\n" % (200 if is_right else 503)
 
     def serve(self, session):
         """Each line is a write: it is answered with the name, or refused by a replica."""
-        with contextlib.suppress(OSError), session:
-            for _ in session.makefile("rb"):
-                session.sendall(f"{self.name} {'written' if self.primary else 'read only'}\n".encode())
-
-    def close(self):
-        self.rest.shutdown()
-        self.rest.server_close()
-        self.server.close()
-        for session in self.sessions:
-            session.close()
+        for _ in session.makefile("rb"):
+            session.sendall(f"{self.name} {'written' if self.primary else 'read only'}\n".encode())
 
 
 def test_patroni_fails_over_under_traffic(binary, folder):
@@ -332,7 +307,7 @@ def test_patroni_fails_over_under_traffic(binary, folder):
     ports = [free_port(), free_port()]
     [text] = of_the_manual("Patroni", "haproxy")
     text = replaced(text, {"bind :5000": f"bind 127.0.0.1:{ports[0]}", "bind :5001": f"bind 127.0.0.1:{ports[1]}", "inter 3s": "inter 200ms",
-                           "check port 8008": "check", **{f"192.0.2.4{number}:5432": f"127.0.0.1:{database.port} port {database.rest_port}"
+                           "check port 8008": "check", **{f"192.0.2.4{number}:5432": f"127.0.0.1:{database.port} port {database.rest.port}"
                                                           for number, database in enumerate(databases, 1)}})
     text = f"global\n    stats socket {folder.path}/cli level admin\n" + text
     over, written, refused, lost = threading.Event(), [], [], []
@@ -386,11 +361,13 @@ def test_patroni_fails_over_under_traffic(binary, folder):
             with socket.create_connection(("127.0.0.1", ports[1]), 2) as session:
                 session.sendall(b"select\n")
                 assert session.recv(100) == b"pg1 read only\n"
-            assert {"OPTIONS /master", "OPTIONS /replica"} <= set(databases[0].asked), set(databases[0].asked)
+            asked = {f"{request.method} {request.path}" for request in databases[0].rest.requests}
+            assert {"OPTIONS /master", "OPTIONS /replica"} <= asked, asked
     finally:
         over.set()
         for thread in threads:
             if thread.ident:
                 thread.join()
         for database in databases:
-            database.close()
+            database.rest.close()
+            database.cut()

@@ -121,9 +121,9 @@ frontend web
 """
 
 
-def test_rsyslog_writes_the_file_of_the_snippet(binary, folder):
+def test_rsyslog_writes_the_file_of_the_snippet(binary, folder, port):
     """Over its socket and over UDP, in the two formats that it knows: the lines are in weir's file and nowhere else."""
-    port, udp = free_port(), free_port()
+    udp = free_port()
     with Syslog(folder, udp) as syslog:
         for number, target in enumerate((f"log {syslog.socket} local0", f"log 127.0.0.1:{udp} local0", f"log 127.0.0.1:{udp} format rfc5424 local0",
                                          f"log 127.0.0.1:{udp} format rfc3164 local0")):
@@ -147,9 +147,9 @@ def test_rsyslog_writes_the_file_of_the_snippet(binary, folder):
         assert not any("GET /0/" in line for line in syslog.lines(syslog.rest)), syslog.lines(syslog.rest)
 
 
-def test_logging_resumes_after_a_restart_of_rsyslog(binary, folder):
+def test_logging_resumes_after_a_restart_of_rsyslog(binary, folder, port):
     """Also from a worker in a chroot: meanwhile requests are served, and lost messages are counted."""
-    port, udp = free_port(), free_port()
+    udp = free_port()
     jail = "chroot auto\n    uid 65534\n    gid 65534" if os.getuid() == 0 else ""
     for number, (target, extra) in enumerate((("unix", ""), ("udp", jail), ("unix", jail))):
         with Syslog(folder, udp) as syslog:

@@ -1,10 +1,12 @@
 """HTTP/2 between peers that are far from each other: a relay that delays, and the time of a body."""
-import collections
 import os
+import queue
 import socket
 import subprocess
 import threading
 import time
+
+from lib.origin import Relay
 
 CONFIGURATION = """
 global
@@ -27,18 +29,15 @@ BODY = os.urandom(1 << 20) * 4
 FLIGHTS_S = 4 * 2 * ONE_WAY_S
 
 
-def relay(target):
-    """A port that passes bytes on to another port of the machine, later."""
-    listener = socket.create_server(("127.0.0.1", 0))
+class FarRelay(Relay):
+    """Passes bytes on, each piece after its way."""
 
-    def passing(source, sink):
-        waiting, news = collections.deque(), threading.Condition()
+    def pass_on(self, source, sink):
+        waiting, data = queue.SimpleQueue(), b"more"
 
         def send():
             while True:
-                with news:
-                    news.wait_for(lambda: waiting)
-                    due, data = waiting.popleft()
+                due, data = waiting.get()
                 time.sleep(max(0, due - time.monotonic()))
                 try:
                     if not data:
@@ -47,50 +46,22 @@ def relay(target):
                 except OSError:
                     return
 
-        threading.Thread(target=send, daemon=True).start()
-        data = b"more"
+        sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
         while data:
             try:
                 data = source.recv(65536)
             except OSError:
                 data = b""
-            with news:
-                waiting.append((time.monotonic() + ONE_WAY_S, data))
-                news.notify()
-
-    def accept():
-        while True:
-            client = listener.accept()[0]
-            server = socket.create_connection(("127.0.0.1", target))
-            for end in (client, server):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=passing, args=(client, server), daemon=True).start()
-            threading.Thread(target=passing, args=(server, client), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    return listener.getsockname()[1]
+            waiting.put((time.monotonic() + ONE_WAY_S, data))
+        sender.join()
 
 
-def origin():
-    """A server that reads the whole of a request and answers with the body, or with how much it read."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve():
-        while True:
-            connection = listener.accept()[0]
-            with connection, connection.makefile("rb") as stream:
-                length, is_chunked, start = 0, False, stream.readline()
-                while (line := stream.readline().strip().lower()):
-                    name, _, value = line.partition(b":")
-                    length = int(value) if name == b"content-length" else length
-                    is_chunked |= name == b"transfer-encoding"
-                assert not is_chunked, "curl announces the length of a file"
-                count = len(stream.read(length))
-                body = BODY if start.startswith(b"GET") else b"%d" % count
-                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return listener.getsockname()[1]
+def answer(request):
+    """The body, or how many bytes an upload had."""
+    body = BODY if request.method == "GET" else b"%d" % len(request.body)
+    return b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
 def fetched(*arguments):

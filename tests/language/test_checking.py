@@ -1,12 +1,11 @@
 """Reports about a configuration without serving it: JSON, lint, explain, the dump. Run by tests/process/test_process.py."""
 import glob
-import http.server
 import json
 import os
 import re
 import socket
-import threading
 
+from lib.origin import Origin, read_all
 from lib.program import ROOT, Program, ask, free_port, log_socket, request, run, wait_until
 from lib.tls import Authority, ask_over, connect
 from master.support import Master
@@ -416,32 +415,6 @@ def test_commands_of_the_manual_are_answered(binary, folder):
     assert found > 20, found
 
 
-class Site:
-    """A web server with pages of one word."""
-
-    def __init__(self, word):
-        class Page(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(word)))
-                self.end_headers()
-                self.wfile.write(word)
-
-            def log_message(self, *_):
-                pass
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
-        # Checks hang up before they have read everything.
-        self.server.handle_error = lambda *_: None
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 def test_getting_started_works_as_written(binary, folder):
     """Both configurations of the page: without servers, with them, over TLS, from plain HTTP, and above the limit of requests."""
     page = open(os.path.join(ROOT, "doc", "manual", "src", "getting-started.md")).read()
@@ -452,8 +425,9 @@ def test_getting_started_works_as_written(binary, folder):
     with Program(binary, "-f", folder.file("first.cfg", text)) as program:
         program.ready(port)
         assert request(port).startswith(b"HTTP/1.1 503")
-    sites = [Site(b"one"), Site(b"two")]
-    try:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
+    with Origin(head + b"one") as one, Origin(head + b"two") as two:
+        sites = [one, two]
         for index, site in enumerate(sites):
             text = text.replace(f"127.0.0.1:{ports[index]}", f"127.0.0.1:{site.port}")
         with Program(binary, "-f", folder.file("first.cfg", text)) as program:
@@ -484,13 +458,10 @@ def test_getting_started_works_as_written(binary, folder):
                 text = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 110 + b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
                 answers = re.findall(rb"^HTTP/1\.1 (\d+)", ask_over(connection, text), re.M)
             assert answers[0] == b"200" and answers[-1] == b"429", answers
-    finally:
-        for site in sites:
-            site.close()
 
 
 def body(port):
     """The body of the answer to a plain request."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        return b"".join(iter(lambda: connection.recv(65536), b"")).rsplit(b"\r\n\r\n", 1)[-1]
+        return read_all(connection).rsplit(b"\r\n\r\n", 1)[-1]

@@ -1,15 +1,14 @@
-"""Defaults that the manual gives as sentences, checked against the program's behaviour without the setting. Run by
-tests/process/test_process.py.
+"""Defaults that the manual gives as sentences, checked against the program's behaviour without the setting.
 
 Each check lists its words with their sentences from `weir explain`; a changed sentence fails like a changed behaviour.
 """
 import os
 import re
 import socket
-import threading
 import time
 
 from lib.needs import installed
+from lib.origin import Origin, Server, read_all
 from lib.program import ROOT, Program, ask, free_port, request, run, wait_until
 
 
@@ -28,38 +27,6 @@ def served(folder, port, frontend, backend="", defaults="", extra="", connect="2
                        f"frontend web\n    bind 127.0.0.1:{port}\n    {frontend}\n    default_backend app\nbackend app\n    {backend}\n")
 
 
-class Origin:
-    """A server that answers each connection with a text, at once or after the request. Records the requests, with their
-    times."""
-
-    def __init__(self, answer=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", at_once=False):
-        self.answer, self.at_once, self.asked = answer, at_once, []
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-                with connection:
-                    connection.settimeout(1)
-                    self.asked.append((time.monotonic(), b"" if self.at_once else connection.recv(65536)))
-                    connection.sendall(self.answer)
-            except TimeoutError:
-                pass
-            except OSError:
-                if self.socket.fileno() < 0:
-                    return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-
-
 def status(answer):
     return int(answer.split(b" ", 2)[1])
 
@@ -68,29 +35,26 @@ def get(port, path, **options):
     return request(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), **options)
 
 
-def test_defaults_of_actions(binary, folder):
+def test_defaults_of_actions(binary, folder, port, origin):
     """The status of each answer, the realm, and a return without a body."""
     told(binary, {"deny": "status 403 for a request, 502 for a response", "redirect": "code 302", "tarpit": "status 500", "return": "status 200, without a body",
                   "auth": "the realm is the name of the proxy", "timeout tarpit": "that of timeout connect"})
     rules = ["deny if { path /deny }", "redirect location /x if { path /redirect }", "tarpit if { path /tarpit }", "return if { path /return }",
              "auth if { path /auth }"]
-    with Origin() as origin:
-        port = free_port()
-        path = served(folder, port, "\n    ".join(f"http-request {rule}" for rule in rules) + "\n    http-response deny if { capture.req.uri /late }",
-                      f"server s 127.0.0.1:{origin.port}", connect="400ms")
-        with Program(binary, "-f", path) as program:
-            program.ready(port)
-            assert [status(get(port, name)) for name in ("/deny", "/redirect", "/return", "/late", "/other")] == [403, 302, 200, 502, 200]
-            assert b"content-length: 0\r\n" in get(port, "/return").lower()
-            assert b'realm="web"' in get(port, "/auth").lower(), get(port, "/auth")
-            began = time.monotonic()
-            assert status(get(port, "/tarpit")) == 500 and 0.35 < time.monotonic() - began < 1.5
+    path = served(folder, port, "\n    ".join(f"http-request {rule}" for rule in rules) + "\n    http-response deny if { capture.req.uri /late }",
+                  f"server s 127.0.0.1:{origin.port}", connect="400ms")
+    with Program(binary, "-f", path) as program:
+        program.ready(port)
+        assert [status(get(port, name)) for name in ("/deny", "/redirect", "/return", "/late", "/other")] == [403, 302, 200, 502, 200]
+        assert b"content-length: 0\r\n" in get(port, "/return").lower()
+        assert b'realm="web"' in get(port, "/auth").lower(), get(port, "/auth")
+        began = time.monotonic()
+        assert status(get(port, "/tarpit")) == 500 and 0.35 < time.monotonic() - began < 1.5
 
 
-def test_defaults_of_the_statistics_page(binary, folder):
+def test_defaults_of_the_statistics_page(binary, folder, port):
     """Its path, its realm, every proxy on it, and no refresh."""
     told(binary, {"stats uri": "/haproxy?stats", "stats realm": "HAProxy Statistics", "stats scope": "every proxy", "stats refresh": "none: the page does not reload"})
-    port = free_port()
     with Program(binary, "-f", served(folder, port, "stats enable\n    stats auth a:b")) as program:
         program.ready(port)
         asked = get(port, "/haproxy?stats")
@@ -98,7 +62,7 @@ def test_defaults_of_the_statistics_page(binary, folder):
         assert status(get(port, "/other")) == 503
         with socket.create_connection(("127.0.0.1", port), 5) as connection:
             connection.sendall(b"GET /haproxy?stats HTTP/1.0\r\nAuthorization: Basic YTpi\r\n\r\n")
-            page = b"".join(iter(lambda: connection.recv(65536), b""))
+            page = read_all(connection)
         assert status(page) == 200 and b">app<" in page and b">web<" in page and b'http-equiv="refresh"' not in page.lower(), page[:500]
 
 
@@ -137,16 +101,21 @@ def test_defaults_of_timeouts(binary, folder):
                 assert status(get(port, "/")) == 503 and 0.5 < time.monotonic() - began < 1.6
 
 
-def test_defaults_of_checks(binary, folder):
+def test_defaults_of_checks(binary, folder, port):
     """The check's request, the accepted statuses, the initial state, the agent's interval, the numbers of servers."""
     told(binary, {"http-check expect": "a status from 200 to 399", "http-check send": "what option httpchk says: OPTIONS / by HTTP/1.0", "init-state": "up",
                   "agent-inter": "2s", "addr": "the address of the server", "id": "the lowest number that is free"})
     answers = {200: "L7OK", 302: "L7OK", 399: "L7OK", 400: "L7STS", 500: "L7STS"}
-    origins = {code: Origin(f"HTTP/1.0 {code} x\r\n\r\n".encode()) for code in answers}
-    agent = Origin(b"up\n", at_once=True)
+    origins = {code: Origin(f"HTTP/1.0 {code} x\r\nConnection: close\r\n\r\n".encode()) for code in answers}
+    times = []
+
+    def say_up(connection):
+        times.append(time.monotonic())
+        connection.sendall(b"up\n")
+
+    agent = Server(say_up)
     lines = ["option httpchk"] + [f"server s{code} 127.0.0.1:{origin.port} check inter 300ms" for code, origin in origins.items()]
     lines += [f"server other 127.0.0.1:1 id 2 agent-check agent-port {agent.port}", "server late 127.0.0.1:1 check inter 60s"]
-    port = free_port()
     with Program(binary, "-f", served(folder, port, "", "\n    ".join(lines))) as program:
         program.ready(port)
 
@@ -157,39 +126,39 @@ def test_defaults_of_checks(binary, folder):
         # Before anything was checked it is up.
         assert column("status")["late"].startswith("UP"), column("status")
         assert wait_until(lambda: {code: column("check_status")[f"s{code}"].removeprefix("* ") for code in answers} == answers, 10), column("check_status")
-        assert all(asked.startswith(b"OPTIONS / HTTP/1.0\r\n") for _, asked in origins[200].asked if asked), origins[200].asked
+        assert {request.head.split(b"\r\n")[0] for request in origins[200].requests} == {b"OPTIONS / HTTP/1.0"}, origins[200].requests
         assert [column("sid")[name] for name in ("s200", "s302", "other", "s399")] == ["1", "3", "2", "4"], column("sid")
-        assert wait_until(lambda: len(agent.asked) >= 3, 10)
-        gaps = [later - earlier for (earlier, _), (later, _) in zip(agent.asked, agent.asked[1:])]
+        assert wait_until(lambda: len(times) >= 3, 10)
+        gaps = [later - earlier for earlier, later in zip(times, times[1:])]
         assert all(1.8 < gap < 2.6 for gap in gaps), gaps
-    for origin in (*origins.values(), agent):
-        origin.__exit__()
+    for server in (*origins.values(), agent):
+        server.close()
 
 
-def test_defaults_of_the_process(binary, folder):
+def test_defaults_of_the_process(binary, folder, port, origin):
     """Threads, names, limits, the tag of log lines, the rights of operators, underscores in names of fields."""
     told(binary, {"nbthread": "one for each processor that the process may use", "node": "the host name", "log-tag": "haproxy", "level": "operator",
                   "maxpipes": "a quarter of maxconn where a proxy splices, else none", "maxconn": "that of the process",
                   "http-restrict-req-hdr-names": "preserve"})
-    port, operators = free_port(), os.path.join(folder.path, "operators")
+    operators = os.path.join(folder.path, "operators")
     log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     log.bind(("127.0.0.1", 0))
     log.settimeout(5)
     for splice, pipes in (("", "0"), ("option splice-auto", "100")):
-        with Origin() as origin:
-            path = served(folder, port, f"log 127.0.0.1:{log.getsockname()[1]} local0\n    {splice}", f"server s 127.0.0.1:{origin.port}",
-                          extra=f"maxconn 400\n    stats socket {operators}")
-            with Program(binary, "-f", path) as program:
-                program.ready(port)
-                info = dict(line.split(": ", 1) for line in ask(f"{folder.path}/cli", "show info").splitlines() if ": " in line)
-                assert info["Nbthread"] == str(min(len(os.sched_getaffinity(0)), 64)) and info["node"] == socket.gethostname(), info
-                assert (info["Maxconn"], info["Maxpipes"]) == ("400", pipes), info
-                assert ",400," in next(line for line in ask(f"{folder.path}/cli", "show stat").splitlines() if line.startswith("web,FRONTEND"))
-                # Operators see errors and may not change servers.
-                assert "ermission denied" in ask(operators, "disable server app/s") and "ermission denied" not in ask(operators, "show errors")
-                request(port, b"GET / HTTP/1.1\r\nHost: x\r\nAn_Odd_Name: 1\r\n\r\n")
-                assert any(b"An_Odd_Name: 1" in asked for _, asked in origin.asked), origin.asked
-                assert re.match(rb"<134>\w{3} [ \d]\d [\d:]{8} haproxy\[\d+\]: ", log.recv(4096))
+        path = served(folder, port, f"log 127.0.0.1:{log.getsockname()[1]} local0\n    {splice}", f"server s 127.0.0.1:{origin.port}",
+                      extra=f"maxconn 400\n    stats socket {operators}")
+        origin.requests.clear()
+        with Program(binary, "-f", path) as program:
+            program.ready(port)
+            info = dict(line.split(": ", 1) for line in ask(f"{folder.path}/cli", "show info").splitlines() if ": " in line)
+            assert info["Nbthread"] == str(min(len(os.sched_getaffinity(0)), 64)) and info["node"] == socket.gethostname(), info
+            assert (info["Maxconn"], info["Maxpipes"]) == ("400", pipes), info
+            assert ",400," in next(line for line in ask(f"{folder.path}/cli", "show stat").splitlines() if line.startswith("web,FRONTEND"))
+            # Operators see errors and may not change servers.
+            assert "ermission denied" in ask(operators, "disable server app/s") and "ermission denied" not in ask(operators, "show errors")
+            request(port, b"GET / HTTP/1.1\r\nHost: x\r\nAn_Odd_Name: 1\r\n\r\n")
+            assert [b"An_Odd_Name: 1" in request.head for request in origin.requests] == [True], origin.requests
+            assert re.match(rb"<134>\w{3} [ \d]\d [\d:]{8} haproxy\[\d+\]: ", log.recv(4096))
     log.close()
 
 
@@ -214,9 +183,9 @@ def test_statistics_that_only_weir_has(binary, folder):
         assert ours - theirs == marked, (ours - theirs) ^ marked
 
 
-def test_statuses_that_explain_knows(binary, folder):
+def test_statuses_that_explain_knows(binary, folder, port):
     """Each of them is answered for the reason that it gives."""
-    port, dead = free_port(), free_port()
+    dead = free_port()
     with Origin(b"nonsense\r\n\r\n") as wrong, socket.create_server(("127.0.0.1", 0)) as silent:
         frontend = ("timeout http-request 400ms\n    http-request auth if { path /401 } or METH_CONNECT\n    http-request deny if { path /403 }\n    http-request tarpit if { path /500 }\n"
                     "    use_backend wrong if { path /502 }\n    use_backend silent if { path /504 }")

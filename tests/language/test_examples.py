@@ -4,69 +4,24 @@
 Each check lists its replacements, and every replaced text has to be in the file: so an example cannot drift away from
 its check.
 """
-import base64
-import hashlib
 import os
 import re
 import socket
 import ssl
 import subprocess
-import threading
 import time
 
 from ecosystem.support import of_the_manual, replaced
-from lib.http2 import NAMES, FramePeer, field, frame
+from lib.http2 import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, FramePeer, field, frame
+from lib.origin import Origin, Request, Server, read_head, switching
 from lib.program import ROOT, Program, ask, free_port, log_socket, run, wait_until
-from lib.tls import Authority
+from lib.tls import Authority, SecureServer, ask_over
 
 EXAMPLES = os.path.join(ROOT, "doc", "examples")
 
 
-class Origin:
-    """A scripted server: a handler for each connection. `close` ends it with all that it has; `open` brings it back."""
-
-    def __init__(self, handler, context=None):
-        self.handler, self.context, self.seen, self.connections = handler, context, [], []
-        self.port = free_port()
-        self.open()
-
-    def open(self):
-        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=50)
-        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
-
-    def accept(self, listener):
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
-    def serve(self, connection):
-        self.connections.append(connection)
-        connection.settimeout(20)
-        try:
-            if self.context:
-                connection = self.context.wrap_socket(connection, server_side=True)
-            self.handler(self, connection)
-        except OSError:
-            pass
-        connection.close()
-
-    def close(self):
-        # A thread that waits in accept() holds the socket until it is woken.
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for connection in self.connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-        self.connections.clear()
-
-
 def configuration(folder, name, replaced):
-    """The path of an example in which every key of `replaced` became its value. A check may not take longer than its interval,
+    """The text of an example in which every key of `replaced` became its value. A check may not take longer than its interval,
     and on a busy machine a handshake of TLS takes its time."""
     text = open(os.path.join(EXAMPLES, name)).read()
     replaced = {"    user weir\n": "", "    group weir\n": "", "    chroot auto\n": "", **replaced}
@@ -78,40 +33,30 @@ def configuration(folder, name, replaced):
         assert old in text, f"{name} has no {old!r}"
         text = text.replace(old, new)
     assert "192.0.2." not in text, text
-    return folder.file(name, re.sub(r"inter \ds", "inter 300ms", text))
+    return re.sub(r"inter \ds", "inter 300ms", text)
 
 
-def head_of(connection):
-    """The lines of a request's or response's head, and the bytes after it."""
-    held = b""
-    while b"\r\n\r\n" not in held:
-        more = connection.recv(65536)
-        if not more:
-            return [], held
-        held += more
-    head, rest = held.split(b"\r\n\r\n", 1)
-    return head.decode().split("\r\n"), rest
+def web_server(server=None):
+    """A server that answers each request with its own port; its `statuses` are those of paths."""
+    server = server or Origin()
+    server.statuses = {}
+
+    def answer(request):
+        body = str(server.port)
+        closes = "Connection: close\r\n" if request.field("connection") == "close" else ""
+        return f"HTTP/1.1 {server.statuses.get(request.path, 200)} X\r\n{closes}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+    server.answer = answer
+    return server
 
 
-def web_server(origin, connection):
-    """Answers each request with its own port; `statuses` sets the answers to health checks."""
-    while True:
-        lines, _ = head_of(connection)
-        if not lines:
-            return
-        origin.seen.append(lines)
-        status = getattr(origin, "statuses", {}).get(lines[0].split()[1], 200)
-        body = str(origin.port)
-        connection.sendall(f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
-        if "Connection: close" in lines:
-            return
+class LineServer(Server):
+    """Sends its port, then echoes every line."""
 
-
-def line_server(origin, connection):
-    """Sends its name, then echoes every line."""
-    connection.sendall(f"{origin.port}\n".encode())
-    while line := connection.recv(1000):
-        connection.sendall(line)
+    def serve(self, connection):
+        connection.sendall(f"{self.port}\n".encode())
+        while line := connection.recv(1000):
+            connection.sendall(line)
 
 
 def get(port, path="/", method="GET", context=None, **fields):
@@ -120,15 +65,13 @@ def get(port, path="/", method="GET", context=None, **fields):
         if context:
             connection = context.wrap_socket(connection, server_hostname="one.example")
         extra = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
-        connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: one.example\r\nConnection: close\r\n{extra}\r\n".encode())
-        lines, body = head_of(connection)
-        while more := connection.recv(65536):
-            body += more
+        answer = ask_over(connection, f"{method} {path} HTTP/1.1\r\nHost: one.example\r\nConnection: close\r\n{extra}\r\n".encode())
         connection.close()
-    if not lines:
+    if b"\r\n\r\n" not in answer:
         raise ConnectionError("closed without a response")
-    got = dict(line.lower().split(": ", 1) for line in lines[1:])
-    return int(lines[0].split()[1]), got, body.decode()
+    head, body = answer.decode().split("\r\n\r\n", 1)
+    start, *lines = head.split("\r\n")
+    return int(start.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
 
 
 def trusting(authority):
@@ -151,78 +94,74 @@ def leads_to(port, origin, seconds=8):
     return wait_until(comes, seconds)
 
 
-def test_a_web_site(binary, folder):
+def test_a_web_site(folder, start):
     """http redirects to https; browsers are instructed to stay there; a cookie keeps the server; a failing server is
     avoided; 429."""
-    one, two, plain, secure = Origin(web_server), Origin(web_server), free_port(), free_port()
+    one, two, plain, secure = web_server(), web_server(), free_port(), free_port()
     authority = Authority(folder)
     context = trusting(authority)
-    path = configuration(folder, "web-site.cfg", {
+    text = configuration(folder, "web-site.cfg", {
         "bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": authority.issue("one.example"),
         "192.0.2.11:8080": f"127.0.0.1:{one.port}", "192.0.2.12:8080": f"127.0.0.1:{two.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(plain)
-        status, fields, _ = get(plain, "/x")
-        assert (status, fields["location"]) == (301, "https://one.example/x"), (status, fields)
-        status, fields, who = get(secure, "/", context=context, X_Forwarded_For="6.6.6.6")
-        assert status == 200 and fields["strict-transport-security"] == "max-age=31536000", fields
-        served = one if who == str(one.port) else two
-        lines = served.seen[-1] if "GET / " in served.seen[-1][0] else next(seen for seen in served.seen if "GET / " in seen[0])
-        told = [line.lower() for line in lines]
-        assert "x-forwarded-for: 127.0.0.1" in told and "x-forwarded-proto: https" in told and not any("6.6.6.6" in line for line in told), told
-        cookie = fields["set-cookie"].split(";")[0]
-        for _ in range(6):
-            assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == who
-        served.close()
-        other = two if served is one else one
-        assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == str(other.port)
-        said = subprocess.run(["curl", "-s", "-k", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", f"https://127.0.0.1:{secure}/"],
-                              capture_output=True, text=True, timeout=10).stdout
-        assert said == "2 200", said
-        statuses = [get(plain, "/")[0] for _ in range(20)] + [get(secure, "/", context=context)[0] for _ in range(100)]
-        assert statuses[0] == 301 and statuses[-1] == 429, statuses
+    start(text, plain)
+    status, fields, _ = get(plain, "/x")
+    assert (status, fields["location"]) == (301, "https://one.example/x"), (status, fields)
+    status, fields, who = get(secure, "/", context=context, X_Forwarded_For="6.6.6.6")
+    assert status == 200 and fields["strict-transport-security"] == "max-age=31536000", fields
+    served = one if who == str(one.port) else two
+    told = next(request.head.decode().lower() for request in served.requests if (request.method, request.path) == ("GET", "/")).split("\r\n")
+    assert "x-forwarded-for: 127.0.0.1" in told and "x-forwarded-proto: https" in told and not any("6.6.6.6" in line for line in told), told
+    cookie = fields["set-cookie"].split(";")[0]
+    for _ in range(6):
+        assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == who
+    served.cut()
+    other = two if served is one else one
+    assert get(secure, "/", context=context, Cookie=cookie.upper().replace("APP", "app"))[2] == str(other.port)
+    said = subprocess.run(["curl", "-s", "-k", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", f"https://127.0.0.1:{secure}/"],
+                          capture_output=True, text=True, timeout=10).stdout
+    assert said == "2 200", said
+    statuses = [get(plain, "/")[0] for _ in range(20)] + [get(secure, "/", context=context)[0] for _ in range(100)]
+    assert statuses[0] == 301 and statuses[-1] == 429, statuses
 
 
-def test_an_api_with_limits(binary, folder):
+def test_an_api_with_limits(folder, port, start):
     """Keys are counted separately, large bodies and unknown methods are refused before they reach a server."""
-    one, two, port = Origin(web_server), Origin(web_server), free_port()
-    path = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
+    one, two = web_server(), web_server()
+    text = configuration(folder, "api-limits.cfg", {"bind :8080": f"bind 127.0.0.1:{port}", "192.0.2.21:9000": f"127.0.0.1:{one.port}",
                                                     "192.0.2.22:9000": f"127.0.0.1:{two.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        assert get(port)[0] == 401
-        assert get(port, method="TRACE", X_Api_Key="a")[0] == 405
-        assert get(port, method="POST", X_Api_Key="a", Content_Length=1048577)[0] == 413
-        assert not one.seen and not two.seen, (one.seen, two.seen)
-        answers = [get(port, X_Api_Key="k") for _ in range(22)]
-        assert [status for status, _, _ in answers[:20]] == [200] * 20, answers
-        status, fields, body = answers[-1]
-        assert (status, fields["retry-after"], body) == (429, "10", '{"error":"too many requests"}'), answers[-1]
-        assert get(port, X_Api_Key="other")[0] == 200
-        assert {body for _, _, body in answers[:20]} == {str(one.port), str(two.port)}
+    start(text, port)
+    assert get(port)[0] == 401
+    assert get(port, method="TRACE", X_Api_Key="a")[0] == 405
+    assert get(port, method="POST", X_Api_Key="a", Content_Length=1048577)[0] == 413
+    assert one.heads == two.heads == 0, (one.requests, two.requests)
+    answers = [get(port, X_Api_Key="k") for _ in range(22)]
+    assert [status for status, _, _ in answers[:20]] == [200] * 20, answers
+    status, fields, body = answers[-1]
+    assert (status, fields["retry-after"], body) == (429, "10", '{"error":"too many requests"}'), answers[-1]
+    assert get(port, X_Api_Key="other")[0] == 200
+    assert {body for _, _, body in answers[:20]} == {str(one.port), str(two.port)}
 
 
-def test_tcp_databases(binary, folder):
+def test_tcp_databases(folder, port, start):
     """All sessions come to the first server; when it fails they end and new ones come to the second, and later back."""
-    one, two, port = Origin(line_server), Origin(line_server), free_port()
-    path = configuration(folder, "tcp-databases.cfg", {"bind :3306": f"bind 127.0.0.1:{port}", "192.0.2.31:3306": f"127.0.0.1:{one.port}",
+    one, two = LineServer(), LineServer()
+    text = configuration(folder, "tcp-databases.cfg", {"bind :3306": f"bind 127.0.0.1:{port}", "192.0.2.31:3306": f"127.0.0.1:{one.port}",
                                                        "192.0.2.32:3306": f"127.0.0.1:{two.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        connection, who = session(port)
-        assert who == str(one.port)
-        connection.sendall(b"select 1\n")
-        assert connection.recv(100) == b"select 1\n"
-        one.close()
-        assert connection.recv(100) == b""
-        assert leads_to(port, two)
-        one.open()
-        assert leads_to(port, one)
+    start(text, port)
+    connection, who = session(port)
+    assert who == str(one.port)
+    connection.sendall(b"select 1\n")
+    assert connection.recv(100) == b"select 1\n"
+    one.cut()
+    assert connection.recv(100) == b""
+    assert leads_to(port, two)
+    one.listen()
+    assert leads_to(port, one)
 
 
-def test_postgresql_with_patroni(binary, folder):
+def test_postgresql_with_patroni(folder, start):
     """Patroni's answers say where each port leads; a session with the former primary ends when the roles change."""
-    databases, apis = [Origin(line_server), Origin(line_server)], [Origin(web_server), Origin(web_server)]
+    databases, apis = [LineServer(), LineServer()], [web_server(), web_server()]
 
     def roles(primary):
         for index, api in enumerate(apis):
@@ -234,35 +173,39 @@ def test_postgresql_with_patroni(binary, folder):
     replaced = {"bind :5000": f"bind 127.0.0.1:{ports[0]}", "bind :5001": f"bind 127.0.0.1:{ports[1]}", "check port 8008": "check"}
     for number, (database, api) in enumerate(zip(databases, apis), 1):
         replaced[f"192.0.2.4{number}:5432"] = f"127.0.0.1:{database.port} port {api.port}"
-    path = configuration(folder, "postgresql-patroni.cfg", replaced)
-    with Program(binary, "-f", path) as program:
-        program.ready(ports[0])
-        assert leads_to(ports[0], databases[0]) and leads_to(ports[1], databases[1])
-        assert any("OPTIONS /primary" in seen[0] for seen in apis[0].seen)
-        # Before their first checks both may be chosen.
-        assert wait_until(lambda: {session(ports[0])[1] for _ in range(4)} == {str(databases[0].port)})
-        connection, who = session(ports[0])
-        assert who == str(databases[0].port), who
-        roles(1)
-        assert connection.recv(100) == b""
-        assert leads_to(ports[0], databases[1]) and leads_to(ports[1], databases[0])
+    text = configuration(folder, "postgresql-patroni.cfg", replaced)
+    start(text, ports[0])
+    assert leads_to(ports[0], databases[0]) and leads_to(ports[1], databases[1])
+    assert any((request.method, request.path) == ("OPTIONS", "/primary") for request in apis[0].requests)
+    # Before their first checks both may be chosen.
+    assert wait_until(lambda: {session(ports[0])[1] for _ in range(4)} == {str(databases[0].port)})
+    connection, who = session(ports[0])
+    assert who == str(databases[0].port), who
+    roles(1)
+    assert connection.recv(100) == b""
+    assert leads_to(ports[0], databases[1]) and leads_to(ports[1], databases[0])
 
 
-def redis_server(origin, connection):
+class RedisServer(Server):
     """The Redis commands of the check, and GET."""
-    for line in connection.makefile("rb"):
-        word = line.strip().decode().lower()
-        info = f"role:{origin.role}\r\n"
-        answers = {"ping": "+PONG\r\n", "info replication": f"${len(info)}\r\n{info}\r\n", "quit": "+OK\r\n", "get who": f"+{origin.port}\r\n"}
-        connection.sendall(answers.get(word, "-ERR\r\n").encode())
-        origin.seen.append(word)
+
+    def __init__(self, role):
+        self.role, self.seen = role, []
+        super().__init__()
+
+    def serve(self, connection):
+        for line in connection.makefile("rb"):
+            word = line.strip().decode().lower()
+            info = f"role:{self.role}\r\n"
+            answers = {"ping": "+PONG\r\n", "info replication": f"${len(info)}\r\n{info}\r\n", "quit": "+OK\r\n", "get who": f"+{self.port}\r\n"}
+            connection.sendall(answers.get(word, "-ERR\r\n").encode())
+            self.seen.append(word)
 
 
-def test_redis(binary, folder):
+def test_redis(folder, port, start):
     """Clients reach the server that reports the role of master, also after the roles changed."""
-    one, two, port = Origin(redis_server), Origin(redis_server), free_port()
-    one.role, two.role = "slave", "master"
-    path = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
+    one, two = RedisServer("slave"), RedisServer("master")
+    text = configuration(folder, "redis.cfg", {"bind :6379": f"bind 127.0.0.1:{port}", "192.0.2.51:6379": f"127.0.0.1:{one.port}",
                                                "192.0.2.52:6379": f"127.0.0.1:{two.port}"})
 
     def who():
@@ -270,22 +213,26 @@ def test_redis(binary, folder):
             connection.sendall(b"GET who\r\n")
             return connection.recv(100).decode().strip("+\r\n")
 
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        for expected, (one.role, two.role) in ((two, ("slave", "master")), (one, ("master", "slave"))):
-            # It takes two failures to lose a server that was up from the start.
-            assert wait_until(lambda: {who() for _ in range(12)} == {str(expected.port)}, 8), who()
-        assert "info replication" in one.seen and "quit" in one.seen, one.seen[:5]
+    start(text, port)
+    for expected, (one.role, two.role) in ((two, ("slave", "master")), (one, ("master", "slave"))):
+        # It takes two failures to lose a server that was up from the start.
+        assert wait_until(lambda: {who() for _ in range(12)} == {str(expected.port)}, 8), who()
+    assert "info replication" in one.seen and "quit" in one.seen, one.seen[:5]
 
 
-def mqtt_broker(origin, connection):
-    """Acknowledges CONNECT."""
-    packet = connection.recv(1000)
-    # A probe of the port sends nothing.
-    if packet:
-        origin.seen.append(packet)
-        connection.sendall(b"\x20\x02\x00\x00")
-        connection.recv(1000)
+class Broker(Server):
+    """A server of MQTT that acknowledges CONNECT."""
+
+    def __init__(self):
+        self.seen = []
+        super().__init__()
+
+    def serve(self, connection):
+        # A probe of the port sends nothing.
+        if packet := connection.recv(1000):
+            self.seen.append(packet)
+            connection.sendall(b"\x20\x02\x00\x00")
+            connection.recv(1000)
 
 
 def mqtt_connect(name):
@@ -293,10 +240,10 @@ def mqtt_connect(name):
     return bytes([0x10, len(payload)]) + payload
 
 
-def test_mqtt(binary, folder):
+def test_mqtt(folder, port, start):
     """A client returns to its broker; traffic other than MQTT reaches no broker."""
-    one, two, port = Origin(mqtt_broker), Origin(mqtt_broker), free_port()
-    path = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
+    one, two = Broker(), Broker()
+    text = configuration(folder, "mqtt.cfg", {"bind :1883": f"bind 127.0.0.1:{port}", "192.0.2.61:1883": f"127.0.0.1:{one.port}",
                                               "192.0.2.62:1883": f"127.0.0.1:{two.port}"})
 
     def connects(name):
@@ -304,94 +251,79 @@ def test_mqtt(binary, folder):
             connection.sendall(mqtt_connect(name))
             assert connection.recv(100) == b"\x20\x02\x00\x00"
 
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        names = [f"client-{number}" for number in range(6)]
-        for name in names * 4:
-            connects(name)
-        for name in names:
-            counts = [sum(packet == mqtt_connect(name) for packet in origin.seen) for origin in (one, two)]
-            assert sorted(counts) == [0, 4], (name, counts)
-        assert one.seen and two.seen
-        before = len(one.seen) + len(two.seen)
-        with socket.create_connection(("127.0.0.1", port), 5) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            try:
-                assert connection.recv(100) == b""
-            except ConnectionResetError:
-                pass  # as good
-        assert len(one.seen) + len(two.seen) == before
+    start(text, port)
+    names = [f"client-{number}" for number in range(6)]
+    for name in names * 4:
+        connects(name)
+    for name in names:
+        counts = [sum(packet == mqtt_connect(name) for packet in origin.seen) for origin in (one, two)]
+        assert sorted(counts) == [0, 4], (name, counts)
+    assert one.seen and two.seen
+    before = len(one.seen) + len(two.seen)
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        try:
+            assert connection.recv(100) == b""
+        except ConnectionResetError:
+            pass  # as good
+    assert len(one.seen) + len(two.seen) == before
 
 
-def chat_server(origin, connection):
+def chat_server(connection):
     """Upgrades, then echoes all data."""
-    lines, _ = head_of(connection)
-    key = next((line.split(": ")[1] for line in lines if line.lower().startswith("sec-websocket-key")), None)
-    if key:
-        accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
-        connection.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n".encode())
+    if found := read_head(connection):
+        connection.sendall(switching(Request(*found, connection=1)))
         while data := connection.recv(1000):
             connection.sendall(data)
 
 
-def test_websocket(binary, folder):
+def test_websocket(folder, port, start):
     """An upgraded connection outlives 'timeout server', and pages are served beside it."""
-    chats, pages, port = [Origin(chat_server), Origin(chat_server)], [Origin(web_server), Origin(web_server)], free_port()
+    chats, pages = [Server(chat_server), Server(chat_server)], [web_server(), web_server()]
     replaced = {"bind :8080": f"bind 127.0.0.1:{port}", "timeout client 30s": "timeout client 1s", "timeout server 30s": "timeout server 1s"}
     for number, (chat, page) in enumerate(zip(chats, pages), 1):
         replaced[f"192.0.2.7{number}:8000"], replaced[f"192.0.2.7{number}:8001"] = f"127.0.0.1:{chat.port}", f"127.0.0.1:{page.port}"
-    path = configuration(folder, "websocket.cfg", replaced)
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        upgraded = []
-        for _ in range(2):
-            connection = socket.create_connection(("127.0.0.1", port), 5)
-            connection.sendall(b"GET /chat HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                               b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-            lines, rest = head_of(connection)
-            assert lines[0].split()[1] == "101" and "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".lower() in [line.lower() for line in lines], lines
-            upgraded.append(connection)
-        assert {get(port)[2] for _ in range(4)} == {str(page.port) for page in pages}
-        time.sleep(1.5)  # longer than 'timeout client' and 'timeout server'
-        for connection in upgraded:
-            connection.sendall(b"\x81\x85\x01\x02\x03\x04ikomn")
-            assert connection.recv(100) == b"\x81\x85\x01\x02\x03\x04ikomn"
+    text = configuration(folder, "websocket.cfg", replaced)
+    start(text, port)
+    upgraded = []
+    for _ in range(2):
+        connection = socket.create_connection(("127.0.0.1", port), 5)
+        connection.sendall(b"GET /chat HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                           b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        head, _ = read_head(connection)
+        assert head.split()[1] == b"101" and b"\r\nsec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=" in head.lower(), head
+        upgraded.append(connection)
+    assert {get(port)[2] for _ in range(4)} == {str(page.port) for page in pages}
+    time.sleep(1.5)  # longer than 'timeout client' and 'timeout server'
+    for connection in upgraded:
+        connection.sendall(b"\x81\x85\x01\x02\x03\x04ikomn")
+        assert connection.recv(100) == b"\x81\x85\x01\x02\x03\x04ikomn"
 
 
-class GrpcServer(FramePeer):
+class GrpcPeer(FramePeer):
     """Answers each call with the same message and a status in trailers."""
 
-    def __init__(self, origin, connection):
-        self.origin, self.connection, self.held = origin, connection, b""
-
-    def more(self):
-        data = self.connection.recv(65536)
-        if not data:
-            raise ConnectionError
-        self.held += data
-
-    def send(self, data):
-        self.connection.sendall(data)
-
-    def serve(self):
+    def serve(self, calls):
+        """Notes the stream of each call in `calls`."""
         self.h2()
         while True:
             kind, flags, stream, payload = self.next_frame()
-            if NAMES.get(kind) == "head":
-                self.origin.seen.append(stream)
-            if NAMES.get(kind) == "ping" and not flags & 1:
-                self.send(frame(6, 1, 0, payload))
-            if NAMES.get(kind) in ("data", "head") and flags & 1:
-                self.send(frame(1, 4, stream, b"\x88" + field("content-type", "application/grpc")))
-                self.send(frame(0, 0, stream, b"\0\0\0\0\5hello"))
-                self.send(frame(1, 5, stream, field("grpc-status", "0")))
+            if kind == HEADERS:
+                calls.append(stream)
+            if kind == PING and not flags & ACK:
+                self.send(frame(PING, ACK, 0, payload))
+            if kind in (DATA, HEADERS) and flags & END_STREAM:
+                self.send(frame(HEADERS, END_HEADERS, stream, b"\x88" + field("content-type", "application/grpc")))
+                self.send(frame(DATA, 0, stream, b"\0\0\0\0\5hello"))
+                self.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, field("grpc-status", "0")))
 
 
-def test_grpc(binary, folder):
+def test_grpc(folder, start):
     """Calls are shared among the servers; trailers arrive; unknown services are answered without a server."""
-    origins = [Origin(lambda origin, connection: GrpcServer(origin, connection).serve()) for _ in range(2)]
+    calls = [], []
+    origins = [Server(lambda connection, noted=noted: GrpcPeer(connection).serve(noted)) for noted in calls]
     clear, secure, authority = free_port(), free_port(), Authority(folder)
-    path = configuration(folder, "grpc.cfg", {
+    text = configuration(folder, "grpc.cfg", {
         "bind :50051": f"bind 127.0.0.1:{clear}", "bind :50052": f"bind 127.0.0.1:{secure}", "/etc/weir/site.pem": authority.issue("one.example"),
         "192.0.2.81:50051": f"127.0.0.1:{origins[0].port}", "192.0.2.82:50051": f"127.0.0.1:{origins[1].port}"})
     message = folder.file("message", "\0\0\0\0\0")
@@ -400,26 +332,23 @@ def test_grpc(binary, folder):
         return subprocess.run(["curl", "-s", "-k", "-i", "--http2-prior-knowledge", "-H", "content-type: application/grpc", "-H", "te: trailers",
                                "-X", "POST", *body, url], capture_output=True, timeout=10).stdout.decode(errors="replace")
 
-    with Program(binary, "-f", path) as program:
-        program.ready(clear)
-        program.ready(secure)
-        said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add", "--data-binary", f"@{message}") for _ in range(6))
-        assert said.count("hello") == 6 and said.count("grpc-status: 0") == 6, said
-        assert origins[0].seen and origins[1].seen, [origin.seen for origin in origins]
-        assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add", "--data-binary", f"@{message}").count("grpc-status: 0") == 1
-        before = sum(len(origin.seen) for origin in origins)
-        # Without a body: curl 7.88 waits for ever if the answer of any server ends before the upload.
-        assert "grpc-status: 12" in call(f"http://127.0.0.1:{clear}/other.Service/Call")
-        assert sum(len(origin.seen) for origin in origins) == before
+    start(text, clear, secure)
+    said = "".join(call(f"http://127.0.0.1:{clear}/shop.Cart/Add", "--data-binary", f"@{message}") for _ in range(6))
+    assert said.count("hello") == 6 and said.count("grpc-status: 0") == 6, said
+    assert all(calls), calls
+    assert call(f"https://127.0.0.1:{secure}/shop.Cart/Add", "--data-binary", f"@{message}").count("grpc-status: 0") == 1
+    before = sum(map(len, calls))
+    # Without a body: curl 7.88 waits for ever if the answer of any server ends before the upload.
+    assert "grpc-status: 12" in call(f"http://127.0.0.1:{clear}/other.Service/Call")
+    assert sum(map(len, calls)) == before
 
 
-def test_kubernetes_api(binary, folder):
+def test_kubernetes_api(folder, port, start):
     """TLS passes through unread; a server that is not ready gets no connections, and its existing ones end."""
     authority = Authority(folder)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue("one.example"))
-    one, two, port = Origin(web_server, context), Origin(web_server, context), free_port()
-    path = configuration(folder, "kubernetes-api.cfg", {"bind :6443": f"bind 127.0.0.1:{port}", "192.0.2.91:6443": f"127.0.0.1:{one.port}",
+    site = authority.issue("one.example")
+    one, two = web_server(SecureServer(site)), web_server(SecureServer(site))
+    text = configuration(folder, "kubernetes-api.cfg", {"bind :6443": f"bind 127.0.0.1:{port}", "192.0.2.91:6443": f"127.0.0.1:{one.port}",
                                                         "192.0.2.92:6443": f"127.0.0.1:{two.port}"})
     trusted = trusting(authority)
 
@@ -429,38 +358,38 @@ def test_kubernetes_api(binary, folder):
         except OSError:
             return set()  # its server has just gone
 
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        assert wait_until(lambda: served() == {str(one.port), str(two.port)}, 8)
-        one.statuses = {"/readyz": 500}
-        assert wait_until(lambda: served() == {str(two.port)}, 8)
-        one.statuses = {}
-        assert wait_until(lambda: len(served()) == 2, 8)
-        assert any("GET /readyz HTTP/1.1" in seen[0] for seen in one.seen)
+    start(text, port)
+    assert wait_until(lambda: served() == {str(one.port), str(two.port)}, 8)
+    one.statuses = {"/readyz": 500}
+    assert wait_until(lambda: served() == {str(two.port)}, 8)
+    one.statuses = {}
+    assert wait_until(lambda: len(served()) == 2, 8)
+    assert any(request.head.startswith(b"GET /readyz HTTP/1.1") for request in one.requests)
 
 
-def test_a_syslog_relay(binary, folder):
+def test_a_syslog_relay(folder, port, start):
     """Messages over UDP and TCP arrive in order over one connection, each with its length before it."""
-    def collect(origin, connection):
-        while data := connection.recv(65536):
-            origin.seen.append(data)
+    seen = []
 
-    target, port = Origin(collect), free_port()
-    path = configuration(folder, "syslog-relay.cfg", {"dgram-bind :514": f"dgram-bind 127.0.0.1:{port}", "    bind :514": f"    bind 127.0.0.1:{port}",
+    def collect(connection):
+        while data := connection.recv(65536):
+            seen.append(data)
+
+    target = Server(collect)
+    text = configuration(folder, "syslog-relay.cfg", {"dgram-bind :514": f"dgram-bind 127.0.0.1:{port}", "    bind :514": f"    bind 127.0.0.1:{port}",
                                                       "192.0.2.100:601": f"127.0.0.1:{target.port}"})
-    with Program(binary, "-f", path) as program:
-        program.ready(port)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.sendto(b"<134>1 2026-11-23T12:00:00Z host app 1 - - over udp", ("127.0.0.1", port))
-        with socket.create_connection(("127.0.0.1", port), 5) as sender:
-            sender.sendall(b"<134>1 2026-11-23T12:00:01Z host app 1 - - over tcp\n")
-            assert wait_until(lambda: b"over udp" in b"".join(target.seen) and b"over tcp" in b"".join(target.seen)), target.seen
-        text = b"".join(target.seen)
-        while text:
-            length, text = text.split(b" ", 1)
-            assert text[:1] == b"<", text
-            text = text[int(length):]
-        assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
+    start(text, port)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"<134>1 2026-11-23T12:00:00Z host app 1 - - over udp", ("127.0.0.1", port))
+    with socket.create_connection(("127.0.0.1", port), 5) as sender:
+        sender.sendall(b"<134>1 2026-11-23T12:00:01Z host app 1 - - over tcp\n")
+        assert wait_until(lambda: b"over udp" in b"".join(seen) and b"over tcp" in b"".join(seen)), seen
+    text = b"".join(seen)
+    while text:
+        length, text = text.split(b" ", 1)
+        assert text[:1] == b"<", text
+        text = text[int(length):]
+    assert "over tcp" in ask(os.path.join(folder.path, "admin.sock"), "show events central")
 
 
 def test_the_recipe_for_certbot(binary, folder):
@@ -468,7 +397,7 @@ def test_the_recipe_for_certbot(binary, folder):
     place, plain, secure = os.path.join(folder.path, "certificates"), free_port(), free_port()
     os.mkdir(place)
     recipe = next(text for text in of_the_manual("certbot", "text") if "use_backend" in text)
-    certbot, app, authority = Origin(web_server), Origin(web_server), Authority(folder)
+    certbot, app, authority = web_server(), web_server(), Authority(folder)
     text = replaced(recipe, {"bind :80\n": f"bind 127.0.0.1:{plain}\n", "bind :443 ": f"bind 127.0.0.1:{secure} ", "127.0.0.1:8402": f"127.0.0.1:{certbot.port}",
                              "/etc/weir/certificates/": place + "/"})
     text = f"defaults\n    mode http\n    timeout connect 2s\n    timeout client 9s\n    timeout server 9s\n{text}backend app\n    server s 127.0.0.1:{app.port}\n"

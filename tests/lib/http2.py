@@ -1,10 +1,8 @@
-"""Frames of HTTP/2, and a peer that plays a script frame by frame, right or wrong. The script's words are methods, as in
-`Peer` in phases/scenes.py."""
+"""Frames of HTTP/2, and a peer that speaks frame by frame, right or wrong. Its methods are the words of the scripts of phases/scenes.py."""
 import struct
 
-NAMES = {0: "data", 1: "head", 3: "rst", 4: "settings", 5: "push", 6: "ping", 7: "goaway", 8: "window", 9: "continuation"}
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
-END_STREAM, END_HEADERS = 1, 4
+END_STREAM, ACK, END_HEADERS = 1, 1, 4
 PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, COMPRESSION_ERROR, CALM = 1, 3, 6, 9, 11
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -20,9 +18,22 @@ def field(name, value):
 
 
 class FramePeer:
-    """The HTTP/2 part of a peer. `stream` is the last one opened by a request."""
+    """A peer of HTTP/2 on a connection. `stream` is the last one opened by a request, `seen` lists observations in words."""
 
     stream = 0
+
+    def __init__(self, connection):
+        self.connection, self.held, self.seen = connection, b"", []
+
+    def send(self, data):
+        """Sends bytes."""
+        self.connection.sendall(data)
+
+    def more(self):
+        """Receives bytes; fails at the end of the connection."""
+        if not (data := self.connection.recv(65536)):
+            raise ConnectionError("the connection ended")
+        self.held += data
 
     def exactly(self, count):
         """So many bytes."""
@@ -36,8 +47,8 @@ class FramePeer:
         header = self.exactly(9)
         payload = self.exactly(int.from_bytes(header[:3], "big"))
         kind, flags = header[3], header[4]
-        if kind == 4 and not flags & 1:
-            self.send(frame(4, 1, 0))
+        if kind == SETTINGS and not flags & ACK:
+            self.send(frame(SETTINGS, ACK))
         return kind, flags, int.from_bytes(header[5:9], "big") & 0x7fffffff, payload
 
     def preface(self):
@@ -54,18 +65,18 @@ class FramePeer:
     def settings(self, settings=""):
         """Sends SETTINGS."""
         pairs = [pair.split(":") for pair in settings.split(",") if pair]
-        self.send(frame(4, 0, 0, b"".join(struct.pack(">HI", int(name), int(value)) for name, value in pairs)))
+        self.send(frame(SETTINGS, payload=b"".join(struct.pack(">HI", int(name), int(value)) for name, value in pairs)))
 
     def req(self):
         """Reads until a request begins; notes its stream, with `.` for a request without a body."""
         while True:
             kind, flags, stream, _ = self.next_frame()
-            if kind == 1:
+            if kind == HEADERS:
                 self.stream = stream
-                self.seen.append(f"{stream}{'.' if flags & 1 else ''}")
+                self.seen.append(f"{stream}{'.' if flags & END_STREAM else ''}")
                 return
-            if kind in (3, 7):
-                self.seen.append(NAMES[kind])
+            if kind in (RESET, GOAWAY):
+                self.seen.append("rst" if kind == RESET else "goaway")
 
     def body(self):
         """Reads until the request of the last stream ends; notes how many bytes it had, and whether trailers came."""
@@ -74,28 +85,28 @@ class FramePeer:
             kind, flags, stream, payload = self.next_frame()
             if stream != self.stream:
                 continue
-            if kind == 0:
+            if kind == DATA:
                 count += len(payload)
-            if kind == 1:
+            if kind == HEADERS:
                 trailers = "+trailers"
-            if kind == 3:
+            if kind == RESET:
                 self.seen.append(f"rst{int.from_bytes(payload, 'big')}")
                 return
-            if flags & 1:
+            if flags & END_STREAM:
                 self.seen.append(f"{count}{trailers}")
                 return
 
     def status(self, text):
         """Sends a response's head: `status=200`, `status=200,end`, `status=200,content-length:5`."""
         status, *more = text.split(",")
-        end = "end" in more
+        end = END_STREAM if "end" in more else 0
         fields = [one.split(":", 1) for one in more if ":" in one]
         block = field(":status", status) + b"".join(field(name, value) for name, value in fields)
-        self.send(frame(1, 4 | end, self.stream, block))
+        self.send(frame(HEADERS, END_HEADERS | end, self.stream, block))
 
     def trailers(self):
         """Sends trailers."""
-        self.send(frame(1, 5, self.stream, field("x-end", "1")))
+        self.send(frame(HEADERS, END_HEADERS | END_STREAM, self.stream, field("x-end", "1")))
 
     def data(self, text):
         """Sends payload: `data=5`, `data=5,end`."""
@@ -103,7 +114,7 @@ class FramePeer:
         for _ in range(max(1, -(-int(count) // 16384))):
             piece = min(int(count), 16384)
             count = int(count) - piece
-            self.send(frame(0, "end" in more and not count, self.stream, b"x" * piece))
+            self.send(frame(DATA, END_STREAM if "end" in more and not count else 0, self.stream, b"x" * piece))
 
     def okay(self):
         """Sends a whole response."""
@@ -112,12 +123,12 @@ class FramePeer:
 
     def reset(self, code):
         """Resets the last stream."""
-        self.send(frame(3, 0, self.stream, struct.pack(">I", int(code))))
+        self.send(frame(RESET, 0, self.stream, struct.pack(">I", int(code))))
 
     def goaway(self, text):
         """Leaves: `goaway=LAST,CODE`."""
         last, code = text.split(",")
-        self.send(frame(7, 0, 0, struct.pack(">II", int(last), int(code))))
+        self.send(frame(GOAWAY, payload=struct.pack(">II", int(last), int(code))))
 
     def frame(self, text):
         """Sends a frame: `frame=KIND,FLAGS,STREAM,HEX`, the last stream for `s`."""
@@ -134,19 +145,19 @@ class FramePeer:
     def interims(self, count):
         """Sends so many interim responses at once."""
         head = field(":status", "103") + field("link", "a")
-        self.send(b"".join(frame(1, 4, self.stream, head) for _ in range(int(count))))
+        self.send(b"".join(frame(HEADERS, END_HEADERS, self.stream, head) for _ in range(int(count))))
 
     def frames(self):
         """Reads until the other side ends; notes its resets and pings, and the way it ended."""
         while True:
             kind, _, stream, payload = self.next_frame()
-            if kind == 3:
+            if kind == RESET:
                 self.seen.append(f"rst{stream}:{int.from_bytes(payload, 'big')}")
-            if kind == 7:
+            if kind == GOAWAY:
                 self.seen.append(f"goaway:{int.from_bytes(payload[4:8], 'big')}")
-            if kind == 6:
+            if kind == PING:
                 self.seen.append("ping")
-            if kind == 1:
+            if kind == HEADERS:
                 self.seen.append(f"late{stream}")
 
 

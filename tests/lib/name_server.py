@@ -1,9 +1,11 @@
 """A scripted name server: right, false, late, oversized or missing answers."""
 import socket
-import ssl
 import struct
 import threading
 import time
+
+from lib.origin import Server
+from lib.tls import SecureServer
 
 A, CNAME, AAAA, SRV, OPT = 1, 5, 28, 33, 41
 KINDS = {A: "A", AAAA: "AAAA", SRV: "SRV", CNAME: "CNAME"}
@@ -65,31 +67,25 @@ class Query:
 
 class NameServer:
     """Answers from `zone`: (name, kind) to a list of texts of addresses, a response code, or a function from the query
-    to bytes, a list of several answers, or None for silence. Names outside the zone do not exist. With `certificate` (a
-    file, with its key) it speaks TLS over TCP: `names` has the server names that clients sent, `refused` the errors of
-    failed handshakes."""
+    to bytes, a list of several answers, or None for silence. Names outside the zone do not exist. `tcp` is its server
+    of connections: a [`SecureServer`] with `certificate` (a file, with its key)."""
 
     def __init__(self, zone=None, port=0, host="127.0.0.1", certificate=None):
-        self.tls, self.names, self.refused = None, [], []
-        if certificate:
-            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.tls.load_cert_chain(certificate)
-            self.tls.sni_callback = lambda _connection, name, _context: self.names.append(name)
         self.zone = dict(zone or {})
         self.queries = []
+        options = {"serve": self.serve_connection, "port": port, "host": host}
         while True:
+            self.tcp = SecureServer(certificate, **options) if certificate else Server(**options)
+            self.port = self.tcp.port
             self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self.udp.bind((host, port))
-            self.port = self.udp.getsockname()[1]
             try:
-                self.tcp = socket.create_server((host, self.port))
+                self.udp.bind((host, self.port))
                 break
             except OSError:
+                self.close()
                 if port:
                     raise
-                self.udp.close()
         threading.Thread(target=self.serve_datagrams, daemon=True).start()
-        threading.Thread(target=self.serve_connections, daemon=True).start()
 
     def asked(self, name=None, kind=None):
         """The queries for a name."""
@@ -128,35 +124,16 @@ class NameServer:
                 except OSError:
                     pass
 
-    def serve_connections(self):
-        """One thread a connection."""
-        while True:
-            try:
-                connection, _ = self.tcp.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
-
     def serve_connection(self, connection):
         """Queries with their lengths before them."""
-        if self.tls:
-            try:
-                connection = self.tls.wrap_socket(connection, server_side=True)
-            except OSError as error:
-                self.refused.append(str(error))
-                return
-        with connection, connection.makefile("rb") as stream:
+        with connection.makefile("rb") as stream:
             while len(head := stream.read(2)) == 2:
                 message = stream.read(struct.unpack(">H", head)[0])
                 for answer in self.reply(Query(message, "tcp", connection.getpeername())):
                     if answer is not None:
-                        try:
-                            connection.sendall(struct.pack(">H", len(answer)) + answer)
-                        except OSError:
-                            return
+                        connection.sendall(struct.pack(">H", len(answer)) + answer)
 
     def close(self):
         """Closes its sockets: the name server is gone."""
         self.udp.close()
-        self.tcp.shutdown(socket.SHUT_RDWR)
         self.tcp.close()

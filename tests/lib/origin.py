@@ -5,7 +5,10 @@
 
 Both listen as soon as they are made, and stop at the end of the block, or with the process.
 """
+import base64
+import contextlib
 import dataclasses
+import hashlib
 import re
 import socket
 import threading
@@ -17,7 +20,7 @@ class Server:
 
     def __init__(self, serve=None, port=0, host="127.0.0.1", backlog=1000):
         self.serve = serve or self.serve
-        self.host, self.backlog, self.count, self.listener = host, backlog, 0, None
+        self.host, self.backlog, self.count, self.listener, self.connections = host, backlog, 0, None, set()
         self.port = port
         self.listen()
 
@@ -42,11 +45,13 @@ class Server:
 
     def one(self, connection):
         """One connection."""
+        self.connections.add(connection)
         with connection:
             try:
                 self.serve(connection)
             except OSError:
                 pass
+        self.connections.discard(connection)
 
     def close(self):
         """Stops to listen. Connections live on."""
@@ -57,11 +62,46 @@ class Server:
             pass
         self.listener.close()
 
+    def cut(self):
+        """Stops to listen, and ends all connections."""
+        self.close()
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+class Relay(Server):
+    """Passes the bytes of each connection on to a port, in both directions."""
+
+    def __init__(self, to):
+        self.to = to
+        super().__init__()
+
+    def serve(self, client):
+        with socket.create_connection(("127.0.0.1", self.to)) as server:
+            back = threading.Thread(target=self.pass_on, args=(server, client), daemon=True)
+            back.start()
+            with contextlib.suppress(OSError):
+                self.forth(client, server)
+            # The last bytes of a server that closed.
+            back.join()
+
+    def forth(self, client, server):
+        """The direction of the client's bytes."""
+        self.pass_on(client, server)
+
+    def pass_on(self, source, sink):
+        """One direction, until its end or a failure."""
+        with contextlib.suppress(OSError):
+            while more := source.recv(65536):
+                sink.sendall(more)
+            sink.shutdown(socket.SHUT_WR)
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -90,16 +130,21 @@ class Request:
 
 class Origin(Server):
     """An HTTP/1 server that keeps its connections. `answer` is the response to each request: bytes, or a function of a [`Request`].
-    None, or an answer with `Connection: close`, ends the connection. `requests` lists the requests."""
+    None, or an answer with `Connection: close`, ends the connection. `requests` lists the requests, and `heads` counts the heads: also
+    those of requests with an unfinished body."""
 
     def __init__(self, answer=OK, **options):
-        self.answer, self.requests = answer, []
+        self.answer, self.requests, self.heads = answer, [], 0
         super().__init__(**options)
 
     def serve(self, connection):
         number, held = self.count, b""
-        while (found := read_request(connection, held)) is not None:
-            head, body, held = found
+        while found := read_head(connection, held):
+            self.heads += 1
+            head, held = found
+            if not (found := read_body(connection, head, held)):
+                return
+            body, held = found
             request = Request(head, body, number)
             self.requests.append(request)
             answer = self.answer(request) if callable(self.answer) else self.answer
@@ -109,13 +154,29 @@ class Origin(Server):
                 return
 
 
-def read_request(connection, held=b""):
-    """The head, the body and the bytes behind them of the next request; None at the end of the connection."""
+def switching(request, more=""):
+    """The answer that accepts a WebSocket (RFC 6455, 4.2.2)."""
+    proof = hashlib.sha1((request.field("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+    return ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"{more}Sec-WebSocket-Accept: {base64.b64encode(proof).decode()}\r\n\r\n").encode()
+
+
+def read_head(connection, held=b""):
+    """The head of the next message without its empty line, and the bytes behind it; None at the end of the connection."""
     while b"\r\n\r\n" not in held:
         if not (more := connection.recv(65536)):
             return None
         held += more
-    head, held = held.split(b"\r\n\r\n", 1)
+    return held.split(b"\r\n\r\n", 1)
+
+
+def read_all(connection):
+    """All bytes until the end of the connection."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def read_body(connection, head, held):
+    """The body behind a request's head, undecoded, and the bytes behind it; None if the connection ends before."""
     if re.search(rb"^expect: *100-continue", head, re.M | re.I):
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     if re.search(rb"^transfer-encoding:[ \t]*chunked", head, re.M | re.I):
@@ -125,11 +186,11 @@ def read_request(connection, held=b""):
             if not (more := connection.recv(65536)):
                 return None
             held += more
-        return head, held[:end.end()], held[end.end():]
+        return held[:end.end()], held[end.end():]
     length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
     size = int(length[1]) if length else 0
     while len(held) < size:
         if not (more := connection.recv(65536)):
             return None
         held += more
-    return head, held[:size], held[size:]
+    return held[:size], held[size:]

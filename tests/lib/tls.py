@@ -5,8 +5,8 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
 
+from lib.origin import Origin, read_all
 from lib.program import Program, free_port, run
 
 CONFIGURATION = """
@@ -125,10 +125,7 @@ def get_over(port, authority):
 def ask_over(connection, text=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
     """Sends a request; the whole answer until the end."""
     connection.sendall(text)
-    answer = b""
-    while more := connection.recv(65536):
-        answer += more
-    return answer
+    return read_all(connection)
 
 
 def frontend(line, answer="%[ssl_fc] %[ssl_fc_sni]", more=""):
@@ -143,51 +140,46 @@ def refused(binary, folder, line, defaults="", extra="", sections=None):
     return said
 
 
-class SecureServer:
-    """A TLS server that answers each request with its view of the session, and keeps connections."""
+def sized(request):
+    """The answer to `/100`: the length of the request's body in eight digits, and 100 bytes."""
+    size = int(request.path[1:] or 0)
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {size + 8}\r\n\r\n{len(request.body):08}".encode() + b"x" * size
 
-    def __init__(self, certificate, authority=None):
+
+class SecureServer(Origin):
+    """A TLS server: an origin, or with `serve=` one of another protocol. With an authority it requires certificates of clients. `names`
+    lists the server names of all handshakes, and each connection has its own as `sni`. `refused` lists the errors of failed handshakes.
+    `identities` lists the other ones: whether the session was resumed, its identifier, the handshake's first Finished message."""
+
+    def __init__(self, certificate, authority=None, answer=sized, **options):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate)
+        self.context.sni_callback = self.named
         if authority:
             self.context.load_verify_locations(authority.certificate)
             self.context.verify_mode = ssl.CERT_REQUIRED
-        self.names, self.accepted, self.resumed, self.headers, self.identities = [], 0, 0, [], []
-        self.context.sni_callback = lambda _, name, __: self.names.append(name)
-        self.reads_header = False
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.names, self.refused, self.identities = [], [], []
+        super().__init__(answer, **options)
 
-    def accept(self):
-        while True:
-            connection, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+    def named(self, connection, name, _):
+        """Notes the server name of a handshake."""
+        connection.sni = name
+        self.names.append(name)
 
-    def serve(self, raw):
-        try:
-            if self.reads_header:
-                header = b""
-                while not header.endswith(b"\r\n"):
-                    header += raw.recv(1)
-                self.headers.append(header)
-            connection = self.context.wrap_socket(raw, server_side=True)
-        except OSError:
-            return raw.close()
-        self.accepted += 1
-        self.resumed += connection.session_reused
-        unique = connection.get_channel_binding("tls-unique")
-        self.identities.append((connection.session_reused, connection.session.id.hex(), unique.hex()))
+    def one(self, connection):
         with connection:
-            file = connection.makefile("rb")
-            while line := file.readline():
-                length = 0
-                while (header := file.readline().strip()):
-                    if header.lower().startswith(b"content-length:"):
-                        length = int(header.split(b":")[1])
-                body = file.read(length)
-                size = int(line.split()[1][1:] or 0)
-                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {size + 8}\r\n\r\n{len(body):08}".encode() + b"x" * size)
+            try:
+                secure = self.context.wrap_socket(connection, server_side=True)
+            except OSError as error:
+                self.refused.append(str(error))
+                return
+        self.identities.append((secure.session_reused, secure.session.id.hex(), secure.get_channel_binding("tls-unique").hex()))
+        super().one(secure)
+
+
+def backwards(connection):
+    """Serves a connection: all its bytes in reverse order, after the last one."""
+    connection.sendall(read_all(connection)[::-1])
 
 
 def backend(line):
@@ -200,26 +192,3 @@ def get(port, path="/", body=None):
     client.request("POST" if body else "GET", path, body)
     response = client.getresponse()
     return response.status, response.read()
-
-
-
-class Speaker:
-    """A server that handles each connection with a function, in a thread of its own."""
-
-    def __init__(self, treat):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=50)
-        self.port = self.listener.getsockname()[1]
-        self.treat = treat
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            connection, _ = self.listener.accept()
-            threading.Thread(target=self.one, args=(connection,), daemon=True).start()
-
-    def one(self, connection):
-        with connection:
-            try:
-                self.treat(connection)
-            except OSError:
-                pass

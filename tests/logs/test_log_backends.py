@@ -3,8 +3,10 @@ import os
 import re
 import signal
 import socket
+import threading
 import time
 
+from lib.origin import Server
 from lib.program import TERM, Program, ask, free_port, run, wait_until
 
 CONFIG = """
@@ -58,17 +60,17 @@ def get(port, path, count=1):
             assert b" 200 " in answer, answer
 
 
-def lines_of(server, count):
-    """A connection that a log server accepts, and so many lines from it."""
-    server.settimeout(10)
-    connection = server.accept()[0]
-    connection.settimeout(10)
-    received = b""
-    while received.count(b"\n") < count:
-        more = connection.recv(65536)
-        assert more, received
-        received += more
-    return connection, received.decode().split()
+class LogServer(Server):
+    """Keeps the bytes received. `ended` is set once a client has closed its connection."""
+
+    def __init__(self, **options):
+        self.received, self.ended = b"", threading.Event()
+        super().__init__(**options)
+
+    def serve(self, connection):
+        while more := connection.recv(65536):
+            self.received += more
+        self.ended.set()
 
 
 def cli(folder, command):
@@ -87,11 +89,11 @@ def dropped(folder):
     return int(re.search(r"^DroppedLogs: (\d+)$", cli(folder, "show info"), re.M)[1])
 
 
-def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folder):
+def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, folder, port):
     """A server that accepts connections and reads nothing, one that is not running, and a socket without a reader."""
     if has_none(binary):
         return
-    port, dead = free_port(), free_port()
+    dead = free_port()
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.bind(os.path.join(folder.path, "full"))
     heard = datagrams()
@@ -115,25 +117,19 @@ def test_log_servers_that_sleep_or_are_not_there_cost_lines_and_no_time(binary, 
             assert program.status(10) is not None, "it leaves all the same"
 
 
-def test_lines_wait_in_a_ring_for_their_server(binary, folder):
+def test_lines_wait_in_a_ring_for_their_server(binary, folder, port):
     """R97: lines written before the server starts, or while it is down, arrive; its ring has the configured size."""
     if has_none(binary):
         return
-    port, at = free_port(), free_port()
+    at = free_port()
     servers = [f"server late 127.0.0.1:{at} log-proto octet-count log-bufsize 1m"]
     with Program(binary, "-db", "-f", configured(folder, port, servers)) as program:
         program.ready(port)
         get(port, b"/" + b"x" * 400 + b"/", 1000)
         assert dropped(folder) == 0
-        with socket.create_server(("127.0.0.1", at)) as server:
-            server.settimeout(10)
-            connection = server.accept()[0]
-            connection.settimeout(10)
-            received = b""
-            while not received.endswith(b"/999"):
-                more = connection.recv(65536)
-                assert more, received[-100:]
-                received += more
+        with LogServer(port=at) as server:
+            assert wait_until(lambda: server.received.endswith(b"/999"), 10), server.received[-100:]
+        received = server.received
         assert received.startswith(b"403 /xxxx"), received[:20]
         for number in range(1000):
             length, rest = received.split(b" ", 1)
@@ -148,8 +144,7 @@ def test_operators_move_log_servers(binary, folder):
     port, first, second = free_port(), datagrams(), datagrams()
     servers = ["balance roundrobin", f"server u udp@127.0.0.1:{first.getsockname()[1]}",
                "server t no.such.name.invalid:514 init-addr none", f"server s 127.0.0.1:{free_port()} disabled"]
-    with socket.create_server(("127.0.0.1", 0)) as before, socket.create_server(("127.0.0.1", 0)) as after, \
-            Program(binary, "-db", "-f", configured(folder, port, servers)) as program:
+    with LogServer() as before, LogServer() as after, Program(binary, "-db", "-f", configured(folder, port, servers)) as program:
         program.ready(port)
         get(port, b"/only-u", 2)
         heard = [first.recv(100) for _ in range(2)]
@@ -157,25 +152,23 @@ def test_operators_move_log_servers(binary, folder):
         cli(folder, f"set server logs/u addr 127.0.0.1 port {second.getsockname()[1]}")
         get(port, b"/moved")
         assert second.recv(100) == b"/moved0\n"
-        cli(folder, f"set server logs/t addr 127.0.0.1 port {before.getsockname()[1]}")
+        cli(folder, f"set server logs/t addr 127.0.0.1 port {before.port}")
         cli(folder, "set server logs/t state ready")
         cli(folder, "disable server logs/u")
         get(port, b"/t", 2)
-        held, received = lines_of(before, 2)
-        assert received == ["/t0", "/t1"], received
-        cli(folder, f"set server logs/t addr 127.0.0.1 port {after.getsockname()[1]}")
+        assert wait_until(lambda: before.received == b"/t0\n/t1\n", 10), before.received
+        cli(folder, f"set server logs/t addr 127.0.0.1 port {after.port}")
         get(port, b"/t-moved", 2)
-        _, received = lines_of(after, 2)
-        assert received == ["/t-moved0", "/t-moved1"], received
-        assert held.recv(10) == b"", "the former connection is closed"
+        assert wait_until(lambda: after.received == b"/t-moved0\n/t-moved1\n", 10), after.received
+        assert before.ended.wait(10), "the former connection is open"
         cli(folder, "disable server logs/t")
         get(port, b"/nobody")
         assert dropped(folder) >= 1, "every client is gone"
 
 
-def test_a_paused_process_takes_no_datagrams(binary, folder):
+def test_a_paused_process_takes_no_datagrams(binary, folder, port):
     """A paused process leaves datagrams to another process at the same address; afterwards it receives them again."""
-    port, heard = free_port(), datagrams()
+    heard = datagrams()
     text = (f"global\n    stats socket {folder.path}/cli\nlog-forward f\n    dgram-bind 127.0.0.1:{port}\n    bind 127.0.0.1:{port}\n"
             f"    timeout client 5s\n    log 127.0.0.1:{heard.getsockname()[1]} format raw local0\n")
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -202,7 +195,7 @@ def test_a_paused_process_takes_no_datagrams(binary, folder):
         assert wait_until(lambda: said(b"afterwards"))
 
 
-def test_faults_of_log_backends_are_reported_with_their_place(binary, folder):
+def test_faults_of_log_backends_are_reported_with_their_place(binary, folder, port):
     if has_none(binary):
         return
 
@@ -218,7 +211,6 @@ def test_faults_of_log_backends_are_reported_with_their_place(binary, folder):
                                                          "nosuch.invalid:514 init-addr libc,127.0.0.1\n"))
     # Nothing listens, so it would not start; nothing else is wrong.
     assert status == 2 and "ALERT" not in err, (status, err)
-    port = free_port()
     path = configured(folder, port, ["server s udp@127.0.0.1:514 source 192.0.2.1"])
     with Program(binary, "-db", "-f", path) as program:
         assert program.status(10) == 1, "no datagram can come from there"

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import threading
 
+from lib.origin import read_all
 from lib.program import Program, wait_until
 
 USR2 = signal.SIGUSR2
@@ -78,12 +79,7 @@ def talk(path, text, end=True, seconds=10):
         client.sendall(text.encode() + b"\n")
         if end:
             client.shutdown(socket.SHUT_WR)
-        answer = b""
-        while True:
-            more = client.recv(65536)
-            if not more:
-                return answer.decode(errors="replace")
-            answer += more
+        return read_all(client).decode(errors="replace")
 
 
 def field(pid, name):
@@ -120,9 +116,7 @@ class Clients:
                 with self.connect() as connection:
                     connection.settimeout(5)
                     connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                    answer = b""
-                    while more := connection.recv(65536):
-                        answer += more
+                    answer = read_all(connection)
                 status = answer.split(b" ", 2)[1:2]
                 if status != [b"200"]:
                     self.failures.append(answer[:80])
@@ -130,6 +124,10 @@ class Clients:
                 self.answers[body] = self.answers.get(body, 0) + 1
             except (OSError, IndexError) as error:
                 self.failures.append(repr(error))
+
+    def served(self):
+        """How many answers came."""
+        return sum(self.answers.values())
 
     def __enter__(self):
         for thread in self.threads:

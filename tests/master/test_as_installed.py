@@ -8,6 +8,7 @@ import subprocess
 
 from lib.needs import installed, needs_root
 from lib.program import ROOT, TERM, answering, connects, free_port, request, run, wait_until
+from lib.tls import ask_over
 from master.support import IS_ROOT, USR2, Service, alive
 
 # Debian's settings, and their variants.
@@ -70,12 +71,11 @@ def test_in_the_foreground_the_streams_stay(binary, folder):
                 assert os.readlink(f"/proc/{process}/fd/2") == service.log, options
 
 
-def test_an_empty_root_is_nowhere(binary, folder):
+def test_an_empty_root_is_nowhere(binary, folder, port):
     """`chroot auto`: the directory is deleted at once, so nothing can be put there, and starts leave none behind."""
     needs_root()
     temporary = os.path.join(folder.path, "tmp")
     os.mkdir(temporary)
-    port = free_port()
     config = answering(folder, port, extra="chroot auto\n    uid 65534\n    gid 65534")
     environment = {**os.environ, "TMPDIR": temporary}
     with Service([binary, "-W", "-f", config, "-p", f"{folder.path}/pid"], folder) as service:
@@ -95,8 +95,7 @@ def test_an_empty_root_is_nowhere(binary, folder):
 
 def whole(port):
     with socket.create_connection(("127.0.0.1", port)) as client:
-        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        return b"".join(iter(lambda: client.recv(4096), b""))
+        return ask_over(client)
 
 
 PACKAGING = os.path.join(ROOT, "packaging")
@@ -141,13 +140,12 @@ def test_systemd_accepts_the_units(binary, folder):
     assert not own, own
 
 
-def test_the_unit_file_starts_weir(binary, folder):
+def test_the_unit_file_starts_weir(binary, folder, port):
     """The lines of the unit file as the service manager runs them, with the paths of this check."""
     with open(os.path.join(PACKAGING, "systemd/weir.service")) as file:
         unit = file.read()
     lines = dict(re.findall(r"^(ExecStartPre|ExecStart|Environment|PIDFile|Type)=(.*)$", unit, re.M))
     reloads = re.findall(r"^ExecReload=(.*)$", unit, re.M)
-    port = free_port()
     variables = dict(word.split("=", 1) for word in shlex.split(lines["Environment"]))
     assert variables["CONFIG"] == "/etc/weir/weir.cfg", "where the one that ships is installed"
     variables.update(CONFIG=answering(folder, port, extra="daemon"), PIDFILE=f"{folder.path}/pid")

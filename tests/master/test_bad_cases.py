@@ -2,16 +2,15 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 
 from lib.needs import needs_root
+from lib.origin import Server
 from lib.program import answering, connects, free_port, request, run, wait_until
 from master.support import IS_ROOT, Master
 
 
-def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, folder):
-    port = free_port()
+def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, folder, port):
     config = answering(folder, port)
 
     def directory():
@@ -46,16 +45,14 @@ def test_a_configuration_that_cannot_be_read_again_keeps_the_service(binary, fol
         master.reload()
 
 
-def test_a_port_that_is_taken_keeps_the_former_worker(binary, folder):
-    port = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as other:
+def test_a_port_that_is_taken_keeps_the_former_worker(binary, folder, port):
+    with Server() as other:
         config = answering(folder, port)
         with Master(binary, folder, config) as master:
             master.served()
-            taken = other.getsockname()[1]
-            answering(folder, port, bind=f"127.0.0.1:{port}\n    bind 127.0.0.1:{taken}")
+            answering(folder, port, bind=f"127.0.0.1:{port}\n    bind 127.0.0.1:{other.port}")
             answer = master.ask("reload")
-            assert answer.startswith("Success=0\n") and "Address already in use" in answer and str(taken) in answer, answer
+            assert answer.startswith("Success=0\n") and "Address already in use" in answer and str(other.port) in answer, answer
             assert request(port).startswith(b"HTTP/1.1 200") and len(master.workers()) == 1
 
 
@@ -71,9 +68,8 @@ def processes_of(uid):
     return subprocess.run(["ps", "-o", "pid=", "-u", str(uid)], capture_output=True, text=True).stdout.split()
 
 
-def test_a_full_process_table_keeps_the_former_worker(binary, folder):
+def test_a_full_process_table_keeps_the_former_worker(binary, folder, port):
     needs_root()
-    port = free_port()
     config = answering(folder, port, extra="nbthread 1")
     os.chmod(folder.path, 0o777)
     master = Master(binary, folder, config)

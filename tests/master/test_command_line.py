@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 
+from lib.origin import read_all
 from lib.program import answering, free_port, wait_until
 from master.support import Master, alive, field, finished, slow_client, tcp, unix
 
@@ -128,7 +129,7 @@ def refused(connect, text):
     with connect() as client:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(text.encode())
-        return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+        return read_all(client).decode()
 
 
 def test_levels_hold_on_both_sides(binary, folder):
@@ -223,8 +224,7 @@ def test_watchers_in_debug_mode_end_with_their_clients(binary, folder):
         assert field(master.pid, "Threads") == ["1"]
 
 
-def test_a_master_reports_its_end_and_watchers_leave(binary, folder):
-    port = free_port()
+def test_a_master_reports_its_end_and_watchers_leave(binary, folder, port):
     with Master(binary, folder, answering(folder, port)) as master, slow_client(master, port) as (slow, _):
         assert "\nStopping: 0\n" in master.ask("mcli-debug-mode on; show info")
         with socket.socket(socket.AF_UNIX) as client:

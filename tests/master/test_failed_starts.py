@@ -8,6 +8,7 @@ import subprocess
 
 from lib import ring
 from lib.needs import needs_root
+from lib.origin import Server
 from lib.program import TERM, Program, answering, ask, connects, free_port, request, run, wait_until
 from master.support import IS_ROOT, Master, Service, many_patterns, talk
 
@@ -63,13 +64,11 @@ def failures(folder, taken):
             "requires full privileges"
 
 
-def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder):
-    port = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
+def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder, port):
+    with Server() as other, Master(binary, folder, running(folder, port)) as master:
         master.served()
-        taken = other.getsockname()[1]
         before = state(folder)
-        for what, config, words in failures(folder, taken):
+        for what, config, words in failures(folder, other.port):
             for options in (["-db"], ["-W", "-S", master.socket], ["-D"], ["-W", "-D", "-S", master.socket]):
                 status, _, said = run(binary, *options, "-f", config)
                 assert status == 1 and words in said, (what, options, status, said)
@@ -101,13 +100,12 @@ def test_a_failed_start_changes_nothing_of_a_running_master(binary, folder):
             os.kill(pid, TERM)
 
 
-def test_a_failed_reload_changes_no_file(binary, folder):
+def test_a_failed_reload_changes_no_file(binary, folder, port):
     """The files and sockets of the worker that serves stay its own, whatever is wrong with the next one."""
-    port = free_port()
-    with socket.create_server(("127.0.0.1", 0)) as other, Master(binary, folder, running(folder, port)) as master:
+    with Server() as other, Master(binary, folder, running(folder, port)) as master:
         worker = master.served().current()
         before = state(folder)
-        for what, config, words in failures(folder, other.getsockname()[1]):
+        for what, config, words in failures(folder, other.port):
             os.replace(config, master.config)
             after = {name: found for name, found in before.items() if name != "a.cfg"}
             answer = master.ask("reload")
@@ -123,10 +121,9 @@ def test_a_failed_reload_changes_no_file(binary, folder):
         assert f"Pid: {master.current()}\n" in ask(f"{folder.path}/admin.sock", "show info")
 
 
-def test_a_start_that_cannot_change_its_user_changes_nothing(binary, folder):
+def test_a_start_that_cannot_change_its_user_changes_nothing(binary, folder, port):
     """The numbers of users do not exist in this namespace, which only the kernel knows."""
     needs_root()
-    port = free_port()
     with Program(binary, "-db", "-f", running(folder, port)) as program:
         program.ready(port)
         assert wait_until(lambda: {"admin.sock", "front.sock", "ring", "pid"} <= {*os.listdir(folder.path)})
@@ -147,18 +144,16 @@ def test_a_first_start_that_fails_leaves_nothing(binary, folder):
         assert os.listdir(folder.path) == ["b.cfg"], (options, os.listdir(folder.path))
 
 
-def test_a_pid_file_on_a_full_disk_ends_the_start(binary, folder):
-    port = free_port()
+def test_a_pid_file_on_a_full_disk_ends_the_start(binary, folder, port):
     for options in (["-db"], ["-D"], ["-W"], ["-W", "-D"]):
         status, _, said = run(binary, *options, "-p", "/dev/full", "-f", answering(folder, port))
         assert status == 1 and "Cannot create pidfile /dev/full: No space left on device" in said, (options, said)
         assert not connects(port), options
 
 
-def test_those_that_released_their_addresses_have_them_again(binary, folder):
+def test_those_that_released_their_addresses_have_them_again(binary, folder, port):
     """The port is free once the former process releases it; the pid file cannot be written: the former process
     continues."""
-    port = free_port()
     config = answering(folder, port, extra="noreuseport")
     with Program(binary, "-db", "-f", config) as former:
         former.ready(port)
@@ -168,9 +163,8 @@ def test_those_that_released_their_addresses_have_them_again(binary, folder):
         assert request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_a_master_killed_in_any_phase_leaves_no_worker_behind(binary, folder):
+def test_a_master_killed_in_any_phase_leaves_no_worker_behind(binary, folder, port):
     """`kill -9` while its worker reads, and while that one serves: no process stays, and the next start has the addresses."""
-    port = free_port()
     waits = answering(folder, port, name="b.cfg", frontend=f"acl a path_reg -f {many_patterns(folder)}")
     serves = answering(folder, port)
     with contextlib.ExitStack() as stack:
@@ -196,10 +190,9 @@ def test_two_masters_that_start_at_once_both_serve(binary, folder):
         assert not [name for name in os.listdir(folder.path) if name.endswith(".tmp")], os.listdir(folder.path)
 
 
-def test_threads_that_cannot_be_had_end_the_start(binary, folder):
+def test_threads_that_cannot_be_had_end_the_start(binary, folder, port):
     needs_root()
     os.chmod(folder.path, 0o777)
-    port = free_port()
     config = answering(folder, port, extra=f"nbthread 16\n    pidfile {folder.path}/pid\n    stats socket {folder.path}/admin.sock")
     words = f"ulimit -u 6; exec '{binary}' -db -f '{config}'"
     done = subprocess.run(["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "bash", "-c", words],

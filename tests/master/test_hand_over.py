@@ -61,9 +61,9 @@ def answers(master):
     return False
 
 
-def test_a_running_haproxy_master_is_reloaded_into_weir(binary, folder):
+def test_a_running_haproxy_master_is_reloaded_into_weir(binary, folder, port):
     """Replace the program file by weir and reload: the process number stays, and clients do not notice."""
-    port, program = free_port(), os.path.join(folder.path, "lb")
+    program = os.path.join(folder.path, "lb")
     config = answering(folder, port, "one")
     shutil.copy(installed("haproxy"), program)
     with Master(program, folder, config) as master:
@@ -83,8 +83,8 @@ def test_a_running_haproxy_master_is_reloaded_into_weir(binary, folder):
         assert not clients.failures, clients.failures[:3]
 
 
-def test_a_socket_without_the_word_gives_nothing(binary, folder):
-    port, stats = free_port(), os.path.join(folder.path, "stats.sock")
+def test_a_socket_without_the_word_gives_nothing(binary, folder, port):
+    stats = os.path.join(folder.path, "stats.sock")
     with Program(binary, "-db", "-f", answering(folder, port, extra=f"stats socket {stats} level admin")) as program:
         program.ready(port)
         assert talk(stats, "_getsocks") == "Permission denied\n\n"
@@ -111,8 +111,7 @@ exec {binary} -W -f {config} -S {folder.path}/master.sock
             program.status()
 
 
-def test_connections_pass_over_a_pair_of_sockets(binary, folder):
-    port = free_port()
+def test_connections_pass_over_a_pair_of_sockets(binary, folder, port):
     ours, theirs = socket.socketpair()
     config = folder.file("a.cfg", f"""
 defaults

@@ -38,9 +38,8 @@ def test_r127_no_process_is_left_of_a_first_start_that_fails(binary, folder):
         assert wait_until(lambda: not marked(mark.encode())), (words, marked(mark.encode()))
 
 
-def test_r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder):
+def test_r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder, port):
     """The master continues, without a further descriptor and without wakeups for a closed one."""
-    port = free_port()
     config = answering(folder, port, frontend="option http-keep-alive")
     with Master(binary, folder, config) as master:
         master.served()
@@ -63,9 +62,8 @@ def test_r129_workers_that_are_killed_leave_nothing_in_the_poller(binary, folder
         assert ticks() - first <= 5, "it is awake all the time"
 
 
-def test_r140_every_thread_of_a_worker_answers_its_master(binary, folder):
+def test_r140_every_thread_of_a_worker_answers_its_master(binary, folder, port):
     """One thread has the channel to the master; commands about other threads reach them through it."""
-    port = free_port()
     with Master(binary, folder, answering(folder, port, extra="nbthread 3")) as master:
         master.served()
         threads = master.ask("@1 show threads")
@@ -87,9 +85,9 @@ def test_r140_every_thread_of_a_worker_answers_its_master(binary, folder):
             assert all(late > early for early, late in zip(before, after)) and sum(after) >= sum(before) + 30, (before, after)
 
 
-def test_r149_a_configuration_is_read_once_and_parsed_twice(binary, folder):
+def test_r149_a_configuration_is_read_once_and_parsed_twice(binary, folder, port):
     """It comes through a pipe that is written once: the master looks through it, and the worker parses it."""
-    port, pipe = free_port(), os.path.join(folder.path, "pipe")
+    pipe = os.path.join(folder.path, "pipe")
     with open(answering(folder, port, extra="nbthread 2")) as file:
         text = file.read()
     os.mkfifo(pipe)
@@ -109,9 +107,9 @@ def test_r149_a_configuration_is_read_once_and_parsed_twice(binary, folder):
     assert not writer.is_alive()
 
 
-def test_r156_the_background_begins_before_the_worker(binary, folder):
+def test_r156_the_background_begins_before_the_worker(binary, folder, port):
     """With -D and -W both are in the background, in a session of their own, and the worker is the master's child."""
-    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+    pid_file = os.path.join(folder.path, "pid")
     started = subprocess.Popen([binary, "-W", "-D", "-p", pid_file, "-f", answering(folder, port)], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert started.wait(10) == 0, started.stdout.read()
@@ -130,9 +128,9 @@ def test_r156_the_background_begins_before_the_worker(binary, folder):
     assert wait_until(lambda: not alive(master) and not alive(worker))
 
 
-def test_r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder):
+def test_r156_ws_stays_in_the_foreground_without_the_option_d(binary, folder, port):
     """`-Ws` outweighs the word `daemon` of the configurations of distributions; `-D` outweighs `-Ws`."""
-    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+    pid_file = os.path.join(folder.path, "pid")
     config = answering(folder, port, extra="daemon")
     with Program(binary, "-Ws", "-p", pid_file, "-f", config) as program:
         assert wait_until(lambda: connects(port)) and program.process.poll() is None

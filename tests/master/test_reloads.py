@@ -10,8 +10,7 @@ from lib.program import TERM, Program, answering, connects, free_port, request, 
 from master.support import USR2, Clients, Master, alive, asked, finished, link, quiet_client, slow_client, tcp, unix
 
 
-def test_r119_r133_a_signal_reloads_even_without_a_command_line(binary, folder):
-    port = free_port()
+def test_r119_r133_a_signal_reloads_even_without_a_command_line(binary, folder, port):
     config = answering(folder, port, "one")
     with Program(binary, "-W", "-f", config) as program, contextlib.ExitStack() as stack:
         program.ready(port)
@@ -52,8 +51,7 @@ def test_r118_r128_each_reload_executes_the_program_once(binary, folder):
             assert len(set(file.readlines())) == 1, "always the same words"
 
 
-def test_r121_a_worker_that_outlives_too_many_reloads_ends(binary, folder):
-    port = free_port()
+def test_r121_a_worker_that_outlives_too_many_reloads_ends(binary, folder, port):
     config = answering(folder, port, extra="mworker-max-reloads 1", frontend="option http-keep-alive")
     with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):
         master.reload()
@@ -63,8 +61,7 @@ def test_r121_a_worker_that_outlives_too_many_reloads_ends(binary, folder):
         assert wait_until(lambda: f"Former worker ({first}) exited with code 143 (Terminated)" in master.said())
 
 
-def test_r122_r123_old_workers_are_listed_until_they_end(binary, folder):
-    port = free_port()
+def test_r122_r123_old_workers_are_listed_until_they_end(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, slow_client(master, port) as (slow, first):
         master.reload()
@@ -78,8 +75,7 @@ def test_r122_r123_old_workers_are_listed_until_they_end(binary, folder):
         assert f"Former worker ({first}) exited with code 0 (Exit)" in master.said()
 
 
-def test_r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary, folder):
-    port = free_port()
+def test_r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master:
         master.served()
@@ -98,8 +94,7 @@ def test_r120_r134_show_proc_separates_starting_workers_from_serving_ones(binary
         assert "[failed: 1]" in master.ask("show proc") and request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_r124_r136_r147_a_reload_that_fails_changes_nothing(binary, folder):
-    port = free_port()
+def test_r124_r136_r147_a_reload_that_fails_changes_nothing(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
         master.served()
@@ -122,8 +117,7 @@ def test_r124_r136_r147_a_reload_that_fails_changes_nothing(binary, folder):
         assert not clients.failures, clients.failures[:3]
 
 
-def test_r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder):
-    port = free_port()
+def test_r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder, port):
     config = answering(folder, port)
 
     def turn():
@@ -149,9 +143,8 @@ def test_r125_r129_r146_r163_reloads_leave_nothing_in_the_master(binary, folder)
         assert "Pid:" in master.ask("@1 show info")
 
 
-def test_r126_the_service_manager_is_notified_of_every_load(binary, folder):
+def test_r126_the_service_manager_is_notified_of_every_load(binary, folder, port):
     path = os.path.join(folder.path, "notify")
-    port = free_port()
     config = answering(folder, port)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(path)
@@ -196,8 +189,7 @@ def test_r130_r140_a_worker_is_reached_without_any_socket_of_its_own(binary, fol
         assert "Initializing new worker" in master.ask("@1 show startup-logs")
 
 
-def test_r137_a_new_worker_that_crashes_is_seen(binary, folder):
-    port = free_port()
+def test_r137_a_new_worker_that_crashes_is_seen(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, slow_client(master, port):
         master.reload()
@@ -205,8 +197,7 @@ def test_r137_a_new_worker_that_crashes_is_seen(binary, folder):
         assert master.status() == 139, master.said()
 
 
-def test_r137_without_exit_on_failure_the_old_one_finishes(binary, folder):
-    port = free_port()
+def test_r137_without_exit_on_failure_the_old_one_finishes(binary, folder, port):
     config = answering(folder, port, extra="master-worker no-exit-on-failure")
     with Master(binary, folder, config) as master, slow_client(master, port) as (slow, _):
         master.reload()
@@ -218,8 +209,7 @@ def test_r137_without_exit_on_failure_the_old_one_finishes(binary, folder):
         assert finished(slow).startswith(b"HTTP/1.1 200")
 
 
-def test_r138_a_crash_of_an_old_worker_does_not_disturb_the_service(binary, folder):
-    port = free_port()
+def test_r138_a_crash_of_an_old_worker_does_not_disturb_the_service(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, quiet_client(master, port) as (_, first):
         master.reload()
@@ -229,8 +219,7 @@ def test_r138_a_crash_of_an_old_worker_does_not_disturb_the_service(binary, fold
         assert master.process.poll() is None and alive(second) and request(port).startswith(b"HTTP/1.1 200")
 
 
-def test_a_storm_of_signals_is_a_few_reloads(binary, folder):
-    port = free_port()
+def test_a_storm_of_signals_is_a_few_reloads(binary, folder, port):
     with Master(binary, folder, answering(folder, port)) as master:
         master.served()
         with Clients(tcp(port)) as clients:
@@ -243,16 +232,14 @@ def test_a_storm_of_signals_is_a_few_reloads(binary, folder):
         assert not clients.failures, clients.failures[:3]
 
 
-def test_a_hard_reload_ends_the_former_worker_at_once(binary, folder):
-    port = free_port()
+def test_a_hard_reload_ends_the_former_worker_at_once(binary, folder, port):
     config = answering(folder, port)
     with Master(binary, folder, config) as master, slow_client(master, port) as (slow, first):
         assert master.ask("hard-reload").startswith("Success=1\n")
         assert wait_until(lambda: f"Former worker ({first}) exited with code 143" in master.said())
 
 
-def test_a_quiet_client_keeps_its_connection_over_a_reload(binary, folder):
-    port = free_port()
+def test_a_quiet_client_keeps_its_connection_over_a_reload(binary, folder, port):
     config = answering(folder, port, "one")
     with Master(binary, folder, config) as master, quiet_client(master, port) as (quiet, _):
         answering(folder, port, "two")
@@ -265,8 +252,7 @@ def test_a_quiet_client_keeps_its_connection_over_a_reload(binary, folder):
         assert wait_until(lambda: len(master.workers()) == 1)
 
 
-def test_close_spread_time_ends_quiet_connections_after_a_reload(binary, folder):
-    port = free_port()
+def test_close_spread_time_ends_quiet_connections_after_a_reload(binary, folder, port):
     config = answering(folder, port, extra="close-spread-time 300ms")
     with Master(binary, folder, config) as master, contextlib.ExitStack() as stack:
         quiet = [stack.enter_context(quiet_client(master, port)) for _ in range(8)]
@@ -276,8 +262,8 @@ def test_close_spread_time_ends_quiet_connections_after_a_reload(binary, folder)
         assert wait_until(lambda: len(master.workers()) == 1)
 
 
-def test_connections_of_all_kinds_survive_reloads(binary, folder):
-    port, name = free_port(), os.path.join(folder.path, "front.sock")
+def test_connections_of_all_kinds_survive_reloads(binary, folder, port):
+    name = os.path.join(folder.path, "front.sock")
     abstract = f"weir-test-{os.getpid()}-{port}"
     config = answering(folder, port, bind=f"127.0.0.1:{port}\n    bind {name} mode 666\n    bind abns@{abstract}")
     with Master(binary, folder, config) as master:

@@ -61,8 +61,7 @@ def test_a_worker_that_still_reads_its_configuration_can_be_ended(binary, folder
         assert master.status() == 143 and "Loading success." not in master.said(), master.said()
 
 
-def test_wrong_numbers_to_replace_do_no_harm(binary, folder):
-    port = free_port()
+def test_wrong_numbers_to_replace_do_no_harm(binary, folder, port):
     config = answering(folder, port)
     sleeper = subprocess.Popen(["sleep", "60"])
     try:

@@ -30,8 +30,8 @@ def test_r117_r142_the_master_has_one_thread_and_its_memory_does_not_know_the_co
     assert few == many and large - small < 1500, sizes
 
 
-def test_r156_r157_in_the_background_the_pid_file_has_the_master(binary, folder):
-    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+def test_r156_r157_in_the_background_the_pid_file_has_the_master(binary, folder, port):
+    pid_file = os.path.join(folder.path, "pid")
     config = answering(folder, port)
     status, _, err = run(binary, "-W", "-D", "-p", pid_file, "-f", config)
     assert status == 0, err
@@ -67,8 +67,7 @@ def test_r135_a_worker_that_crashes_takes_the_master_along(binary, folder):
             assert "exit-on-failure: killing every processes with SIGTERM" in master.said()
 
 
-def test_r141_a_master_s_socket_without_a_master_is_a_warning(binary, folder):
-    port = free_port()
+def test_r141_a_master_s_socket_without_a_master_is_a_warning(binary, folder, port):
     config = answering(folder, port)
     with Program(binary, "-db", "-S", os.path.join(folder.path, "m"), "-f", config) as program:
         program.ready(port)
@@ -110,8 +109,8 @@ def test_a_worker_knows_how_it_is_reached(binary, folder):
         assert request(port).endswith(f"\r\n\r\nunix@{folder.path}/cli unix@{folder.path}/cli".encode()), request(port)
 
 
-def test_r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder):
-    port, pid_file = free_port(), os.path.join(folder.path, "pid")
+def test_r145_r193_the_command_line_is_there_with_the_pid_file(binary, folder, port):
+    pid_file = os.path.join(folder.path, "pid")
     config = answering(folder, port)
     with Master(binary, folder, config, "-p", pid_file) as master:
         assert wait_until(lambda: os.path.exists(pid_file), 10)
@@ -150,8 +149,7 @@ def test_r153_a_marked_word_may_be_given_twice(binary, folder):
             assert int(file.read()) == master.pid
 
 
-def test_r155_words_about_threads_belong_first(binary, folder):
-    port = free_port()
+def test_r155_words_about_threads_belong_first(binary, folder, port):
     with Master(binary, folder, answering(folder, port, extra="nbthread 2")) as master:
         master.served()
         assert "Nbthread: 2\n" in master.ask("@1 show info")
@@ -167,11 +165,10 @@ def test_program_sections_point_to_the_service_manager(binary, folder):
     assert status == 1 and "'program' is not supported any more; let the service manager start other programs" in err, err
 
 
-def test_r158_r161_only_the_worker_becomes_somebody_else(binary, folder):
+def test_r158_r161_only_the_worker_becomes_somebody_else(binary, folder, port):
     needs_root()
     jail = os.path.join(folder.path, "jail")
     os.mkdir(jail)
-    port = free_port()
     config = answering(folder, port, extra=f"uid 65534\n    gid 65534\n    chroot {jail}\n    nbthread 2")
     with Master(binary, folder, config, extra_groups=[4, 24]) as master:
         master.served()
@@ -219,9 +216,9 @@ def test_r159_privileged_settings_are_checked_after_the_change_of_identity(binar
                 assert "requires full privileges" in program.process.stdout.read()
 
 
-def test_a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder):
+def test_a_priority_for_reading_the_configuration_and_one_for_serving(binary, folder, port):
     needs_root()
-    port, patterns = free_port(), many_patterns(folder)
+    patterns = many_patterns(folder)
     for words, reading, serving in (("tune.renice.startup 7", 7, 0), ("tune.renice.runtime -3", 0, -3),
                                     ("tune.renice.startup 7\n    tune.renice.runtime 2", 7, 2)):
         config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    {words}", frontend=f"acl a path_reg -f {patterns}")
@@ -237,9 +234,8 @@ def test_a_priority_for_reading_the_configuration_and_one_for_serving(binary, fo
             assert niceness(master.pid) == 0, "it is about the worker"
 
 
-def test_a_forbidden_priority_is_reported(binary, folder):
+def test_a_forbidden_priority_is_reported(binary, folder, port):
     needs_root()
-    port = free_port()
     config = answering(folder, port, extra="tune.renice.startup 5\n    tune.renice.runtime -5")
     with Program("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", binary, "-db", "-f", config,
                  preexec_fn=ordinary_niceness) as program:
@@ -313,9 +309,9 @@ def test_alone_too_a_process_can_neither_create_processes_nor_gain_privileges(bi
                 os.kill(daemon, TERM)
 
 
-def test_late_features_start_without_a_new_thread(binary, folder):
+def test_late_features_start_without_a_new_thread(binary, folder, port):
     needs_root()
-    port, path = free_port(), os.path.join(folder.path, "cli")
+    path = os.path.join(folder.path, "cli")
     config = answering(folder, port, extra=f"uid 65534\n    nbthread 2\n    stats socket {path} level admin")
     with Master(binary, folder, config) as master:
         worker = master.served().current()

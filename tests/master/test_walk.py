@@ -92,8 +92,7 @@ def test_every_statement_has_its_proof(binary, folder):
     assert walked - shown == {"--"}, walked - shown
 
 
-def test_files_follow(binary, folder):
-    port = free_port()
+def test_files_follow(binary, folder, port):
     first = folder.file("1.cfg", "defaults\n    mode http\n    timeout client 1s\n    timeout connect 1s\n    timeout server 1s\n")
     last = folder.file("2.cfg", f"frontend f\n    bind 127.0.0.1:{port}\n    http-request return status 418\n")
     with Program(binary, "-db", "-f", first, "--", last) as program:
@@ -110,8 +109,7 @@ def test_every_file_begins_a_section(binary, folder):
     assert status == 1 and "2.cfg:1]" in said, said
 
 
-def test_the_name_among_peers(binary, folder):
-    port = free_port()
+def test_the_name_among_peers(binary, folder, port):
     told = 'http-request return status 200 content-type text/plain string "$HAPROXY_LOCALPEER"'
     with Program(binary, "-db", "-L", "me", "-f", answering(folder, port, frontend=told)) as program:
         program.ready(port)
@@ -193,8 +191,7 @@ def test_conditions(binary, folder):
     assert status == 1 and "'-cc' expects" in said, said
 
 
-def test_debug_stays_in_the_foreground(binary, folder):
-    port = free_port()
+def test_debug_stays_in_the_foreground(binary, folder, port):
     with Program(binary, "-d", "-D", "-f", answering(folder, port, extra="daemon")) as program:
         program.ready(port)
         assert program.status(0) is None
@@ -227,8 +224,7 @@ def test_no_splicing(binary, folder):
     assert information(folder, binary, extra="maxconn 40", frontend="option splice-auto")["Maxpipes"] == "10"
 
 
-def test_without_effect(binary, folder):
-    port = free_port()
+def test_without_effect(binary, folder, port):
     config = answering(folder, port)
     for option in ("-de", "-dG"):
         status, _, said = run(binary, option, "-dW", "-c", "-f", config)
@@ -294,8 +290,7 @@ def test_processors_are_listed(binary, folder):
         assert re.search(r"^\[drop\] cpu=  1$", alone, re.M), alone
 
 
-def test_addresses_are_not_shared(binary, folder):
-    port = free_port()
+def test_addresses_are_not_shared(binary, folder, port):
     config = answering(folder, port)
     with Program(binary, "-db", "-dR", "-f", config) as program:
         program.ready(port)
@@ -310,8 +305,7 @@ def test_unresolved_names(binary, folder):
     assert run(binary, "-c", "-f", config)[0] == 1 and run(binary, "-c", "-dr", "-f", config)[0] == 0
 
 
-def test_traces(binary, folder):
-    port = free_port()
+def test_traces(binary, folder, port):
     with Program(binary, "-db", "-dt", "h1:data", "-f", answering(folder, port)) as program:
         program.ready(port)
         request(port)
@@ -320,8 +314,7 @@ def test_traces(binary, folder):
     assert run(binary, "-dt", "help")[0] == 0
 
 
-def test_the_pid_file_is_relative_to_C(binary, folder):
-    port = free_port()
+def test_the_pid_file_is_relative_to_C(binary, folder, port):
     answering(folder, port)
     with Program(binary, "-db", "-C", folder.path, "-p", "pid", "-f", "a.cfg") as program:
         program.ready(port)
@@ -330,8 +323,7 @@ def test_the_pid_file_is_relative_to_C(binary, folder):
     assert status == 1 and "Could not change to directory /nonexistent" in said, said
 
 
-def test_former_processes_end_at_once(binary, folder):
-    port = free_port()
+def test_former_processes_end_at_once(binary, folder, port):
     config = answering(folder, port)
     with Program(binary, "-db", "-f", config) as former:
         former.ready(port)
@@ -340,8 +332,7 @@ def test_former_processes_end_at_once(binary, folder):
             program.ready(port)
 
 
-def test_an_empty_list_of_former_processes(binary, folder):
-    port = free_port()
+def test_an_empty_list_of_former_processes(binary, folder, port):
     with Program(binary, "-sf", "-db", "-f", answering(folder, port)) as program:
         program.ready(port)
 
@@ -356,8 +347,7 @@ def test_versions(binary, folder):
     assert (status, err) == (0, "") and "Usage" in out and run(binary, "-h") == (status, out, err)
 
 
-def test_it_serves_without_any_option(binary, folder):
-    port = free_port()
+def test_it_serves_without_any_option(binary, folder, port):
     with subprocess.Popen([binary], env={**os.environ, "WEIR_PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             assert wait_until(lambda: connects(port)) and request(port).startswith(b"HTTP/1.1 200")
@@ -365,8 +355,7 @@ def test_it_serves_without_any_option(binary, folder):
             process.send_signal(USR1)
 
 
-def test_a_command_line_needs_a_master(binary, folder):
-    port = free_port()
+def test_a_command_line_needs_a_master(binary, folder, port):
     with Program(binary, "-db", "-S", f"{folder.path}/m.sock", "-f", answering(folder, port)) as program:
         program.ready(port)
         program.send(TERM)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from lib.needs import installed
-from lib.program import ROOT, TARGET, TERM, Program, answering, free_port, request
+from lib.program import ROOT, TARGET, TERM, Program, answering, request
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(7200)]
 
@@ -73,10 +73,9 @@ def test_no_compiler_or_level_warns_r28(binary, folder):
         cargo("levels", "build", "--locked", "-p", "weir-sched", "--lib", RUSTFLAGS="-D warnings", CARGO_PROFILE_DEV_OPT_LEVEL=level)
 
 
-def test_locks_are_reported_at_the_end_r82(binary, folder):
+def test_locks_are_reported_at_the_end_r82(binary, folder, port):
     """A build that counts locks prints a block for each label when the process ends. Each lock was released, and waits add up."""
     built = cargo("locks", "build", "--locked", "-p", "weir", "--features", "lock-statistics")
-    port = free_port()
     with Program(os.path.join(built, "debug", "weir"), "-db", "-f", answering(folder, port, extra="nbthread 2")) as program:
         program.ready(port)
         for _ in range(20):

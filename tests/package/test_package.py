@@ -10,12 +10,12 @@ import re
 import shutil
 import stat
 import subprocess
-import threading
 
 import pytest
 
 from lib.needs import installed, needs_root
 from lib.program import ROOT, Program, ask, free_port, request, run, wait_until
+from master.support import Clients, tcp
 
 
 def made(binary, folder, revision):
@@ -110,41 +110,22 @@ def test_an_upgrade_under_load_loses_nothing(binary, folder):
     socket = os.path.join(folder.path, "master")
     path = folder.file("load.cfg", "defaults\n    mode http\n    timeout connect 2s\n    timeout client 10s\n    timeout server 10s\n"
                        f"frontend f\n    bind 127.0.0.1:{port}\n    http-request return status 200 content-type text/plain string fine\n")
-    wrong, served, over = [], [0], threading.Event()
-
-    def client():
-        while not over.is_set():
-            try:
-                answer = request(port)
-                served[0] += 1
-                if b" 200 " not in answer:
-                    wrong.append(answer)
-            except OSError as error:
-                wrong.append(error)
-
     with Program(system.at("usr/bin/weir"), "-W", "-f", path, "-S", socket) as program:
         program.ready(port)
-        threads = [threading.Thread(target=client) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        try:
-            assert wait_until(lambda: served[0] > 50)
+        with Clients(tcp(port), 3) as clients:
+            assert wait_until(lambda: clients.served() > 50)
             system.dpkg("-i", later)
             before = ask(socket, "show proc")
             ask(socket, "reload")
             assert wait_until(lambda: "Success=1" in ask(socket, "show startup-logs") or ask(socket, "show proc") != before, 10)
-            reached = served[0]
-            assert wait_until(lambda: served[0] > reached + 50, 10)
+            reached = clients.served()
+            assert wait_until(lambda: clients.served() > reached + 50, 10)
             # The master runs the new file: the former one is unlinked.
             assert "(deleted)" not in os.readlink(f"/proc/{program.pid}/exe"), os.readlink(f"/proc/{program.pid}/exe")
-        finally:
-            over.set()
-            for thread in threads:
-                thread.join()
-    assert not wrong, (len(wrong), served[0], wrong[:3])
+    assert not clients.failures, (clients.served(), clients.failures[:3])
 
 
-def test_debug_information_lies_beside_the_programs(binary, folder):
+def test_debug_information_lies_beside_the_programs(binary, folder, port):
     """Where `packaging/split-debug` puts it; a profile of the program's memory names lines of the source all the same."""
     programs = [shutil.copy(os.path.join(os.path.dirname(binary), name), folder.path) for name in ("weir", "weir-ring", "weir-top")]
     for path in glob.glob(os.path.join(os.path.dirname(binary), "weir*.debug")):
@@ -156,7 +137,7 @@ def test_debug_information_lies_beside_the_programs(binary, folder):
                     for file in (path, path + ".debug")}
         assert {".debug_info", ".debug_line"} <= sections[path + ".debug"] and not {".debug_info", ".debug_line"} & sections[path], (path, sections)
     assert os.path.getsize(programs[0]) < 30 << 20, os.path.getsize(programs[0])
-    port, path = free_port(), os.path.join(folder.path, "cli")
+    path = os.path.join(folder.path, "cli")
     text = (f"global\n    stats socket {path} level admin\ndefaults\n    mode http\n    timeout client 5s\nfrontend f\n    bind 127.0.0.1:{port}\n"
             "    http-request return status 200\n")
     with Program(programs[0], "-db", "-f", folder.file("a.cfg", text)) as program:
@@ -287,36 +268,19 @@ def upgraded_under_load(system, port, package):
     """A master and its worker run in the system and answer on a port: no request is lost while the files change and the master reloads."""
     owners = system.run("sh", "-c", f"stat -c %U {system.running()}").split()
     assert owners == ["root", "weir", "weir"], (owners, "a master, its worker, and what reaches /dev/log for that")
-    wrong, served, over = [], [0], threading.Event()
-
-    def client():
-        while not over.is_set():
-            try:
-                answer = request(port)
-                served[0] += 1
-                if b" 200 " not in answer:
-                    wrong.append(answer)
-            except OSError as error:
-                wrong.append(error)
 
     def replaced():
         return "deleted" not in system.run("sh", "-c", f"readlink {' '.join(f'{name}/exe' for name in system.running().split())} || true")
-    threads = [threading.Thread(target=client) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        assert wait_until(lambda: served[0] > 50)
+
+    with Clients(tcp(port), 3) as clients:
+        assert wait_until(lambda: clients.served() > 50)
         system.run("dpkg", "--force-confold", "-i", package)
         # The signal that the package's reload sends where systemd runs.
         system.signal("USR2")
-        reached = served[0]
+        reached = clients.served()
         assert wait_until(replaced, 15), "all run the new file"
-        assert wait_until(lambda: served[0] > reached + 50, 10)
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
-    assert not wrong, (len(wrong), served[0], wrong[:3])
+        assert wait_until(lambda: clients.served() > reached + 50, 10)
+    assert not clients.failures, (clients.served(), clients.failures[:3])
     assert "0.1.0-2" in system.run("dpkg", "-s", "weir")
 
 

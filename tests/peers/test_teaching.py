@@ -1,11 +1,13 @@
 """Full and incremental updates in rings of old and new implementations: a starting instance is taught, changes are
 pushed, with any bytes in keys."""
 import base64
+import contextlib
+import itertools
 import signal
-import socket
 import threading
 import time
 
+from lib.origin import Server
 from lib.program import request, wait_until
 from peers.support import HEARTBEAT, RESYNC_REQUEST, Instance, Ring, assert_counted, assert_same, fill, other_implementation, request_of
 
@@ -142,38 +144,30 @@ def test_few_updates_at_once_are_as_good(binary, folder):
             assert len(there.entries("numbers")) == 320
 
 
-class SilentPeer:
+class SilentPeer(Server):
     """A peer that only sends heartbeats when a full resync is requested."""
 
     def __init__(self, port):
-        self.socket = socket.create_server(("127.0.0.1", port))
         self.asked, self.beats = threading.Event(), 0
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__(port=port)
 
-    def serve(self):
-        """Greets one client and sends heartbeats until it is gone."""
-        connection, greeting = self.socket.accept()[0], b""
-        with connection:
-            while greeting.count(b"\n") < 3:
-                greeting += connection.recv(1000)
-            connection.sendall(b"200\n")
-            connection.settimeout(0.5)
-            said = b""
-            while True:
-                try:
-                    more = connection.recv(1000)
-                    said += more
-                    if not more:
-                        return
-                    if said.startswith(RESYNC_REQUEST):
-                        self.asked.set()
-                    connection.sendall(HEARTBEAT)
-                    self.beats += 1
-                except TimeoutError:
-                    connection.sendall(HEARTBEAT)
-                    self.beats += 1
-                except OSError:
+    def serve(self, connection):
+        """Greets instance `a` and sends heartbeats until it is gone."""
+        _, _, name = itertools.islice(connection.makefile("rb"), 3)
+        if not name.startswith(b"a "):
+            return
+        connection.sendall(b"200\n")
+        connection.settimeout(0.5)
+        said = b""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                if not (more := connection.recv(1000)):
                     return
+                said += more
+                if said.startswith(RESYNC_REQUEST):
+                    self.asked.set()
+            connection.sendall(HEARTBEAT)
+            self.beats += 1
 
 
 def test_a_silent_teacher_is_replaced_after_five_seconds(binary, folder):
@@ -196,7 +190,7 @@ def test_a_silent_teacher_is_replaced_after_five_seconds(binary, folder):
                 assert 4 < time.monotonic() - began < 11 and silent.beats > 5, silent.beats
         finally:
             knows.program.send(signal.SIGCONT)
-            silent.socket.close()
+            silent.close()
 
 
 def test_fifty_tables_are_shared(binary, folder):

@@ -1,9 +1,10 @@
 """The places that requests reach, when a server's address or port does not come from its line."""
+import contextlib
 import os
 import socket
-import threading
 
 from lib.name_server import A, SRV, NameServer, address, record, service
+from lib.origin import Origin
 from lib.program import wait_until
 from resolvers.world import World
 
@@ -13,54 +14,24 @@ WORDS = "accepted_payload_size 8192"
 TURNS = "balance roundrobin\n    "
 
 
-class Origins:
-    """Listeners that answer each request with their own address and port."""
+class Origins(contextlib.ExitStack):
+    """Servers that answer each request with their own address and port."""
 
     def __init__(self, *hosts):
-        self.sockets = []
+        super().__init__()
         self.places = [self.open(host) for host in hosts]
 
     def open(self, host, port=0):
-        """One more listener; returns its place."""
-        listener = socket.create_server((host, port))
-        self.sockets.append(listener)
-        place = "%s:%d" % listener.getsockname()
-        threading.Thread(target=self.accept, args=(listener, place.encode()), daemon=True).start()
+        """One more server; returns its place."""
+        origin = self.enter_context(Origin(host=host, port=port))
+        place = f"{host}:{origin.port}"
+        origin.answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(place)}\r\n\r\n{place}".encode()
         return place
 
     @staticmethod
     def port(place):
         """The port of a place."""
         return int(place.rpartition(":")[2])
-
-    def accept(self, listener, place):
-        """One thread per connection."""
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection, place), daemon=True).start()
-
-    @staticmethod
-    def serve(connection, place):
-        """Answers the requests of a connection."""
-        answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(place), place)
-        with connection, connection.makefile("rb") as stream:
-            try:
-                for line in stream:
-                    if line == b"\r\n":
-                        connection.sendall(answer)
-            except OSError:
-                return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for listener in self.sockets:
-            listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
 
 
 def arrival(world, path="/"):

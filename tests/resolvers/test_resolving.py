@@ -2,7 +2,7 @@
 depend on them.
 
 """
-import contextlib
+import itertools
 import json
 import os
 import re
@@ -15,6 +15,7 @@ import time
 
 from lib.name_server import A, AAAA, CNAME, SRV, NameServer, address, addresses, record, service
 from lib.needs import installed
+from lib.origin import Server
 from lib.program import free_port, wait_until
 from lib.tls import Authority
 from resolvers.world import World
@@ -138,33 +139,27 @@ def test_looping_and_truncated_names_are_rejected(binary, folder):
 def test_false_answers_over_tcp_move_on_to_the_next_name_server(binary, folder):
     """Over TCP: lengths of zero, lengths beyond the data, one byte a while, 64 kB of garbage, an end in the middle. The
     next name server's answer counts, and no connection is left behind."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=50)
-    ways = [b"\0\0" * 1000, b"\xff\xff" + b"x" * 100, b"\xff\xff" + b"\xff" * 65535, b"\0\x0c" + b"\0" * 12, b"\0", b""]
-    taken = []
+    ways = [b"\0\0" * 1000, b"\xff\xff" + b"x" * 100, b"\xff\xff" + b"\xff" * 65535, b"\0\x0c" + b"\0" * 12, b"\0", b"", None]
+    turns = itertools.cycle(ways)
 
-    def lie(connection, way):
-        with connection, contextlib.suppress(OSError):
+    def lie(connection):
+        way = next(turns)
+        connection.recv(1000)
+        if way is None:
+            while True:
+                connection.sendall(b"\0")
+                time.sleep(0.02)
+        connection.sendall(way)
+        if way.startswith(b"\xff"):
             connection.recv(1000)
-            if way is None:
-                while True:
-                    connection.sendall(b"\0")
-                    time.sleep(0.02)
-            connection.sendall(way)
-            if way.startswith(b"\xff"):
-                connection.recv(1000)
 
-    def accept():
-        while True:
-            connection, _ = listener.accept()
-            taken.append(connection)
-            threading.Thread(target=lie, args=(connection, ([*ways, None])[len(taken) % (len(ways) + 1)]), daemon=True).start()
-    threading.Thread(target=accept, daemon=True).start()
+    liar = Server(lie)
     true = NameServer({("a.test", A): lambda query: time.sleep(0.05) or query.answer(addresses("192.0.2.1")), ("a.test", AAAA): []})
-    written = f"nameserver ns1 tcp@127.0.0.1:{listener.getsockname()[1]}\n    nameserver ns2 127.0.0.1:{true.port}"
+    written = f"nameserver ns1 tcp@127.0.0.1:{liar.port}\n    nameserver ns2 127.0.0.1:{true.port}"
     with World(binary, folder, [], SERVER, written=written) as world:
         descriptors = len(os.listdir(f"/proc/{world.program.pid}/fd"))
         assert world.is_at("192.0.2.1"), world.count()
-        assert wait_until(lambda: len(taken) > 3 * len(ways), 30), len(taken)
+        assert wait_until(lambda: liar.count > 3 * len(ways), 30), liar.count
         assert world.state()["srv_addr"] == "192.0.2.1"
         assert len(os.listdir(f"/proc/{world.program.pid}/fd")) <= descriptors + 8
         assert world.count("ns1")["valid"] == 0, world.count("ns1")
@@ -251,23 +246,23 @@ def test_name_servers_over_tls(binary, folder):
     ns = NameServer({("a.test", A): ["192.0.2.1"]}, certificate=own)
     line = f"nameserver ns1 tcp@127.0.0.1:{ns.port} ssl"
     with World(binary, folder, [], SERVER, written=f"{line} ca-file {authority.certificate} sni str(dns.test)") as world:
-        assert world.is_at("192.0.2.1"), (world.count(), ns.refused)
+        assert world.is_at("192.0.2.1"), (world.count(), ns.tcp.refused)
         assert world.count()["valid"] > 0
-    assert {query.over for query in ns.queries} == {"tcp"} and set(ns.names) == {"dns.test"}, ns.names
+    assert {query.over for query in ns.queries} == {"tcp"} and set(ns.tcp.names) == {"dns.test"}, ns.tcp.names
     # A name server without a valid certificate for its name receives no queries.
     for words in (f"ca-file {stranger.certificate}", f"ca-file {authority.certificate} sni str(other.test)",
                   f"ca-file {authority.certificate} verifyhost other.test"):
         lying = NameServer({("a.test", A): ["192.0.2.1"]}, certificate=own)
         with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{lying.port} ssl {words}") as world:
-            assert wait_until(lambda: lying.refused and world.count()["send_error"] > 1), (words, world.count())
+            assert wait_until(lambda: lying.tcp.refused and world.count()["send_error"] > 1), (words, world.count())
             assert world.state()["srv_addr"] == "-" and not lying.queries, (words, lying.queries)
     # Name servers without TLS, talking or silent, are failures like others; once they speak TLS, their answers count.
     rude = NameServer({("a.test", A): ["192.0.2.3"]}, certificate=own)
-    polite, rude.tls = rude.tls, Rude()
+    polite, rude.tcp.context = rude.tcp.context, Rude()
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 tcp@127.0.0.1:{rude.port} ssl verify none") as world:
         assert wait_until(lambda: world.count()["send_error"] > 1), world.count()
-        rude.tls = polite
-        assert world.is_at("192.0.2.3"), (world.count(), rude.refused)
+        rude.tcp.context = polite
+        assert world.is_at("192.0.2.3"), (world.count(), rude.tcp.refused)
     silent = socket.create_server(("127.0.0.1", 0))
     written = f"nameserver ns1 tcp@127.0.0.1:{silent.getsockname()[1]} ssl verify none"
     with World(binary, folder, [], SERVER, written=written) as world:
@@ -300,9 +295,8 @@ def test_connections_to_a_name_server_are_bounded(binary, folder):
     assert most_at_once("") > 2
 
 
-def test_an_absent_name_server_is_retried_slowly(binary, folder):
+def test_an_absent_name_server_is_retried_slowly(binary, folder, port):
     """A closed port: it is retried a few times a second, and its answers count once it is open."""
-    port = free_port()
     with World(binary, folder, [], SERVER, written=f"nameserver ns1 127.0.0.1:{port}") as world:
         time.sleep(1.5)
         assert 3 < world.count()["sent"] < 40, world.count()
@@ -339,7 +333,8 @@ def test_services_come_and_go(binary, folder):
         ns.zone[("_h._tcp.test", SRV)] = lambda query: query.answer(
             [service("b.test", 82, 256), service("c.test", 83, 10)], additional=[record("c.test", A, address("192.0.2.3"))])
         assert world.is_at("192.0.2.3", "s3") and world.is_at("-", "s1"), world.said
-        assert any("Server l/s1 is going DOWN for maintenance (entry removed from SRV record)." in line for line in world.said), world.said
+        gone = "Server l/s1 is going DOWN for maintenance (entry removed from SRV record)."
+        assert wait_until(lambda: any(gone in line for line in world.said)), world.said
         assert world.state("s2")["srv_uweight"] == "1"
         assert not ns.asked("c.test"), "the address came along"
 
@@ -392,19 +387,8 @@ def test_operators_see_name_servers(binary, folder):
         assert items[16] == {"field": {"pos": 16, "name": "outdated"}, "tags": metric, "value": {"type": "u64", "value": 0}} and len(items) == 17, items
 
 
-def test_rules_resolve_addresses(binary, folder):
+def test_rules_resolve_addresses(binary, folder, origin):
     """`do-resolve` with `set-dst`: the client waits, answers are used again, and without an address nothing is set."""
-    origin = socket.create_server(("127.0.0.1", 0))
-
-    def serve():
-        while True:
-            connection, _ = origin.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-
-    threading.Thread(target=serve, daemon=True).start()
-
     def slow(query):
         time.sleep(0.1)
         return query.answer(addresses("127.0.0.1"))
@@ -414,7 +398,7 @@ def test_rules_resolve_addresses(binary, folder):
     http-request return status 200 content-type text/plain lf-string %[var(txn.ip)] if {{ path /ip }}
     http-request deny status 404 unless {{ var(txn.ip) -m found }}
     http-request set-dst var(txn.ip)
-    http-request set-dst-port int({origin.getsockname()[1]})
+    http-request set-dst-port int({origin.port})
     server s 0.0.0.0:0"""
 
     def get(world, host, path="/"):
@@ -484,10 +468,10 @@ def test_a_name_that_was_given_outlives_a_reload_r165(binary, folder):
         assert found == ["-", "0", "-", "_g._tcp.test", "32"], found
 
 
-def test_a_real_name_server(binary, folder):
+def test_a_real_name_server(binary, folder, port):
     """`unbound`, where it is installed."""
     program = installed("unbound")
-    port, secure = free_port(), free_port()
+    secure = free_port()
     authority = Authority(folder)
     own = authority.issue("dns.test")
     text = f"""server:
@@ -520,11 +504,10 @@ def test_a_real_name_server(binary, folder):
         process.wait()
 
 
-def test_answers_of_bind_are_used(binary, folder):
+def test_answers_of_bind_are_used(binary, folder, port):
     """`named`, where it is installed: two addresses of one name, a service, and a zone that is emptied while weir
     queries it."""
     program = installed("named")
-    port = free_port()
     beginning = "$TTL 1\n@ SOA ns.test. a.test. {serial} 60 60 60 1\n  NS ns.test.\nns A 127.0.0.1\n"
     full = "a A 192.0.2.1\nb AAAA 2001:db8::2\nb A 192.0.2.2\n_h._tcp SRV 1 10 81 b.test.\n"
     zone = folder.file("zone", beginning.format(serial=1) + full)

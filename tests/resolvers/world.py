@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 
-from lib.program import Program, free_port, wait_until
+from lib.program import Program, ask, free_port, wait_until
 
 CONFIGURATION = """
 global
@@ -68,11 +68,7 @@ class World:
 
     def ask(self, command):
         """The answer to a command of the runtime API."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self.cli)
-            connection.sendall(command.encode() + b"\n")
-            with connection.makefile("rb") as stream:
-                return stream.read().decode()
+        return ask(self.cli, command)
 
     def state(self, server="s"):
         """The columns of `show servers state` of a server."""

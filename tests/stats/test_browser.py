@@ -10,7 +10,7 @@ import subprocess
 import urllib.request
 
 from lib.needs import installed
-from lib.program import Program, free_port, request, wait_until
+from lib.program import Program, ask, free_port, request, wait_until
 
 CONFIGURATION = """
 global
@@ -142,13 +142,8 @@ class Scene:
 
     def states(self):
         """The servers' states, from the runtime API."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(os.path.join(self.folder.path, "cli"))
-            connection.sendall(b"show stat goods 4 -1\n")
-            said = b""
-            while more := connection.recv(65536):
-                said += more
-        lines = [line.split(",") for line in said.decode().splitlines() if line.startswith("goods,")]
+        said = ask(os.path.join(self.folder.path, "cli"), "show stat goods 4 -1")
+        lines = [line.split(",") for line in said.splitlines() if line.startswith("goods,")]
         return [line[17] for line in lines]
 
 

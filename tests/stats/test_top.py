@@ -6,11 +6,11 @@ weir-top has to be built beside weir. The terminal is tmux's.
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 
 from lib.needs import installed
+from lib.origin import Server
 from lib.program import Program, ask, free_port, request, run, wait_until
 
 CONFIGURATION = """
@@ -330,39 +330,27 @@ HEAD = "# pxname,svname,status,type,stot,last_chk\n"
 def test_a_hostile_end_is_bounded(binary, folder):
     """Answers without end, silence, control characters: the screen goes on, and the memory stays small."""
     top = top_of(binary)
-    listener = socket.create_server(("127.0.0.1", 0))
-    port, mode, over = listener.getsockname()[1], ["names"], threading.Event()
+    mode, over = ["names"], threading.Event()
 
     def serve(connection):
-        with connection:
-            try:
-                for line in connection.makefile("rb"):
-                    if line == b"prompt\n":
-                        connection.sendall(b"\n> ")
-                    elif mode[0] == "flood":
-                        while not over.is_set():
-                            connection.sendall(b"x" * 65536)
-                    elif mode[0] == "silence":
-                        over.wait(60)
-                    elif line.startswith(b"show info"):
-                        connection.sendall(b"Version: \x1b[2Jx\nPid: 7\nUptime_sec: 5\n\n> ")
-                    elif line.startswith(b"show stat"):
-                        connection.sendall((HEAD + "evil\x1b]0;\x07,s\x1b[2J;1,UP,2,5,\x1bc\n\n> ").encode())
-                    else:
-                        connection.sendall(b"\n> ")
-            except OSError:
-                pass
+        for line in connection.makefile("rb"):
+            if line == b"prompt\n":
+                connection.sendall(b"\n> ")
+            elif mode[0] == "flood":
+                while not over.is_set():
+                    connection.sendall(b"x" * 65536)
+            elif mode[0] == "silence":
+                over.wait(60)
+            elif line.startswith(b"show info"):
+                connection.sendall(b"Version: \x1b[2Jx\nPid: 7\nUptime_sec: 5\n\n> ")
+            elif line.startswith(b"show stat"):
+                connection.sendall((HEAD + "evil\x1b]0;\x07,s\x1b[2J;1,UP,2,5,\x1bc\n\n> ").encode())
+            else:
+                connection.sendall(b"\n> ")
 
-    def accept():
-        while True:
-            try:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-            except OSError:
-                return
-
-    threading.Thread(target=accept, daemon=True).start()
+    server = Server(serve)
     try:
-        with Screen(folder, f"{top} -s 127.0.0.1:{port} -i 0.2 --view servers") as screen:
+        with Screen(folder, f"{top} -s 127.0.0.1:{server.port} -i 0.2 --view servers") as screen:
             screen.shows(r"evil\?\]0;\?/s\?\[2J;1 +UP")
             screen.keys("d")
             screen.shows("cannot be written in a command")
@@ -378,4 +366,4 @@ def test_a_hostile_end_is_bounded(binary, folder):
             screen.ended(0)
     finally:
         over.set()
-        listener.close()
+        server.close()

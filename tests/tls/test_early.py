@@ -4,71 +4,49 @@ import os
 import select
 import shutil
 import socket
-import struct
 import subprocess
 import threading
 
+from lib.http2 import END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, frame
+from lib.origin import Relay, Server, read_head
 from lib.program import Program, free_port, run
-from lib.tls import Authority, Speaker, World, openssl
+from lib.tls import Authority, World, openssl
+
+APPLICATION_DATA = 23
 
 
-class Holding:
-    """Carries one connection to a port, and holds the client's bytes after its early data until it is released."""
+class Holding(Relay):
+    """A relay that holds the client's bytes after its early data until it is released. `flight` has the bytes before."""
 
-    def __init__(self, port, records=1):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+    def __init__(self, to):
         self.released, self.flight = threading.Event(), b""
-        threading.Thread(target=self.carry, args=(port, records), daemon=True).start()
+        super().__init__(to)
 
-    def carry(self, port, records):
-        try:
-            self.pass_on(port, records)
-        except OSError:
-            # One side is gone; the other one finds out.
-            pass
-
-    def pass_on(self, port, records):
-        client, _ = self.listener.accept()
-        server = socket.create_connection(("127.0.0.1", port))
-        threading.Thread(target=self.back, args=(server, client), daemon=True).start()
-        file = client.makefile("rb")
+    def forth(self, client, server):
+        file, is_early = client.makefile("rb"), True
         while head := file.read(5):
             record = head + file.read(int.from_bytes(head[3:]))
-            if records == 0:
+            if is_early:
+                self.flight += record
+                is_early = head[0] != APPLICATION_DATA
+            else:
                 self.released.wait(10)
             server.sendall(record)
-            self.flight += record if records else b""
-            records -= head[0] == 23 and records > 0
         server.shutdown(socket.SHUT_WR)
 
-    @staticmethod
-    def back(server, client):
-        try:
-            while more := server.recv(65536):
-                client.sendall(more)
-            client.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
-
-class Origin(Speaker):
-    """A server that notes each request's head."""
+class Origin(Server):
+    """A server that notes each request's head, and answers before its body."""
 
     def __init__(self, answer=b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"):
         self.heads, self.answer, self.asked = [], answer, threading.Event()
-        super().__init__(self.one_request)
+        super().__init__()
 
-    def one_request(self, connection):
-        head = b""
-        while b"\r\n\r\n" not in head:
-            more = connection.recv(65536)
-            if not more:
-                return
-            head += more
-        self.heads.append(head.lower())
-        self.asked.set()
-        connection.sendall(self.answer)
+    def serve(self, connection):
+        if found := read_head(connection):
+            self.heads.append(found[0].lower() + b"\r\n")
+            self.asked.set()
+            connection.sendall(self.answer)
 
 
 class Client:
@@ -237,9 +215,8 @@ def test_early_data_of_http2_wait_by_themselves(binary, folder):
     """R172: the streams of one connection are not early: they begin once the handshake is over, all of them."""
     site = Authority(folder).issue("one.example")
     rule = "http-request return status 200 content-type text/plain lf-string early=%[ssl_fc_has_early],%[ssl_fc_early_rcvd]"
-    frame = lambda kind, flags, stream, bytes_: len(bytes_).to_bytes(3) + struct.pack(">BBI", kind, flags, stream) + bytes_
     head = b"\x82\x84\x87\x41\x01x"
-    said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + b"".join(frame(1, 5, stream, head) for stream in (1, 3, 5))
+    said = PREFACE + frame(SETTINGS) + b"".join(frame(HEADERS, END_HEADERS | END_STREAM, stream, head) for stream in (1, 3, 5))
     with World(binary, folder, FRONTEND.format(site=site, words="allow-0rtt", rule=rule, origin=1)) as world:
         client = Client(folder, world.port, more=("-alpn", "h2"))
         file = folder.file("early", "")
@@ -363,28 +340,22 @@ def test_early_requests_of_clients_stay_early(binary, folder):
             assert said_to(world.port) == (200, NEVER)
 
 
-class Refusing(Holding):
-    """Carries connections to a port, and refuses the handshakes of returning clients while `refuses` is set."""
+class Refusing(Relay):
+    """A relay that refuses the next handshake with early data once `refuses` is set."""
 
-    def __init__(self, port):
+    def __init__(self, to):
         self.refuses, self.refused = False, 0
-        super().__init__(port)
+        super().__init__(to)
 
-    def carry(self, port, records):
-        while True:
-            client, _ = self.listener.accept()
-            if self.refuses:
-                # Read all early data first: closing with unread data would cause a reset.
-                while b"\x17\x03\x03" not in client.recv(65536):
-                    pass
-                self.refused += 1
-                self.refuses = False
-                client.sendall(b"\x15\x03\x03\0\x02\x02\x28")
-                client.close()
-                continue
-            server = socket.create_connection(("127.0.0.1", port))
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self.back, args=(one, other), daemon=True).start()
+    def serve(self, client):
+        if not self.refuses:
+            return super().serve(client)
+        # Read all early data first: closing with unread data would cause a reset.
+        while b"\x17\x03\x03" not in client.recv(65536):
+            pass
+        self.refused += 1
+        self.refuses = False
+        client.sendall(b"\x15\x03\x03\0\x02\x02\x28")
 
 
 def test_handshakes_that_fail_behind_early_data_are_retried(binary, folder):

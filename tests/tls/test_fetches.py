@@ -7,8 +7,8 @@ import socket
 import ssl
 import struct
 import subprocess
-import threading
 
+from lib.origin import Origin
 from lib.program import wait_until
 from lib.tls import Authority, SecureServer, World, ask_over, frontend, openssl
 
@@ -27,6 +27,7 @@ WHOLE = {"bin": "0A0AFFFEC02B0005130100FF5600", "bin1": "FFFEC02B0005130100FF560
 WHOLE["str"] = "UNKNOWN(0a0a)," + WHOLE["str1"]
 # How long the lists are, in the order in which they are kept.
 LENGTHS = {"bin": 14, "ext": 12, "ec": 6, "fmt": 1, "ver": 4, "sig": 4}
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 def vector(size, bytes_):
@@ -249,49 +250,29 @@ def test_checks_know_their_sessions(binary, folder):
     names = ("ssl_bc", "ssl_bc_err", "ssl_bc_err_str", "ssl_bc_alg_keysize", "ssl_bc_use_keysize", "ssl_bc_alpn", "ssl_bc_cipher", "ssl_bc_curve", "ssl_bc_protocol", "ssl_bc_sni",
              "ssl_bc_is_resumed", "ssl_bc_npn", *(f"ssl_bc_{name},hex,lower" for name in ("client_random", "server_random", "session_id", "session_key", "unique_id")))
     said = " ".join(f"%[{name}]," for name in names)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(Authority(folder).issue("one.example"))
-    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    context.keylog_filename = folder.file("keys")
-    found = {}
-
-    def listen(kind):
-        listener = socket.create_server(("127.0.0.1", 0))
-
-        def serve():
-            while True:
-                connection, _ = listener.accept()
-                try:
-                    connection = context.wrap_socket(connection, server_side=True) if kind == "secure" else connection
-                    text = connection.recv(65536).decode()
-                    if kind not in found and "x-told: " in text:
-                        unique = connection.get_channel_binding("tls-unique").hex() if kind == "secure" else ""
-                        found[kind] = (text.split("x-told: ")[1].split("\r\n")[0].rstrip(",").split(", "), unique)
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-                    connection.close()
-                except OSError:
-                    connection.close()
-        threading.Thread(target=serve, daemon=True).start()
-        return listener.getsockname()[1]
-
+    certificate = Authority(folder).issue("one.example")
+    secure, clear = SecureServer(certificate, answer=EMPTY), Origin(EMPTY)
+    secure.context.minimum_version = secure.context.maximum_version = ssl.TLSVersion.TLSv1_2
+    secure.context.set_alpn_protocols(["http/1.1"])
+    secure.context.keylog_filename = folder.file("keys")
     sections = frontend(f"ssl crt {Authority(folder).issue('two.example')}") + f"""
 backend b
     option httpchk
     http-check connect ssl sni a.example alpn http/1.1
     http-check send hdr x-told "{said}"
-    server s 127.0.0.1:{listen("secure")} check inter 100 verify none
+    server s 127.0.0.1:{secure.port} check inter 100 verify none
 backend c
     option httpchk
     http-check send hdr x-told "{said}"
-    server s 127.0.0.1:{listen("clear")} check inter 100
+    server s 127.0.0.1:{clear.port} check inter 100
 """
     with World(binary, folder, sections):
-        assert wait_until(lambda: len(found) == 2), found
-    values, unique = found["secure"]
+        assert wait_until(lambda: secure.requests and clear.requests)
+    found = [server.requests[0].field("x-told").rstrip(",").split(", ") for server in (secure, clear)]
+    values, unique = found[0], secure.identities[0][2]
     assert [values.pop(1), values.pop(1)] == ["0", ""], found
     assert values[:10] == ["1", "256", "256", "http/1.1", "ECDHE-ECDSA-AES256-GCM-SHA384", values[5], "TLSv1.2", "a.example", "0", ""] and values[5], found
     randoms, key = values[10:12], values[13]
-    assert (randoms[0], key) in [(line.split()[1], line.split()[2]) for line in open(context.keylog_filename) if line.startswith("CLIENT_RANDOM")], found
+    assert (randoms[0], key) in [(line.split()[1], line.split()[2]) for line in open(secure.context.keylog_filename) if line.startswith("CLIENT_RANDOM")], found
     assert len(randoms[1]) == len(values[12]) == 64 and (values[14], len(unique)) == (unique, 24), found
-    assert found["clear"] == (["0", *[""] * 9, "0", *[""] * 6], ""), found
+    assert found[1] == ["0", *[""] * 9, "0", *[""] * 6], found

@@ -1,6 +1,4 @@
 """HTTP/2 towards servers over TLS: ALPN with nginx, and WebSocket both ways through HAProxy."""
-import base64
-import hashlib
 import os
 import random
 import socket
@@ -8,10 +6,11 @@ import ssl
 import struct
 import subprocess
 
-from lib.http2 import PREFACE, FramePeer, field, frame
+from lib.http2 import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RESET, SETTINGS, WINDOW, FramePeer, field, frame
 from lib.needs import installed
+from lib.origin import Request, Server, read_head, switching
 from lib.program import Program, free_port
-from lib.tls import Authority, Speaker, World, connect
+from lib.tls import Authority, World, connect
 
 NGINX, HAPROXY = os.environ.get("NGINX", "nginx"), os.environ.get("HAPROXY", "haproxy")
 
@@ -44,7 +43,6 @@ listen gateway
 
 BODY = random.Random(1).randbytes(3_000_000)
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class Browser(FramePeer):
@@ -53,9 +51,9 @@ class Browser(FramePeer):
     def __init__(self, port, authority):
         context = ssl.create_default_context(cafile=authority.certificate)
         context.set_alpn_protocols(["h2"])
-        self.socket = context.wrap_socket(socket.create_connection(("127.0.0.1", port), 10), server_hostname="one.example")
-        assert self.socket.selected_alpn_protocol() == "h2"
-        self.held, self.seen, self.room, self.allowed, self.first = b"", [], {0: 65535}, set(), 65535
+        super().__init__(context.wrap_socket(socket.create_connection(("127.0.0.1", port), 10), server_hostname="one.example"))
+        assert self.connection.selected_alpn_protocol() == "h2"
+        self.room, self.allowed, self.first = {0: 65535}, set(), 65535
         self.send(PREFACE)
         self.settings()
 
@@ -63,41 +61,33 @@ class Browser(FramePeer):
         return self
 
     def __exit__(self, *_):
-        self.socket.close()
-
-    def send(self, data):
-        self.socket.sendall(data)
-
-    def more(self):
-        data = self.socket.recv(65536)
-        assert data, "the connection ended"
-        self.held += data
+        self.connection.close()
 
     def step(self):
         """The next frame, after the windows follow it."""
         kind, flags, stream, payload = self.next_frame()
-        if kind == 4 and not flags & 1:
+        if kind == SETTINGS and not flags & ACK:
             values = dict(struct.iter_unpack(">HI", payload))
             self.allowed |= values.items()
             self.first = values.get(4, self.first)
-        if kind == 8:
+        if kind == WINDOW:
             self.room[stream] = self.room.get(stream, self.first) + int.from_bytes(payload, "big")
-        if kind == 0 and payload:
+        if kind == DATA and payload:
             given = struct.pack(">I", len(payload))
-            self.send(frame(8, 0, 0, given) + (b"" if flags & 1 else frame(8, 0, stream, given)))
+            self.send(frame(WINDOW, payload=given) + (b"" if flags & END_STREAM else frame(WINDOW, 0, stream, given)))
         return kind, flags, stream, payload
 
     def ask(self, stream, fields, end=True):
         """Opens a stream."""
-        self.send(frame(1, 4 | end, stream, b"".join(field(name, value) for name, value in fields)))
+        self.send(frame(HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, b"".join(field(name, value) for name, value in fields)))
 
     def head(self, stream):
         """The encoded head of a stream's response, and whether it ends the stream."""
         while True:
             kind, flags, number, payload = self.step()
-            assert kind not in (3, 7), (kind, payload)
-            if kind == 1 and number == stream:
-                return payload, bool(flags & 1)
+            assert kind not in (RESET, GOAWAY), (kind, payload)
+            if kind == HEADERS and number == stream:
+                return payload, bool(flags & END_STREAM)
 
     def exchange(self, stream, data):
         """Sends payload as the windows admit, without an end, and reads until as much came back."""
@@ -105,30 +95,23 @@ class Browser(FramePeer):
         while len(back) < len(data):
             room = min(self.room[0], self.room.setdefault(stream, self.first), 16384, len(data) - said)
             if room > 0:
-                self.send(frame(0, 0, stream, data[said:said + room]))
+                self.send(frame(DATA, 0, stream, data[said:said + room]))
                 said += room
                 self.room[0] -= room
                 self.room[stream] -= room
                 continue
             kind, flags, number, payload = self.step()
-            assert kind not in (3, 7) and not flags & 1 or kind in (4, 6), (kind, flags, payload)
-            if kind == 0 and number == stream:
+            assert kind not in (RESET, GOAWAY) and not flags & END_STREAM or kind in (SETTINGS, PING), (kind, flags, payload)
+            if kind == DATA and number == stream:
                 back += payload
         return back
 
 
 def speaks_websocket(connection):
     """A WebSocket server that handshakes and then echoes all bytes; its answer names the HTTP version of the request."""
-    said = b""
-    while b"\r\n\r\n" not in said:
-        said += connection.recv(65536)
-    fields = dict(line.lower().split(": ", 1) for line in said.decode().split("\r\n")[1:-2])
-    assert fields["upgrade"] == "websocket", said
-    # Names and values are compared without case above, but the key is not.
-    key = next(line.split(": ", 1)[1] for line in said.decode().split("\r\n") if line.lower().startswith("sec-websocket-key"))
-    proof = base64.b64encode(hashlib.sha1((key + MAGIC).encode()).digest()).decode()
-    connection.sendall(f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nVersion: v{fields['version']}\r\n"
-                       f"Sec-WebSocket-Accept: {proof}\r\n\r\n".encode())
+    request = Request(*read_head(connection), connection=1)
+    assert request.field("upgrade").lower() == "websocket", request
+    connection.sendall(switching(request, f"Version: v{request.field('version')}\r\n"))
     while more := connection.recv(65536):
         connection.sendall(more)
 
@@ -198,7 +181,7 @@ def test_websocket_crosses_tls_on_both_sides(binary, folder):
     haproxy = installed(HAPROXY)
     authority = Authority(folder)
     site = authority.issue("one.example")
-    gateway, server = free_port(), Speaker(speaks_websocket)
+    gateway, server = free_port(), Server(speaks_websocket)
     made = folder.file("gateway.cfg", HAPROXY_FILE.format(port=gateway, site=site, server=server.port))
     cases = {"auto": ("alpn h2,http/1.1", "1.1"), "asks1": ("alpn h2,http/1.1 ws h1", "1.1"), "asks2": ("alpn h2,http/1.1 ws h2", "2.0"),
              "only2": ("alpn h2", "2.0"), "says2": ("ws h2", "2.0"), "says1": ("alpn h2 ws h1", "1.1"), "plain": ("", "1.1")}
@@ -212,11 +195,9 @@ def test_websocket_crosses_tls_on_both_sides(binary, folder):
             with connect(world.port, authority) as client:
                 client.sendall((f"GET /{name} HTTP/1.1\r\nHost: one.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                                 f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n\r\n").encode())
-                head = b""
-                while b"\r\n\r\n" not in head:
-                    assert (more := client.recv(1)), (name, head)
-                    head += more
-                assert head.startswith(b"HTTP/1.1 101 "), (name, head)
+                head, rest = read_head(client)
+                head += b"\r\n"
+                assert not rest and head.startswith(b"HTTP/1.1 101 "), (name, head)
                 assert b"sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=" in head.lower(), (name, head)
                 assert f"version: v{version}\r\n".encode() in head.lower(), (name, head)
                 assert echoed(client, BODY[:400_000]) == BODY[:400_000], name
@@ -228,11 +209,10 @@ def test_websocket_crosses_tls_on_both_sides(binary, folder):
                                (":authority", "one.example"), ("sec-websocket-version", "13")), end=False)
                 head, ended = client.head(1)
                 # The status is an entry of the static table.
-                # The status is an entry of the static table.
                 assert head[:1] == b"\x88" and not ended and f"v{version}".encode() in head, (name, head)
                 assert client.exchange(1, BODY[:400_000]) == BODY[:400_000], name
-                client.send(frame(0, 1, 1))
-                while (last := client.step())[0] not in (0, 3) or not last[1] & 1:
+                client.send(frame(DATA, END_STREAM, 1))
+                while (last := client.step())[0] not in (DATA, RESET) or not last[1] & END_STREAM:
                     pass
             assert (line := world.log.line()).startswith(f"{name} 101 ") and line.endswith(f" 2 {version[0]}"), line
 

@@ -1,15 +1,13 @@
 """OCSP responses that are renewed while the program runs: by a real responder, and by some that err (manual, "ocsp-update")."""
-import http.server
 import os
 import re
-import socket
-import ssl
 import subprocess
 import threading
 import time
 
+from lib.origin import Server
 from lib.program import ask, free_port, run
-from lib.tls import CONFIGURATION, Authority, World, frontend, openssl, refused
+from lib.tls import CONFIGURATION, Authority, SecureServer, World, frontend, openssl, refused
 from tls.test_certificates import cli_of
 
 
@@ -54,33 +52,16 @@ def until(holds, what, seconds=15):
     raise AssertionError(f"not in time: {what}")
 
 
-class Liar:
+class Liar(Server):
     """A responder that answers with these bytes, or as a function writes to its connection."""
 
     def __init__(self, answer):
         self.answer, self.heard = answer, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
+        super().__init__()
 
-    def serve(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.hear, args=(peer,), daemon=True).start()
-
-    def hear(self, peer):
-        with peer:
-            try:
-                self.heard.append(peer.recv(65536))
-                self.answer(peer) if callable(self.answer) else peer.sendall(self.answer)
-            except OSError:
-                pass
-
-    def close(self):
-        self.listener.close()
+    def serve(self, peer):
+        self.heard.append(peer.recv(65536))
+        self.answer(peer) if callable(self.answer) else peer.sendall(self.answer)
 
 
 def issue(authority, name, responder):
@@ -228,7 +209,7 @@ def test_false_responses_are_rejected(binary, folder):
     extra = socket_line + DELAYS + "\n    httpclient.retries 0\n    httpclient.resolvers.disabled on"
     try:
         with other, World(binary, folder, frontend(f"ssl crt-list {listed}"), extra) as world:
-            before = memory_kb(world.program.process.pid)
+            before = world.program.resident_kb()
             # The list is complete from the start.
             assert sorted(updates(cli)) == sorted(f"{name}.example.pem" for name in files)
             known = until(lambda: (found := updates(cli)) and all(int(cells[5]) >= 1 for cells in found.values()) and found,
@@ -246,7 +227,7 @@ def test_false_responses_are_rejected(binary, folder):
             assert re.fullmatch(rb"GET /a/MF[\w%]+ HTTP/1.1", asked[0]) and f"host: 127.0.0.1:{liars['garbage'].port}".encode() in asked, asked
             for name in files:
                 assert status_shown(world, f"{name}.example", authority) is None, name
-            assert memory_kb(world.program.process.pid) < before + 20_000
+            assert world.program.resident_kb() < before + 20_000
             said = ask(cli, f"update ssl ocsp-response {files['garbage']}")
             assert said.startswith(f"Can't update the OCSP response of '{files['garbage']}': OCSP response check failure"), said
     finally:
@@ -299,29 +280,15 @@ def test_requests_follow_proxy_size_and_tls_settings(binary, folder):
         assert "expert" in ask(cli, f"httpclient GET http://127.0.0.1:{told.port}/")
     told.close()
     site = authority.issue("localhost")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(site)
-
-    class Server(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"over TLS")
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"https://127.0.0.1:{server.server_port}/"
+    server = SecureServer(site, answer=b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nover TLS")
+    url = f"https://127.0.0.1:{server.port}/"
     for line, expected in ((f"ca-file {stranger.certificate}", "TLS handshake failure"), ("verify none", "over TLS"),
                            # It is not for this address.
                            (f"ca-file {authority.certificate}", "TLS handshake failure")):
         with World(binary, folder, frontend(f"ssl crt {site}"), socket_line + f"\n    httpclient.ssl.{line}"):
             said = ask(cli, f"expert-mode on; httpclient GET {url}")
             assert expected in said, (line, said)
-    server.shutdown()
+    server.close()
 
 
 def test_invalid_ocsp_settings_are_refused(binary, folder):
@@ -345,7 +312,3 @@ def test_invalid_ocsp_settings_are_refused(binary, folder):
     text = CONFIGURATION.format(log=514, extra="", defaults="", sections=frontend(f"ssl crt-list {listed}").replace("@port@", "1"))
     status, _, said = run(binary, "-c", "-f", folder.file("warned.cfg", text))
     assert status == 0 and "'ocsp-update on' has no effect for" in said and "it names no responder of HTTP" in said, said
-
-
-def memory_kb(process):
-    return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{process}/status").read()).group(1))

@@ -47,11 +47,11 @@ def test_operators_speak_tls(binary, folder):
     assert "unable to read '/nowhere.pem'" in refused(binary, folder, "", extra="stats socket ipv4@127.0.0.1:1 ssl crt /nowhere.pem")
 
 
-def test_senders_of_logs_speak_tls(binary, folder):
+def test_senders_of_logs_speak_tls(binary, folder, port):
     """`log-forward` with `bind … ssl`: messages of any size and framing, behind a header too; in clear none is taken."""
     authority = Authority(folder)
     site, mine = authority.issue("one.example"), authority.issue("me.example")
-    port, headed = free_port(), free_port()
+    headed = free_port()
     target = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     target.bind(("127.0.0.1", 0))
     target.settimeout(5)

@@ -9,8 +9,9 @@ import struct
 import subprocess
 import threading
 
+from lib.origin import Server, read_all
 from lib.program import free_port
-from lib.tls import ANSWER, Authority, SecureServer, World, ask_over, backend, connect, frontend, get, openssl, refused
+from lib.tls import ANSWER, Authority, SecureServer, World, ask_over, backend, backwards, connect, frontend, get, openssl, refused
 
 
 def test_both_versions_serve_requests(binary, folder):
@@ -431,14 +432,24 @@ def test_servers_get_sni_and_are_verified(binary, folder):
 def test_servers_see_our_certificate_and_the_header_before(binary, folder):
     """`crt`; the PROXY header is in clear."""
     authority = Authority(folder)
-    server = SecureServer(authority.issue("back.example"), authority)
+    headers = []
+
+    class Behind(SecureServer):
+        """Reads a PROXY header before the handshake."""
+
+        def one(self, connection):
+            headers.append(b"")
+            while not headers[-1].endswith(b"\r\n") and (byte := connection.recv(1)):
+                headers[-1] += byte
+            super().one(connection)
+
+    server, behind = (kind(authority.issue("back.example"), authority) for kind in (SecureServer, Behind))
     mine = authority.issue("me.example")
     with World(binary, folder, backend(f"{server.port} ssl verify none crt {mine}")) as world:
         assert get(world.port)[0] == 200
-    server.reads_header = True
-    with World(binary, folder, backend(f"{server.port} ssl verify none crt {mine} send-proxy")) as world:
+    with World(binary, folder, backend(f"{behind.port} ssl verify none crt {mine} send-proxy")) as world:
         assert get(world.port)[0] == 200
-    assert server.headers[0].startswith(b"PROXY TCP4 127.0.0.1 "), server.headers
+    assert headers[0].startswith(b"PROXY TCP4 127.0.0.1 "), headers
 
 
 def test_fetches_show_the_server_certificate(binary, folder):
@@ -469,7 +480,7 @@ def test_connections_to_servers_are_reused_by_name(binary, folder):
                 client.sendall(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
                 while client.recv(65536):
                     pass
-    assert server.names == ["a.example", "b.example"] and server.accepted == 2, server.names
+    assert server.names == ["a.example", "b.example"] and len(server.identities) == 2, server.names
     server = SecureServer(Authority(folder).issue("back.example"))
     line = f"{server.port} ssl verify none sni req.hdr(host) pool-conn-name req.hdr(n)"
     with World(binary, folder, backend(line), extra="nbthread 1") as world:
@@ -484,7 +495,7 @@ def test_connections_to_servers_are_reused_by_name(binary, folder):
         with World(binary, folder, backend(f"{server.port} ssl verify none pool-max-conn 0 sni str(a.example){word}"), extra="nbthread 1") as world:
             for _ in range(3):
                 assert get(world.port)[0] == 200
-        assert (server.accepted, server.resumed) == (3, resumed), (server.accepted, server.resumed)
+        assert len(server.identities) == 3 and sum(is_resumed for is_resumed, *_ in server.identities) == resumed, server.identities
 
 
 def test_bodies_pass_whole_in_both_directions(binary, folder):
@@ -566,28 +577,14 @@ def test_resumed_sessions_are_verified_again(binary, folder):
 def test_tcp_passes_through_tls_on_either_side(binary, folder):
     """TCP mode: TLS ends here, or begins here, and an end is passed on."""
     authority = Authority(folder)
-    echo = socket.create_server(("127.0.0.1", 0))
-
-    def serve():
-        while True:
-            connection, _ = echo.accept()
-            with connection:
-                said = b""
-                while more := connection.recv(65536):
-                    said += more
-                connection.sendall(said[::-1])
-
-    threading.Thread(target=serve, daemon=True).start()
     second = free_port()
     sections = (f"listen f\n    mode tcp\n    bind 127.0.0.1:@port@ \n    server s 127.0.0.1:{second} ssl ca-file {authority.certificate} sni str(one.example)\n"
-                f"listen g\n    mode tcp\n    bind 127.0.0.1:{second} ssl crt {authority.issue('one.example')}\n    server s 127.0.0.1:{echo.getsockname()[1]}")
+                f"listen g\n    mode tcp\n    bind 127.0.0.1:{second} ssl crt {authority.issue('one.example')}\n    server s 127.0.0.1:{Server(backwards).port}")
     with World(binary, folder, sections) as world:
         for size in (3, 100_000):
             said = random.randbytes(size)
             with socket.create_connection(("127.0.0.1", world.port), 10) as client:
                 client.sendall(said)
                 client.shutdown(socket.SHUT_WR)
-                heard_ = b""
-                while more := client.recv(65536):
-                    heard_ += more
+                heard_ = read_all(client)
             assert heard_ == said[::-1], (size, len(heard_))

@@ -1,4 +1,5 @@
 """TLS towards servers, beyond the traffic: health checks, names, PROXY headers, servers that are added, servers of logs."""
+import http.client
 import os
 import socket
 import ssl
@@ -6,30 +7,38 @@ import struct
 import threading
 import time
 
+from lib.origin import Server
 from lib.program import ask, free_port, wait_until
-from lib.tls import ANSWER, Authority, SecureServer, Speaker, World, backend, connect, get, refused
+from lib.tls import ANSWER, Authority, SecureServer, World, backend, backwards, connect, get, refused
 
 
-class Checked(Speaker):
+class Checked(SecureServer):
     """A server that records checks: the server name, the negotiated protocol, the first bytes."""
 
     def __init__(self, certificate):
-        self.certificate, self.seen = certificate, set()
-        super().__init__(self.secure)
+        self.seen = set()
+        super().__init__(certificate)
+        self.context.set_alpn_protocols(["two", "one"])
 
-    def secure(self, connection):
-        names = []
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate)
-        context.set_alpn_protocols(["two", "one"])
-        context.sni_callback = lambda _, name, __: names.append(name)
-        secure = context.wrap_socket(connection, server_side=True)
-        said = secure.recv(4096)
-        self.seen.add((names[0], secure.selected_alpn_protocol(), said.split(b"\r\n")[0].decode()))
+    def serve(self, connection):
+        said = connection.recv(4096)
+        self.seen.add((connection.sni, connection.selected_alpn_protocol(), said.split(b"\r\n")[0].decode()))
         if said:
-            secure.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
         # Answer the client's close_notify.
-        secure.unwrap()
+        connection.unwrap()
+
+
+class Once(Server):
+    """Waits for the client's first bytes, then answers and closes."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        super().__init__()
+
+    def serve(self, connection):
+        if connection.recv(4096):
+            connection.sendall(self.answer)
 
 
 def reset(connection):
@@ -59,11 +68,8 @@ def test_health_checks_speak_tls(binary, folder):
     """Statuses and words are those of HAProxy 3.2 for the same servers."""
     authority, other = Authority(folder), Authority(folder, "other")
     good = Checked(authority.issue("back.example"))
-    silent = Speaker(lambda connection: time.sleep(20))
-    plain = Speaker(lambda connection: connection.sendall(b"HTTP/1.0 400 no\r\n\r\n") if connection.recv(4096) else None)
-    closes = Speaker(lambda connection: connection.recv(4096))
-    resets = Speaker(reset)
-    refuses = Speaker(lambda connection: connection.sendall(b"\x15\x03\x03\0\x02\x02\x28") if connection.recv(4096) else None)
+    silent, resets = Server(lambda connection: time.sleep(20)), Server(reset)
+    plain, closes, refuses = (Once(answer) for answer in (b"HTTP/1.0 400 no\r\n\r\n", b"", b"\x15\x03\x03\0\x02\x02\x28"))
     stats = os.path.join(folder.path, "stats")
     failed = ("DOWN", "L6RSP", "SSL handshake failure")
     well, clear = ("UP", "L6OK", ""), ("UP", "L4OK", "")
@@ -160,7 +166,7 @@ def test_names_follow_the_request(binary, folder):
     server = SecureServer(authority.issue("*.back.example"))
 
     def status(port, host):
-        client = http_client(port)
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         client.request("GET", "/", headers={"Host": host})
         response = client.getresponse()
         response.read()
@@ -175,11 +181,6 @@ def test_names_follow_the_request(binary, folder):
         with World(binary, folder, backend(trusted + words), defaults="retries 0") as world:
             assert status(world.port, host) == expected, (words, host)
         assert [name and name.lower() for name in server.names] == [asked], (words, host, server.names)
-
-
-def http_client(port):
-    import http.client
-    return http.client.HTTPConnection("127.0.0.1", port, timeout=10)
 
 
 def test_an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
@@ -225,16 +226,10 @@ def test_an_end_that_comes_with_the_last_bytes_is_seen(binary, folder):
         # The socket stays open.
         over.wait(20)
 
-    def echo(raw):
-        said = b""
-        while more := raw.recv(65536):
-            said += more
-        raw.sendall(said[::-1])
-
-    until_close, backwards = Speaker(answer), Speaker(echo)
+    until_close = Server(answer)
     tcp, web = free_port(), free_port()
     sections = (f"{backend(f'{until_close.port} ssl ca-file {authority.certificate} sni str(one.example)')}\n"
-                f"listen t\n    mode tcp\n    bind 127.0.0.1:{tcp} ssl crt {certificate}\n    server s 127.0.0.1:{backwards.port}\n"
+                f"listen t\n    mode tcp\n    bind 127.0.0.1:{tcp} ssl crt {certificate}\n    server s 127.0.0.1:{Server(backwards).port}\n"
                 f"frontend w\n    bind 127.0.0.1:{web} ssl crt {certificate}\n    {ANSWER.format('x')}\n")
     with World(binary, folder, sections) as world:
         begun = time.monotonic()
@@ -280,7 +275,7 @@ def test_proxy_headers_describe_tls(binary, folder):
         headers.append(dict(values_of(said[28:16 + int.from_bytes(said[14:16], "big")])))
         connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
 
-    reader = Speaker(read)
+    reader = Server(read)
     all_words = "send-proxy-v2 proxy-v2-options ssl,cert-cn,ssl-cipher,cert-sig,cert-key,authority,crc32c"
     cases = {"ssl": "send-proxy-v2-ssl", "cn": "send-proxy-v2-ssl-cn", "all": all_words, "none": "send-proxy-v2",
              "cipher": "send-proxy-v2 proxy-v2-options ssl-cipher"}
@@ -320,7 +315,7 @@ def test_servers_that_are_added_speak_tls(binary, folder):
     """`add server … ssl`, with files that were read at the start; `set server ssl` for new connections."""
     authority = Authority(folder)
     server = SecureServer(authority.issue("back.example"))
-    plain = Speaker(lambda connection: connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n") if connection.recv(4096) else None)
+    plain = Once(b"HTTP/1.0 200 OK\r\n\r\n")
     stats = os.path.join(folder.path, "stats")
     sections = (f"listen f\n    bind 127.0.0.1:@port@\n    server old 127.0.0.1:{plain.port} ssl verify none disabled\n"
                 f"backend b\n    server s 127.0.0.1:{server.port} ssl ca-file {authority.certificate}\n    server clear 127.0.0.1:1\n"
@@ -362,21 +357,14 @@ def test_servers_that_are_added_speak_tls(binary, folder):
 def test_logs_are_sent_over_tls(binary, folder):
     """Servers of rings and of log backends; a server without a trusted certificate gets nothing."""
     authority = Authority(folder)
-    lines, names = [], []
+    lines = []
 
     def take(connection):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        context.sni_callback = lambda _, name, __: names.append(name)
-        secure = context.wrap_socket(connection, server_side=True)
-        text = b""
-        while more := secure.recv(65536):
-            text += more
-            *whole, text = text.split(b"\n")
-            lines.extend(whole)
+        for line in connection.makefile("rb"):
+            lines.append(line)
 
-    certificate = authority.issue("logs.example")
-    taker = Speaker(take)
+    taker = SecureServer(authority.issue("logs.example"), serve=take)
+    names = taker.names
     words = f"ssl ca-file {authority.certificate}"
     for target, section in (
             ("ring@r", f"ring r\n    server s 127.0.0.1:{taker.port} {words} sni str(logs.example)"),
@@ -410,8 +398,8 @@ def test_tls_errors_with_servers_are_reported(binary, folder):
     old = SecureServer(site)
     old.context.set_ciphers("AES256-SHA256:@SECLEVEL=0")
     old.context.maximum_version = ssl.TLSVersion.TLSv1_2
-    clear = Speaker(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
-    plain = Speaker(lambda connection: connection.recv(4096) and connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    clear = Server(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    plain = Once(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     cases = {
         "good": (good.port, "ssl verify none", "0", "-"),
         "untrusted": (good.port, f"ssl verify required ca-file {stranger.certificate}", str(0x0A000086), "certificate verify failed"),
@@ -428,7 +416,7 @@ def test_tls_errors_with_servers_are_reported(binary, folder):
         sections += f"backend {name}\n    retries 0\n    http-response set-header err %[ssl_bc_err]\n    server s 127.0.0.1:{port} {words}\n"
     with World(binary, folder, sections) as world:
         for name, (_, _, number, words) in cases.items():
-            client = http_client(world.port)
+            client = http.client.HTTPConnection("127.0.0.1", world.port, timeout=10)
             client.request("GET", "/", headers={"To": name})
             response = client.getresponse()
             response.read()

@@ -3,7 +3,7 @@ import socket
 import ssl
 import time
 
-from lib.tls import Authority, World, ask_over, connect, frontend
+from lib.tls import Authority, SecureServer, World, ask_over, connect, frontend
 from tls.records import Client, Hello, last_alert, message, raw, record, still_serves, vector
 
 
@@ -235,25 +235,13 @@ def test_a_body_cut_short_is_not_complete(binary, folder):
     """A body that a cut shortens is not taken for a whole one, in either direction."""
     line, authority = site(folder)
     back = authority.issue("back.example")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(back)
-    listener = socket.create_server(("127.0.0.1", 0))
 
-    def serve():
-        while True:
-            raw_, _ = listener.accept()
-            try:
-                connection = context.wrap_socket(raw_, server_side=True)
-                said = connection.recv(65536)
-                length = b"Content-Length: 100\r\n" if said.startswith(b"GET /length") else b""
-                connection.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\nshort")
-                connection.close()
-            except OSError:
-                raw_.close()
+    def serve(connection):
+        said = connection.recv(65536)
+        length = b"Content-Length: 100\r\n" if said.startswith(b"GET /length") else b""
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\nshort")
 
-    import threading
-    threading.Thread(target=serve, daemon=True).start()
-    sections = f"listen f\n    bind 127.0.0.1:@port@ {line}\n    server s 127.0.0.1:{listener.getsockname()[1]} ssl verify none"
+    sections = f"listen f\n    bind 127.0.0.1:@port@ {line}\n    server s 127.0.0.1:{SecureServer(back, serve=serve).port} ssl verify none"
     with World(binary, folder, sections, defaults="retries 0") as world:
         for path, ending in (("until-close", "--"), ("length", "SD")):
             with connect(world.port, authority) as connection:
