@@ -54,7 +54,10 @@ class World:
     def read_log(self):
         """Collects the lines of the logs."""
         while True:
-            text = self.log.recv(65536).decode("latin-1")
+            try:
+                text = self.log.recv(65536).decode("latin-1")
+            except OSError:
+                return
             self.said.append(re.sub(r"^<\d+>.*?\]: ", "", text).rstrip("\n"))
 
     def __enter__(self):
