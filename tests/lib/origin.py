@@ -26,9 +26,14 @@ class Server:
 
     def listen(self):
         """Begins to listen, on the former port if there was one."""
-        self.listener = socket.create_server((self.host, self.port), backlog=self.backlog)
+        self.listener = self.bind()
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def bind(self):
+        """A listening socket."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        return socket.create_server((self.host, self.port), family=family, backlog=self.backlog)
 
     def accept(self, listener):
         """Accepts until the listener closes."""
