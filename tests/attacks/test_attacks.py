@@ -12,12 +12,11 @@ import re
 import resource
 import select
 import socket
-import struct
 import threading
 import time
 
 from attacks.http2 import send_without_end
-from lib.origin import OK, Server
+from lib.origin import OK, Server, end_with_reset
 from lib.program import Program, free_port, heard, wait_until
 
 CONFIGURATION = """
@@ -268,15 +267,10 @@ def test_garbage_is_survived(binary, folder):
             with socket.create_connection(("127.0.0.1", scene.ports[seed.choice(("door", "raw"))]), 5) as attacker:
                 attacker.sendall(text)
                 if number % 2:
-                    reset(attacker)
+                    end_with_reset(attacker)
             if number % 100 == 0:
                 scene.ask()
         scene.is_well()
-
-
-def reset(connection):
-    """Closes the connection with a reset."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def test_resets_in_every_phase_leave_nothing(binary, folder):
@@ -285,7 +279,7 @@ def test_resets_in_every_phase_leave_nothing(binary, folder):
         for number in range(2000):
             with socket.create_connection(("127.0.0.1", scene.ports["door"]), 5) as attacker:
                 attacker.sendall(REQUEST[:number % (len(REQUEST) + 1)])
-                reset(attacker)
+                end_with_reset(attacker)
         time.sleep(0.2)
         assert scene.program.resident_kb() - scene.rest < 2000, "it grew"
         assert wait_until(lambda: command(scene, "show info").split("CurrConns: ")[1].split("\n")[0] == "0"), "somebody is left"
@@ -382,7 +376,7 @@ LIES = {
     "more than announced": lambda c: c.sendall(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"),
     "silence": lambda c: time.sleep(3),
     "garbage": lambda c: c.sendall(bytes(range(256)) * 100),
-    "a reset": reset,
+    "a reset": end_with_reset,
     "nothing": lambda c: None,
 }
 

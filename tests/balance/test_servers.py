@@ -5,7 +5,6 @@ import os
 import random
 import re
 import socket
-import struct
 import subprocess
 import threading
 import time
@@ -13,7 +12,7 @@ import time
 import pytest
 
 from lib.needs import installed
-from lib.origin import OK, Origin, Server
+from lib.origin import OK, Origin, Server, end_with_reset
 from lib.program import Program, ask, free_port, wait_until
 
 CONFIGURATION = """
@@ -329,7 +328,7 @@ class Broken(Server):
         connection.recv(65536)
         connection.sendall(self.chance.choice(self.ANSWERS))
         if self.chance.random() < 0.5:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            end_with_reset(connection)
 
 
 def test_failing_servers_with_one_slot_do_not_block_the_queue(binary, folder):

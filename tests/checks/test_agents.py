@@ -1,14 +1,10 @@
 """Agents that send nothing, too much, garbage, or stop in the middle: an invalid answer changes nothing."""
 import os
-import socket
-import struct
 import time
 
 from checks.support import Scene
-from lib.origin import Server
+from lib.origin import Server, end_with_reset
 from lib.program import wait_until
-
-NOTHING_LEFT = struct.pack("ii", 1, 0)
 
 
 def saying(text):
@@ -21,7 +17,7 @@ def resets(before):
     def serve(connection):
         connection.sendall(before)
         time.sleep(0.05)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOTHING_LEFT)
+        end_with_reset(connection)
     return serve
 
 

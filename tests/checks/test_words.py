@@ -10,13 +10,12 @@ import io
 import os
 import re
 import socket
-import struct
 import subprocess
 import time
 
 from checks.support import Scene
 from lib.needs import installed
-from lib.origin import Server
+from lib.origin import Server, end_with_reset
 from lib.program import wait_until
 
 
@@ -33,7 +32,7 @@ def says(text, first=True, stays=0.0):
 def resets(connection):
     """A server that receives something and resets the connection."""
     connection.recv(2000)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    end_with_reset(connection)
 
 
 def http(status, reason=" Fine", body=b"hello"):

@@ -8,6 +8,7 @@ Both listen as soon as they are made, and stop at the end of the block, or with 
 import dataclasses
 import re
 import socket
+import struct
 import threading
 
 
@@ -70,6 +71,11 @@ class Server:
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def end_with_reset(connection):
+    """The connection ends with a reset when it closes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @dataclasses.dataclass

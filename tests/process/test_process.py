@@ -162,19 +162,16 @@ def test_sighup_does_not_end_it(binary, folder):
         assert b"200" in request(port)
 
 
-def test_sighup_logs_the_states_of_each_proxy(binary, folder):
+def test_sighup_logs_the_states_of_each_proxy(binary, folder, port, heard):
     """Each proxy's report begins with a line of its own, in its logs only, as with HAProxy 3.2."""
-    port, log = free_port(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    log.bind(("127.0.0.1", 0))
-    log.settimeout(5)
-    config = folder.file("hup.cfg", f"defaults\n mode http\n log 127.0.0.1:{log.getsockname()[1]} format raw local0\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n"
+    config = folder.file("hup.cfg", f"defaults\n mode http\n log 127.0.0.1:{heard.getsockname()[1]} format raw local0\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n"
                          f"frontend f\n bind 127.0.0.1:{port}\n default_backend b\nbackend b\n server s 127.0.0.1:1\n")
     with Program(binary, "-V", "-db", "-f", config) as program:
         program.ready(port)
         program.send(HUP)
         lines = []
         while len(lines) < 5:
-            line = log.recv(4096).decode().strip()
+            line = heard.recv(4096).decode().strip()
             lines += [line.split(" Conn:")[0]] if "SIGHUP" in line else []
         assert lines == ["SIGHUP received, dumping servers states for proxy f.", "SIGHUP: Proxy f has no servers.",
                          "SIGHUP received, dumping servers states for proxy b.", "SIGHUP: Server b/s is UP.",
@@ -686,11 +683,9 @@ def figure(folder, name):
     return int(re.search(rf"^{name}: (\d+)$", ask(os.path.join(folder.path, "cli"), "show info"), re.M)[1])
 
 
-def test_messages_of_others_reach_every_target(binary, folder):
+def test_messages_of_others_reach_every_target(binary, folder, port, heard):
     """Over TCP, UDP and a unix socket in; over UDP, TCP, a unix socket, a ring and standard output out; each is counted."""
-    port = free_port()
-    heard, local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
+    local = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     local.bind(os.path.join(folder.path, "local"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         targets = [f"127.0.0.1:{heard.getsockname()[1]} local0", f"tcp@127.0.0.1:{server.getsockname()[1]} format short local0",
@@ -723,15 +718,12 @@ def test_messages_of_others_reach_every_target(binary, folder):
             assert "tcp\nudp\nunix\n" in program.process.communicate()[0]
 
 
-def test_targets_that_sleep_delay_no_sender(binary, folder):
+def test_targets_that_sleep_delay_no_sender(binary, folder, port, heard):
     """A server that reads nothing, one that is down and a socket without a reader cost messages, which are counted, and
     no time."""
-    port, dead = free_port(), free_port()
+    dead = free_port()
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.bind(os.path.join(folder.path, "full"))
-    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
-    heard.settimeout(5)
     with socket.create_server(("127.0.0.1", 0)) as sleeping:
         targets = [f"{folder.path}/full local0", f"tcp@127.0.0.1:{sleeping.getsockname()[1]} local0", f"tcp@127.0.0.1:{dead} local0",
                    f"127.0.0.1:{dead} local0", f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
@@ -748,13 +740,9 @@ def test_targets_that_sleep_delay_no_sender(binary, folder):
             assert figure(folder, "DroppedLogs") > 5000, "the unix socket and the ring of the dead server were full"
 
 
-def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder):
+def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder, port, heard):
     """The next process takes the listening sockets over; the former delivers the messages received so far and ends
     while senders are connected."""
-    port = free_port()
-    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
-    heard.settimeout(5)
     targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
     with Program(binary, "-db", "-f", relaying(folder, port, targets)) as old:
         old.ready(port)
@@ -775,12 +763,8 @@ def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folde
             assert new.status(0) is None
 
 
-def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder):
+def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder, port, heard):
     """Datagrams come all the time while one process after the other takes the sockets over: each arrives, once."""
-    port = free_port()
-    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
-    heard.settimeout(10)
     targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
     numbers, received, over = 0, set(), threading.Event()
 
