@@ -3,7 +3,6 @@ import contextlib
 import select
 import socket
 import struct
-import threading
 import time
 
 from attacks.scarcity import FINE
@@ -11,6 +10,7 @@ from lib.http2 import (
     CALM, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS, END_STREAM, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, GOAWAY, HEADERS, PING,
     PREFACE, PRIORITY, PROTOCOL_ERROR, RESET, SETTINGS, WINDOW, frame, frames,
 )
+from lib.origin import Server
 from lib.program import Program, free_port
 
 CONFIGURATION = """
@@ -51,7 +51,7 @@ class Scene:
 
     def __init__(self, binary, folder, timeout="5s"):
         self.port, silent = free_port(), socket.create_server(("127.0.0.1", 0), backlog=1000)
-        self.silent, self.endless = silent, Endless()
+        self.silent, self.endless = silent, Server(send_without_end)
         large = folder.file("large", "x" * 100_000)
         text = CONFIGURATION.format(door=self.port, large=large, silent=silent.getsockname()[1], endless=self.endless.port, timeout=timeout)
         self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text))
@@ -69,7 +69,7 @@ class Scene:
         for client in self.clients:
             client.close()
         self.silent.close()
-        self.endless.socket.close()
+        self.endless.close()
         self.program.__exit__(*arguments)
 
     def client(self, first=b""):
@@ -99,31 +99,18 @@ class Scene:
         assert time.monotonic() - start < 2, "a well-behaved client waited"
 
 
-class Endless:
-    """A server that sends endless responses."""
+def read_to_the_end(connection):
+    """A silent server."""
+    while connection.recv(65_536):
+        pass
 
-    def __init__(self):
-        self.socket = socket.create_server(("127.0.0.1", 0), backlog=1000)
-        self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
 
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    @staticmethod
-    def serve(client):
-        try:
-            client.recv(4096)
-            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
-            while True:
-                client.sendall(bytes(65_536))
-        except OSError:
-            client.close()
+def send_without_end(connection):
+    """A server with endless responses."""
+    connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
+    while True:
+        connection.sendall(bytes(65_536))
 
 
 def answer(client):

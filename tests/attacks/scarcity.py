@@ -1,10 +1,10 @@
 """weir with little memory, few descriptors or a full disk: a scene."""
 import os
 import resource
-import selectors
 import socket
 import threading
 
+from lib.origin import OK, Origin
 from lib.program import Program, ask, free_port, request, wait_until
 
 CONFIGURATION = """
@@ -156,31 +156,16 @@ def answered(path, command):
             return ""
 
 
-class Server:
-    """A server that answers a number of requests at once, when all of them are there; it keeps its connections."""
+class Together(Origin):
+    """A server that answers so many requests at once, when all of them are there."""
 
-    def __init__(self, together):
-        self.listener = socket.create_server(("127.0.0.1", free_port()), backlog=1000)
-        self.port = self.listener.getsockname()[1]
-        self.together = together
-        threading.Thread(target=self.serve, daemon=True).start()
+    def __init__(self, count):
+        self.all = threading.Barrier(count)
+        super().__init__(self.respond)
 
-    def serve(self):
-        selector, asking = selectors.DefaultSelector(), []
-        selector.register(self.listener, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.fileobj is self.listener:
-                    selector.register(self.listener.accept()[0], selectors.EVENT_READ)
-                elif not key.fileobj.recv(65536):
-                    selector.unregister(key.fileobj)
-                    key.fileobj.close()
-                else:
-                    asking.append(key.fileobj)
-            if len(asking) >= self.together:
-                for connection in asking:
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-                asking.clear()
+    def respond(self, _):
+        self.all.wait()
+        return OK
 
 
 def open_descriptors(program):

@@ -12,10 +12,11 @@ import re
 import resource
 import select
 import socket
-import struct
 import threading
 import time
 
+from attacks.http2 import send_without_end
+from lib.origin import OK, Server, end_with_reset
 from lib.program import Program, free_port, heard, wait_until
 
 CONFIGURATION = """
@@ -48,26 +49,23 @@ listen raw
     bind 127.0.0.1:{raw}
     server s1 127.0.0.1:{origin}
 """
-NAMES = ("door", "victim", "lying", "raw", "origin", "liar")
+NAMES = ("door", "victim", "lying", "raw")
 BUFFER = 16384
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Scene:
-    """weir between an honest origin and a server that runs the lie given to it."""
+    """weir between an honest origin and a liar, with a method `serve` of the test's choice."""
 
     def __init__(self, binary, folder, maxconn=3000, extra="", **options):
         self.ports = {name: free_port() for name in NAMES}
         self.socket = os.path.join(folder.path, "cli.sock")
-        text = CONFIGURATION.format(maxconn=maxconn, extra=extra, socket=self.socket, **self.ports)
+        self.origin, self.liar = Server(answer_all), Server()
+        text = CONFIGURATION.format(maxconn=maxconn, extra=extra, socket=self.socket, origin=self.origin.port, liar=self.liar.port, **self.ports)
         self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text), **options)
-        self.lie = lambda connection: None
         self.attackers = []
 
     def __enter__(self):
-        serve(self.ports["origin"], answer_all)
-        serve(self.ports["liar"], lambda connection: self.lie(connection))
         self.program.__enter__()
         self.program.ready(self.ports["victim"])
         for _ in range(20):
@@ -80,6 +78,8 @@ class Scene:
         for attacker in self.attackers:
             attacker.close()
         self.program.__exit__(*arguments)
+        self.origin.close()
+        self.liar.close()
 
     def ask(self):
         """A well-behaved client's request: it must be answered, and soon."""
@@ -112,32 +112,14 @@ class Scene:
             self.ask()
 
 
-def serve(port, what):
-    """A server with a thread for each connection, as long as the process lives."""
-    listener = socket.create_server(("127.0.0.1", port), backlog=1000)
-
-    def one(connection):
-        with connection:
-            try:
-                what(connection)
-            except OSError:
-                pass
-
-    def accept():
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=one, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-
-
 def answer_all(connection):
+    """An origin that answers each head at once, before the request's body."""
     held = b""
     while more := connection.recv(65536):
         held += more
         while b"\r\n\r\n" in held:
             held = held.split(b"\r\n\r\n", 1)[1]
-            connection.sendall(ANSWER)
+            connection.sendall(OK)
 
 
 def drip(attackers, byte):
@@ -200,14 +182,8 @@ def test_bodies_that_drip_in_hold_little(binary, folder):
 
 def test_clients_that_do_not_read_hold_two_buffers(binary, folder):
     """Unread answers stay in the kernel: weir holds at most two buffers per client."""
-    def endless(connection):
-        connection.recv(65536)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
-        while True:
-            connection.sendall(b"x" * 65536)
-
     with Scene(binary, folder) as scene:
-        scene.lie = endless
+        scene.liar.serve = send_without_end
         scene.attack(300, REQUEST, "lying")
         for _ in range(10):
             scene.ask()
@@ -229,7 +205,7 @@ def test_requests_in_one_go_are_answered_in_order(binary, folder):
                 sender = threading.Thread(target=connection.sendall, args=(REQUEST * count,), daemon=True)
                 sender.start()
                 held = 0
-                while held < len(ANSWER) * count and (more := connection.recv(65536)):
+                while held < len(OK) * count and (more := connection.recv(65536)):
                     held += len(more)
                 answers[number] = held
 
@@ -239,7 +215,7 @@ def test_requests_in_one_go_are_answered_in_order(binary, folder):
         while any(thread.is_alive() for thread in threads):
             scene.ask()
             time.sleep(0.05)
-        assert set(answers.values()) == {len(ANSWER) * count}, answers
+        assert set(answers.values()) == {len(OK) * count}, answers
         assert scene.program.resident_kb() - scene.rest < 2000, "it grew"
         scene.is_well()
 
@@ -291,15 +267,10 @@ def test_garbage_is_survived(binary, folder):
             with socket.create_connection(("127.0.0.1", scene.ports[seed.choice(("door", "raw"))]), 5) as attacker:
                 attacker.sendall(text)
                 if number % 2:
-                    reset(attacker)
+                    end_with_reset(attacker)
             if number % 100 == 0:
                 scene.ask()
         scene.is_well()
-
-
-def reset(connection):
-    """Closes the connection with a reset."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def test_resets_in_every_phase_leave_nothing(binary, folder):
@@ -308,7 +279,7 @@ def test_resets_in_every_phase_leave_nothing(binary, folder):
         for number in range(2000):
             with socket.create_connection(("127.0.0.1", scene.ports["door"]), 5) as attacker:
                 attacker.sendall(REQUEST[:number % (len(REQUEST) + 1)])
-                reset(attacker)
+                end_with_reset(attacker)
         time.sleep(0.2)
         assert scene.program.resident_kb() - scene.rest < 2000, "it grew"
         assert wait_until(lambda: command(scene, "show info").split("CurrConns: ")[1].split("\n")[0] == "0"), "somebody is left"
@@ -402,10 +373,10 @@ LIES = {
     "an extension without end": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"), *[c.sendall(b"x" * 10_000) for _ in range(100)]],
     "trailers without end": lambda c: [c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"), *[c.sendall(b"T: t\r\n" * 1000) for _ in range(100)]],
     "both lengths": lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "more than announced": lambda c: c.sendall(ANSWER + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"),
+    "more than announced": lambda c: c.sendall(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"),
     "silence": lambda c: time.sleep(3),
     "garbage": lambda c: c.sendall(bytes(range(256)) * 100),
-    "a reset": reset,
+    "a reset": end_with_reset,
     "nothing": lambda c: None,
 }
 
@@ -418,7 +389,7 @@ def test_servers_may_lie(binary, folder):
                 connection.recv(65536)
                 lie(connection)
 
-            scene.lie = tell
+            scene.liar.serve = tell
             for _ in range(5):
                 with socket.create_connection(("127.0.0.1", scene.ports["lying"]), 5) as client:
                     client.sendall(REQUEST)
@@ -438,7 +409,7 @@ def test_smuggled_requests_do_not_reach_the_server(binary, folder):
     def note(connection):
         while more := connection.recv(65536):
             seen.append(more)
-            connection.sendall(ANSWER)
+            connection.sendall(OK)
 
     hidden = b"GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
     size = str(len(hidden)).encode()
@@ -459,7 +430,7 @@ def test_smuggled_requests_do_not_reach_the_server(binary, folder):
         b"Transfer-Encoding: chunked\r\n\r\n1\r\na0\r\n\r\n" + hidden,
     ]
     with Scene(binary, folder) as scene:
-        scene.lie = note
+        scene.liar.serve = note
         for case in cases:
             seen.clear()
             with socket.create_connection(("127.0.0.1", scene.ports["lying"]), 5) as attacker:

@@ -5,12 +5,11 @@ Each kind runs in its own process: resident memory with many such clients minus 
 of clients added. HAProxy, if installed, is measured and printed in the same way. The assertion is weir's bound, which
 is below the memory that HAProxy 3.5 took.
 """
-import selectors
 import socket
-import threading
 import time
 
 from lib.needs import installed
+from lib.origin import Server
 from lib.program import Program, free_port
 
 CONFIGURATION = """
@@ -61,52 +60,20 @@ KINDS = {
 }
 
 
-class Origin:
-    """A server that never ends an answer: it is silent, or sends as long as its client reads."""
+class Unending(Server):
+    """A server that never ends an answer: it is silent, or sends as long as its client reads. `steps` grows while anything moves."""
 
     def __init__(self, manner):
-        self.manner = manner
-        self.listener = socket.create_server(("127.0.0.1", free_port()), backlog=2000)
-        self.port = self.listener.getsockname()[1]
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.listener, selectors.EVENT_READ)
-        self.open = True
-        self.steps = 0
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
+        self.manner, self.steps = manner, 0
+        super().__init__(backlog=2000)
 
-    def serve(self):
-        while self.open:
-            for key, events in self.selector.select(0.05):
-                try:
-                    self.step(key.fileobj, events)
-                except BlockingIOError:
-                    pass
-                except OSError:
-                    self.selector.unregister(key.fileobj)
-                    key.fileobj.close()
-
-    def step(self, connection, events):
-        self.steps += 1
-        if connection is self.listener:
-            accepted, _ = connection.accept()
-            accepted.setblocking(False)
-            self.selector.register(accepted, selectors.EVENT_READ)
-        elif events & selectors.EVENT_READ:
-            if not connection.recv(65536):
-                raise OSError("it closed")
+    def serve(self, connection):
+        while connection.recv(65536):
+            self.steps += 1
             if self.manner == "endless":
-                self.selector.modify(connection, selectors.EVENT_WRITE)
-                connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
-        else:
-            connection.send(b"x" * 262_144)
-
-    def close(self):
-        self.open = False
-        self.thread.join()
-        for key in list(self.selector.get_map().values()):
-            key.fileobj.close()
-        self.selector.close()
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+                while True:
+                    self.steps += connection.send(b"x" * 16_384)
 
 
 def settled(program, origin):
@@ -125,9 +92,7 @@ def settled(program, origin):
 def bytes_each(path, folder, kind):
     """How many bytes each further client of a kind adds."""
     name, first, manner, _ = KINDS[kind]
-    origin = Origin(manner)
     ports = {frontend: free_port() for frontend in FRONTENDS}
-    text = CONFIGURATION.format(origin=origin.port, **ports)
     clients = []
 
     def come(count):
@@ -142,7 +107,7 @@ def bytes_each(path, folder, kind):
             client.sendall(first)
 
     try:
-        with Program(path, "-db", "-f", folder.file("held.cfg", text)) as program:
+        with Unending(manner) as origin, Program(path, "-db", "-f", folder.file("held.cfg", CONFIGURATION.format(origin=origin.port, **ports))) as program:
             program.ready(ports[name])
             come(FEW)
             few = settled(program, origin)
@@ -151,7 +116,6 @@ def bytes_each(path, folder, kind):
     finally:
         for client in clients:
             client.close()
-        origin.close()
 
 
 def test_a_held_stream_costs_less_than_with_haproxy(binary, folder):

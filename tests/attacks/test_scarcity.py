@@ -6,7 +6,8 @@ import socket
 import subprocess
 import time
 
-from attacks.scarcity import FINE, HOARDS, LONG, NOTER, Scene, Server, address_space, answered, answers, ask_all, hoard, open_descriptors
+from attacks.scarcity import FINE, HOARDS, LONG, NOTER, Scene, Together, address_space, answered, answers, ask_all, hoard, open_descriptors
+from lib.origin import Origin
 from lib.program import Folder, ask, free_port, heard, request, wait_until
 
 
@@ -52,7 +53,7 @@ def test_records_that_never_end_end_no_process(binary, folder):
 def test_idle_server_connections_give_way_to_others(binary, folder):
     """While memory is short, half of the idle server connections are closed each second."""
     count = 40
-    server = Server(count)
+    server = Together(count)
     with Scene(binary, folder, "-m", "24", extra="tune.pool-low-fd-ratio 100", first=server.port, threads=1) as scene:
         base = open_descriptors(scene.program)
         scene.come(count, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -72,7 +73,7 @@ def test_workers_register_destructors_only_at_their_start(binary, folder):
     source, library, notes = folder.file("noter.c", NOTER), os.path.join(folder.path, "noter.so"), os.path.join(folder.path, "notes")
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source, "-ldl"], check=True)
     noted = lambda: [line for line in open(notes).read().split() if line.startswith("worker-")]
-    options = {"extra": "log 127.0.0.1:9 local0", "modes": "log global\n    option httplog", "first": Server(1).port}
+    options = {"extra": "log 127.0.0.1:9 local0", "modes": "log global\n    option httplog", "first": Origin().port}
     with Scene(binary, folder, env=dict(os.environ, LD_PRELOAD=library, NOTES=notes), **options) as scene:
         assert wait_until(lambda: len(set(noted())) == 2), "nothing was noted at the start"
         before = noted()
@@ -208,7 +209,7 @@ def test_idle_server_connections_give_way(binary, folder):
     503."""
     count = 30
     for threads in (1, 2):
-        first, second = Server(count), Server(1)
+        first, second = Together(count), Origin()
         extra = "tune.pool-low-fd-ratio 100\n    tune.pool-high-fd-ratio 100"
         with Folder() as own, Scene(binary, own, extra=extra, threads=threads, maxconn=100, first=first.port, second=second.port) as scene:
             base = open_descriptors(scene.program)
@@ -227,7 +228,7 @@ def test_idle_server_connections_give_way_to_clients(binary, folder):
     """Without a descriptor left for a client, idle connections to servers are closed for it, one for each: none waits for a timeout."""
     count = 30
     for threads in (1, 2):
-        first = Server(count)
+        first = Together(count)
         with Folder() as own, Scene(binary, own, threads=threads, maxconn=200, first=first.port) as scene:
             scene.come(count, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers(scene.clients))
@@ -245,7 +246,7 @@ def test_a_clients_own_server_connections_give_way(binary, folder):
     """`http-reuse never`: without a descriptor left, connections that wait for another client's next request are closed; that one gets a new one."""
     count = 30
     for threads in (1, 2):
-        first, second = Server(1), Server(1)
+        first, second = Origin(), Origin()
         extra = "tune.pool-low-fd-ratio 100\n    tune.pool-high-fd-ratio 1"
         with Folder() as own, Scene(binary, own, extra=extra, modes="http-reuse never", threads=threads, maxconn=200, first=first.port, second=second.port) as scene:
             base = open_descriptors(scene.program)
@@ -266,7 +267,7 @@ def test_few_server_connections_are_kept_where_descriptors_are_few(binary, folde
     count = 30
     few = "tune.pool-low-fd-ratio 20\n    tune.pool-high-fd-ratio 25"
     for extra, low, high in ((few, 0, 15), ("", count, count), ("tune.pool-low-fd-ratio 0", 0, 0)):
-        first = Server(count)
+        first = Together(count)
         with Folder() as own, Scene(binary, own, extra=extra, threads=1, maxconn=60, first=first.port) as scene:
             base = open_descriptors(scene.program)
             scene.come(count, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -2,7 +2,7 @@
 nothing.
 
 Two kinds: the kernel on the server's side takes all the data, so nothing waits; or the kernel takes little, and weir
-holds as much as the windows admit. The cost of each further connection is measured as in held.py, with HAProxy for
+holds as much as the windows admit. The cost of each further connection is measured as in test_held.py, with HAProxy for
 comparison.
 """
 import socket
@@ -12,6 +12,7 @@ import time
 
 from lib.http2 import DATA, HEADERS, PREFACE, SETTINGS, WINDOW, frame
 from lib.needs import installed
+from lib.origin import Server
 from lib.program import Program, free_port
 
 CONFIGURATION = """
@@ -104,29 +105,27 @@ class Uploads:
         return moved
 
 
-def unread_server():
-    """A server that accepts and reads nothing: its listener, its connections, and the thread that accepts until the listener is shut down."""
-    origin, accepted = socket.socket(), []
-    origin.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    origin.bind(("127.0.0.1", 0))
-    origin.listen(2000)
+class Unread(Server):
+    """A server that accepts connections and reads nothing until it closes."""
 
-    def accept():
-        while True:
-            try:
-                accepted.append(origin.accept()[0])
-            except OSError:
-                return
+    def __init__(self):
+        self.over = threading.Event()
+        super().__init__(backlog=2000)
+        # Connections inherit it.
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
 
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    return origin, accepted, thread
+    def serve(self, connection):
+        self.over.wait()
+
+    def close(self):
+        super().close()
+        self.over.set()
 
 
 def bytes_each(path, folder, kind):
     """How many bytes each further stream of such connections adds."""
     most, extra, _ = KINDS[kind]
-    (origin, accepted, thread), door, clients = unread_server(), free_port(), []
+    origin, door, clients = Unread(), free_port(), []
 
     def settled(program):
         """Its resident memory once nothing is sent any more and it neither grows nor shrinks."""
@@ -144,7 +143,7 @@ def bytes_each(path, folder, kind):
         return program.resident_kb()
 
     try:
-        text = CONFIGURATION.format(extra=extra, door=door, origin=origin.getsockname()[1])
+        text = CONFIGURATION.format(extra=extra, door=door, origin=origin.port)
         with Program(path, "-db", "-f", folder.file("uploads.cfg", text)) as program:
             program.ready(door)
             clients += [Uploads(door, most) for _ in range(FEW)]
@@ -156,11 +155,9 @@ def bytes_each(path, folder, kind):
                 assert sent >= 16_384 * STREAMS, f"a connection sent {sent} bytes"
             return (many - few) * 1024 / (MANY - FEW) / STREAMS
     finally:
-        # An accept that waits ends with this.
-        origin.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for one in [origin, *accepted, *(client.socket for client in clients)]:
-            one.close()
+        origin.close()
+        for client in clients:
+            client.socket.close()
 
 
 def test_an_unread_upload_costs_less_than_with_haproxy(binary, folder):
@@ -179,9 +176,9 @@ def test_unread_uploads_share_the_growth_of_windows(binary, folder):
     """An upload of a client that never acknowledges SETTINGS, and so may be far, gets a wide window. 300 of them get no more than their bound in
     all, and each something."""
     count = 300
-    (origin, accepted, thread), door, clients = unread_server(), free_port(), []
+    origin, door, clients = Unread(), free_port(), []
     try:
-        text = CONFIGURATION.format(extra="tune.sndbuf.server 8192", door=door, origin=origin.getsockname()[1])
+        text = CONFIGURATION.format(extra="tune.sndbuf.server 8192", door=door, origin=origin.port)
         with Program(binary, "-db", "-f", folder.file("wide.cfg", text)) as program:
             program.ready(door)
             before = program.resident_kb()
@@ -202,7 +199,6 @@ def test_unread_uploads_share_the_growth_of_windows(binary, folder):
             # The allocator keeps freed blocks of buffers that grew: 104 to 132 MB in most runs, more in two of forty.
             assert grown < 2 * (LENT + count * INITIAL), "more is held than the windows admit"
     finally:
-        origin.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for one in [origin, *accepted, *(client.socket for client in clients)]:
-            one.close()
+        origin.close()
+        for client in clients:
+            client.socket.close()

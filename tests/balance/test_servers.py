@@ -1,12 +1,10 @@
 """Between a stream and its server: queues while servers come and go, their counters and log lines, the cost of
 connecting.
-
 """
 import os
 import random
 import re
 import socket
-import struct
 import subprocess
 import threading
 import time
@@ -14,6 +12,7 @@ import time
 import pytest
 
 from lib.needs import installed
+from lib.origin import OK, Origin, Server, end_with_reset
 from lib.program import Program, ask, free_port, wait_until
 
 CONFIGURATION = """
@@ -36,7 +35,7 @@ listen l
 """
 
 
-class Held:
+class Held(Origin):
     """A server that names itself and answers each request when it is let go, or at once."""
 
     def __init__(self, name, at_once=True):
@@ -46,41 +45,20 @@ class Held:
             self.go.set()
         self.inside = self.most = self.served = 0
         self.lock = threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(self.respond)
 
-    def accept(self):
-        """One thread a connection."""
-        while True:
-            connection, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
-    def serve(self, connection):
-        """Requests without bodies, until the connection ends."""
-        with connection:
-            try:
-                while True:
-                    head = b""
-                    while b"\r\n\r\n" not in head:
-                        more = connection.recv(65536)
-                        if not more:
-                            return
-                        head += more
-                    with self.lock:
-                        self.inside += 1
-                        self.most = max(self.most, self.inside)
-                        self.served += 1
-                    self.go.wait(20)
-                    # No longer inside before the proxy can know it.
-                    with self.lock:
-                        self.inside -= 1
-                    close = b"Connection: close\r\n" if b"close" in head else b""
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Server: " + self.name.encode() + b"\r\n" + close + b"\r\nok")
-                    if close:
-                        return
-            except OSError:
-                return
+    def respond(self, request):
+        """Closes the connection where the request has this wish."""
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            self.served += 1
+        self.go.wait(20)
+        # No longer inside before the proxy can know it.
+        with self.lock:
+            self.inside -= 1
+        close = "Connection: close\r\n" if b"close" in request.head else ""
+        return f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Server: {self.name}\r\n{close}\r\nok".encode()
 
 
 class World:
@@ -335,7 +313,7 @@ def test_no_request_waits_while_servers_come_and_go(binary, folder):
             assert moved <= int(figures["BACKEND"]["wredis"]), (moved, figures["BACKEND"]["wredis"])
 
 
-class Broken:
+class Broken(Server):
     """A server that reads a request and then ends the connection in one of several ways."""
 
     ANSWERS = (b"", b"H", b"nonsense\r\n\r\n", b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")
@@ -343,22 +321,14 @@ class Broken:
     def __init__(self, name):
         self.name = name
         self.chance = random.Random(3)
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__()
 
-    def accept(self):
-        """One after the other: each request is short."""
-        while True:
-            connection, _ = self.listener.accept()
-            with connection:
-                try:
-                    connection.recv(65536)
-                    connection.sendall(self.chance.choice(self.ANSWERS))
-                    if self.chance.random() < 0.5:
-                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                except OSError:
-                    pass
+    def serve(self, connection):
+        """Half of the connections end with a reset."""
+        connection.recv(65536)
+        connection.sendall(self.chance.choice(self.ANSWERS))
+        if self.chance.random() < 0.5:
+            end_with_reset(connection)
 
 
 def test_failing_servers_with_one_slot_do_not_block_the_queue(binary, folder):
@@ -409,16 +379,12 @@ class Leaving(Held):
     """A server that keeps a connection after its first answer, and closes it when a second request is there."""
 
     def serve(self, connection):
-        with connection:
-            try:
-                connection.recv(65536)
-                with self.lock:
-                    self.inside += 1
-                self.go.wait(20)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-                connection.recv(65536)
-            except OSError:
-                return
+        connection.recv(65536)
+        with self.lock:
+            self.inside += 1
+        self.go.wait(20)
+        connection.sendall(OK)
+        connection.recv(65536)
 
 
 AGAIN = "retry-on conn-failure empty-response response-timeout"
@@ -492,32 +458,28 @@ def test_a_new_connection_makes_no_bulk_run(binary, folder):
         assert normal >= 200 and bulk <= 20, (normal, bulk)
 
 
-class SocksProxy:
+class SocksProxy(Server):
     """A SOCKS4 proxy: it records requests, and connects to `server` whatever their address."""
     YES, NO = b"\0\x5a" + bytes(6), b"\0\x5b" + bytes(6)
 
     def __init__(self, answers, server):
-        self.answers, self.server, self.asked = list(answers), server, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.answers, self.server, self.asked = answers, server, []
+        super().__init__()
 
-    def accept(self):
-        """One thread a connection. An answer that is not one of eight bytes is the last word."""
-        while True:
-            client, _ = self.listener.accept()
-            self.asked.append(client.recv(65536))
-            answer = self.answers.pop(0)
-            if answer is None:
-                threading.Thread(target=client.recv, args=(1,), daemon=True).start()
-                continue
-            client.sendall(answer)
-            if answer[:2] != self.YES[:2] or len(answer) < 8:
-                client.close()
-                continue
-            upstream = socket.create_connection(("127.0.0.1", self.server.port))
-            for source, sink in ((client, upstream), (upstream, client)):
-                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+    def serve(self, connection):
+        """Closes the connection after an answer other than YES. None is silence."""
+        self.asked.append(connection.recv(65536))
+        answer = self.answers.pop(0)
+        if answer is None:
+            connection.recv(1)
+            return
+        connection.sendall(answer)
+        if answer == self.YES:
+            with socket.create_connection(("127.0.0.1", self.server.port)) as upstream:
+                back = threading.Thread(target=self.copy, args=(upstream, connection), daemon=True)
+                back.start()
+                self.copy(connection, upstream)
+                back.join()
 
     def copy(self, source, sink):
         """One direction."""
@@ -536,7 +498,7 @@ def test_servers_are_reached_through_a_socks4_proxy(binary, folder):
     """`socks4`: one request to the proxy per connection, for the server's address."""
     s1 = Held("s1")
     proxy = SocksProxy([SocksProxy.YES], s1)
-    lines = f"{SOCKS_LOG}\n    http-reuse always\n    server s1 192.0.2.1:8080 socks4 {proxy.address}"
+    lines = f"{SOCKS_LOG}\n    http-reuse always\n    server s1 192.0.2.1:8080 socks4 127.0.0.1:{proxy.port}"
     with World(binary, folder, lines, [s1]) as world:
         with socket.create_connection(("127.0.0.1", world.port), 20) as client:
             for _ in range(3):
@@ -556,7 +518,7 @@ def test_a_socks4_proxy_that_refuses_is_a_server_that_refuses(binary, folder):
     """503, `SC`, and the manual's error text (`fc_err_str`); silence lasts as long as `timeout connect`."""
     s1 = Held("s1")
     proxy = SocksProxy([SocksProxy.NO, b"", SocksProxy.YES[:7], None], s1)
-    lines = f"{SOCKS_LOG}\n    retries 0\n    timeout connect 200ms\n    server s1 192.0.2.1:8080 socks4 {proxy.address}"
+    lines = f"{SOCKS_LOG}\n    retries 0\n    timeout connect 200ms\n    server s1 192.0.2.1:8080 socks4 127.0.0.1:{proxy.port}"
     with World(binary, folder, lines, [s1]) as world:
         for _ in range(4):
             assert answer(world.begin())[0] == "503"
@@ -573,7 +535,7 @@ def test_only_ipv4_goes_through_a_socks4_proxy(binary, folder):
     bypass the proxy."""
     s1 = Held("s1")
     proxy = SocksProxy([], s1)
-    with World(binary, folder, f"retries 0\n    server s1 [::1]:8080 socks4 {proxy.address}", [s1]) as world:
+    with World(binary, folder, f"retries 0\n    server s1 [::1]:8080 socks4 127.0.0.1:{proxy.port}", [s1]) as world:
         assert answer(world.begin())[0] == "503"
     assert not proxy.asked and s1.served == 0
 
@@ -589,34 +551,33 @@ def test_frontends_in_tcp_mode_count_no_requests(binary, folder):
         assert (world.counters("BACKEND")["req_tot"], world.counters("s1")["req_tot"]) == ("", "")
 
 
-class Multipath:
-    """A server that answers each connection and records its protocol."""
+class Multipath(Server):
+    """A server that answers one request on each connection and records the method and the protocol."""
 
     def __init__(self):
+        self.seen = []
+        super().__init__()
+
+    def bind(self):
+        """A listener of MPTCP."""
         try:
-            self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
         except OSError:
             pytest.skip("kernel without MPTCP")
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen()
-        self.port = self.listener.getsockname()[1]
-        self.seen = []
-        threading.Thread(target=self.accept, daemon=True).start()
+        listener.bind((self.host, self.port))
+        listener.listen()
+        return listener
 
-    def accept(self):
-        """One request a connection."""
-        while True:
-            connection, _ = self.listener.accept()
-            with connection:
-                head = connection.recv(65536)
-                try:
-                    # SOL_MPTCP, MPTCP_INFO: an error for connections of TCP.
-                    connection.getsockopt(284, 1, 64)
-                    spoken = "mptcp"
-                except OSError:
-                    spoken = "tcp"
-                self.seen.append((head.split(b" ")[0].decode(), spoken))
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+    def serve(self, connection):
+        head = connection.recv(65536)
+        try:
+            # SOL_MPTCP, MPTCP_INFO: an error for connections of TCP.
+            connection.getsockopt(284, 1, 64)
+            spoken = "mptcp"
+        except OSError:
+            spoken = "tcp"
+        self.seen.append((head.split(b" ")[0].decode(), spoken))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 
 
 def test_mptcp_addresses_make_mptcp_connections(binary, folder):

@@ -1,8 +1,6 @@
-"""Shared parts of the health tests: a configuration, a server that can be stopped, queries of the runtime API."""
+"""Shared parts of the health tests: a configuration, queries of the runtime API."""
 import contextlib
 import os
-import socket
-import threading
 
 from lib.program import TERM, Program, ask, free_port, wait_until
 
@@ -59,46 +57,6 @@ class Scene:
             return self.stat(backend, server, *expected)
         held = wait_until(lambda: found() == tuple(expected.values()), seconds)
         assert held, f"{backend}/{server}: {dict(zip(expected, found()))}, not {expected}"
-
-
-class Listening:
-    """A server that accepts and closes, or hands each connection to a function; it can stop listening and begin again.
-
-    A check that only connects is over before the connection stands here: it is never accepted.
-    """
-
-    def __init__(self, serve=None, port=0):
-        self.serve = serve
-        self.count = 0
-        self.listener = None
-        self.port = port
-        self.open()
-
-    def open(self):
-        """Listens."""
-        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=100)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
-
-    def close(self):
-        """Refuses from now on."""
-        # A thread in accept keeps the socket open until it is shut.
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-    def accept(self, listener):
-        """One thread a connection, if there is a function."""
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            self.count += 1
-            if self.serve is None:
-                connection.close()
-            else:
-                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
 
 
 @contextlib.contextmanager

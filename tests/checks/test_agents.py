@@ -1,14 +1,10 @@
 """Agents that send nothing, too much, garbage, or stop in the middle: an invalid answer changes nothing."""
-import contextlib
 import os
-import socket
-import struct
 import time
 
-from checks.support import Listening, Scene
+from checks.support import Scene
+from lib.origin import Server, end_with_reset
 from lib.program import wait_until
-
-NOTHING_LEFT = struct.pack("ii", 1, 0)
 
 
 def saying(text):
@@ -21,7 +17,7 @@ def resets(before):
     def serve(connection):
         connection.sendall(before)
         time.sleep(0.05)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOTHING_LEFT)
+        end_with_reset(connection)
     return serve
 
 
@@ -57,17 +53,9 @@ UNHEARD = {
 }
 
 
-def serving(serve):
-    """An agent."""
-    def guarded(connection):
-        with connection, contextlib.suppress(OSError):
-            serve(connection)
-    return Listening(guarded).port
-
-
 def servers(agents):
     """Lines of servers with these agents."""
-    return "\n".join(f"    server {name} 127.0.0.1:9 weight 100 agent-check agent-port {serving(serve)} agent-inter 200ms rise 1 fall 1"
+    return "\n".join(f"    server {name} 127.0.0.1:9 weight 100 agent-check agent-port {Server(serve).port} agent-inter 200ms rise 1 fall 1"
                      for name, serve in agents.items())
 
 

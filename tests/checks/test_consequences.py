@@ -1,22 +1,21 @@
 """Consequences of health checks: sessions that end, states that survive a reload, changes of checks by operators,
 workers that run checks."""
-import contextlib
 import os
 import re
 import socket
 import time
 
-from checks.support import Listening, Scene
+from checks.support import Scene
+from lib.origin import Server
 from lib.program import free_port, wait_until
 
 
 def greet(connection):
     """A server that sends its name, and then nothing."""
-    with connection:
-        connection.sendall(b"hello")
-        # Until the other side ends it.
-        while connection.recv(100):
-            pass
+    connection.sendall(b"hello")
+    # Until the other side ends it.
+    while connection.recv(100):
+        pass
 
 
 def session(port):
@@ -38,7 +37,7 @@ def has_ended(connection, seconds=5.0):
 
 
 def test_on_marked_down_shutdown_sessions_ends_sessions(binary, folder):
-    server, checked = Listening(greet), Listening()
+    server, checked = Server(greet), Server()
     port, other = free_port(), free_port()
     sections = "".join(f"""
 listen {name}
@@ -54,7 +53,7 @@ listen {name}
 
 
 def test_sessions_of_backups_end_when_a_server_returns(binary, folder):
-    backup, server, checked = Listening(greet), Listening(greet), Listening()
+    backup, server, checked = Server(greet), Server(greet), Server()
     checked.close()
     port = free_port()
     sections = f"""
@@ -67,7 +66,7 @@ listen l
         scene.expect("l", "s", status="DOWN")
         with session(port) as connection:
             assert (backup.count, server.count) == (1, 0)
-            checked.open()
+            checked.listen()
             assert has_ended(connection)
         with session(port):
             assert (backup.count, server.count) == (1, 1)
@@ -117,7 +116,7 @@ STATES = {
 
 def test_states_of_checks_are_those_that_parsers_know(binary, folder):
     """In maintenance a check is paused and its health is 0; a server that was made ready is checked like any other."""
-    server = Listening(lambda connection: connection.close())
+    server = Server()
     lines = "".join(f"    server {name} 127.0.0.1:{server.port} {words} {'inter 200ms rise 2 fall 3' if 'check ' in words + ' ' else ''}\n"
                     for name, (words, *_) in STATES.items())
     with Scene(binary, folder, f"backend b\n{lines}") as scene:
@@ -139,13 +138,12 @@ def test_states_of_checks_are_those_that_parsers_know(binary, folder):
 
 def say(connection):
     """Sends the byte that the check below expects."""
-    with connection, contextlib.suppress(ConnectionResetError):
-        connection.sendall(b"x")
+    connection.sendall(b"x")
 
 
 def test_operators_send_checks_elsewhere(binary, folder):
-    first, second = Listening(say), Listening(say)
-    talks = Listening(lambda connection: (connection.sendall(b"drain\n"), connection.close()))
+    first, second = Server(say), Server(say)
+    talks = Server(lambda connection: connection.sendall(b"drain\n"))
     sections = f"""
 backend b
     option tcp-check
@@ -168,11 +166,9 @@ backend b
 
 def test_checks_move_to_workers_with_less_to_do(binary, folder):
     def slow(connection):
-        with connection:
-            # A check takes nearly its whole interval, and leaves in a hurry.
-            with contextlib.suppress(ConnectionResetError):
-                connection.recv(100)
-    server = Listening(slow)
+        # A check takes nearly its whole interval.
+        connection.recv(100)
+    server = Server(slow)
     servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 300ms fall 100" for number in range(4))
     sections = f"backend b\n    option tcp-check\n    tcp-check expect string never\n    timeout check 250ms\n{servers}\n"
     with Scene(binary, folder, sections, "nbthread 4\n    max-spread-checks 1ms") as scene:
@@ -196,8 +192,7 @@ def test_checks_begin_apart_after_a_reload(binary, folder):
     def note(connection):
         moments.append(time.monotonic())
         connection.sendall(b"x")
-        connection.close()
-    server = Listening(note)
+    server = Server(note)
     servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 2s" for number in range(50))
     sections = f"backend b\n    option tcp-check\n    tcp-check expect string x\n{servers}\n"
     with Scene(binary, folder, sections):

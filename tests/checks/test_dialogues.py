@@ -1,9 +1,6 @@
 """The bytes that checks send and expect over their connections, and their timing."""
-import contextlib
-import socket
-import threading
-
-from checks.support import Listening, Scene
+from checks.support import Scene
+from lib.origin import Server
 from lib.program import wait_until
 
 
@@ -11,10 +8,9 @@ def test_banners_are_read_before_the_check_sends(binary, folder):
     """A server or an agent that speaks first learns at once that the connection stands: the handshake's last packet does not wait for
     anything that the check would say. Where it waited, a check took 200 ms."""
     def greet(connection):
-        with connection, contextlib.suppress(OSError):
-            connection.sendall(b"220 up\r\n")
-            connection.recv(100)
-    server = Listening(greet)
+        connection.sendall(b"220 up\r\n")
+        connection.recv(100)
+    server = Server(greet)
     sections = f"""
 backend greeting
     option tcp-check
@@ -36,15 +32,13 @@ def test_connections_that_follow_each_other_share_a_socket(binary, folder):
     seen = []
 
     def answer(connection):
-        with connection, contextlib.suppress(OSError):
-            request = connection.recv(1000)
-            seen.append((connection.getpeername()[1], request))
-            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
-            connection.settimeout(2)
-            # The check has its result, and closes with a reset.
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(100) == b""
-    server = Listening(answer)
+        request = connection.recv(1000)
+        seen.append((connection.getpeername()[1], request))
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+        connection.settimeout(2)
+        # The check has its result, and closes with a reset.
+        assert connection.recv(100) == b""
+    server = Server(answer)
     sections = f"backend b\n    option httpchk GET /up\n    server s 127.0.0.1:{server.port} check inter 100ms\n"
     with Scene(binary, folder, sections) as scene:
         assert wait_until(lambda: len(seen) >= 20, 10), seen
@@ -70,14 +64,13 @@ def test_headers_of_checks_carry_the_fields_of_the_server(binary, folder):
 
     def serving(name):
         def note(connection):
-            with connection, contextlib.suppress(OSError):
-                text = b""
-                while not text.endswith(b"\r\n\r\n") or text == head[:4]:
-                    text += connection.recv(1000) or b"\r\n\r\n"
-                length = int.from_bytes(text[14:16], "big")
-                if text.startswith(head):
-                    seen[name] = (text[:16 + length], text[16 + length:])
-        return Listening(note)
+            text = b""
+            while not text.endswith(b"\r\n\r\n") or text == head[:4]:
+                text += connection.recv(1000) or b"\r\n\r\n"
+            length = int.from_bytes(text[14:16], "big")
+            if text.startswith(head):
+                seen[name] = (text[:16 + length], text[16 + length:])
+        return Server(note)
     empty_of_tls = b"\x20\0\5\0\0\0\0\0"
     cases = {
         "plain": ("send-proxy-v2", b""),
@@ -109,14 +102,11 @@ def test_a_check_knows_the_ends_of_its_connection_and_no_client(binary, folder):
     seen = {}
 
     def note(connection):
-        with connection, contextlib.suppress(OSError):
-            text = connection.recv(1000).decode().strip()
-            (near, far) = ("{0[0]}|{0[1]}".format(end) for end in (connection.getpeername(), connection.getsockname()))
-            seen.setdefault(text.split(" ")[0], []).append((text.partition(" ")[2].strip(), near, far))
-            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nok")
-    server = Listening(note)
-    six = socket.create_server(("::1", 0), family=socket.AF_INET6)
-    threading.Thread(target=Listening.accept, args=(server, six), daemon=True).start()
+        text = connection.recv(1000).decode().strip()
+        near, far = ("{0[0]}|{0[1]}".format(end) for end in (connection.getpeername(), connection.getsockname()))
+        seen.setdefault(text.split(" ")[0], []).append((text.partition(" ")[2].strip(), near, far))
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nok")
+    server, six = Server(note), Server(note, host="::1")
     talk = "\n    option tcp-check\n    tcp-check connect"
     own = "    tcp-check send-lf \"fetches %[bc_src]|%[bc_src_port] %[bc_dst]|%[bc_dst_port]\"\n    tcp-check expect string ok\n    tcp-check connect"
     sections = f"""
@@ -139,7 +129,7 @@ backend aliases{talk}
 backend six{talk}
     tcp-check send-lf "six %bi|%bp %si|%sp"
     tcp-check expect string ok
-    server s [::1]:{six.getsockname()[1]} check inter 200ms
+    server s [::1]:{six.port} check inter 200ms
 backend http
     option httpchk GET /
     http-check send hdr x "%[src]%[dst_port]<%bi|%bp>"
@@ -148,7 +138,6 @@ backend http
     with Scene(binary, folder, sections):
         expected = {"client", "early", "aliases", "fetches", "six", "GET"}
         assert wait_until(lambda: expected <= seen.keys()), seen.keys()
-    six.close()
     for text, near, far in seen["aliases"] + seen["six"] + seen["fetches"]:
         assert text == f"{near} {far}", (text, near, far)
     assert {near.split("|")[0] for _, near, _ in seen["aliases"]} == {"127.0.0.3"}

@@ -1,5 +1,4 @@
 """Checks under adverse conditions: the machine stops, descriptors run out, everything changes at once."""
-import contextlib
 import os
 import resource
 import signal
@@ -7,8 +6,9 @@ import socket
 import threading
 import time
 
-from checks.support import Listening, Scene
+from checks.support import Scene
 from lib.latency import requests, threads
+from lib.origin import Server
 from lib.program import free_port, wait_until
 
 
@@ -16,11 +16,10 @@ def test_a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
     """A migrated virtual machine stops for seconds, in the middle of checks. Afterwards all their deadlines have
     passed, and the servers' answers are received but unread."""
     def answer(connection):
-        with connection, contextlib.suppress(OSError):
-            connection.recv(1000)
-            time.sleep(0.15)
-            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
-    server, count = Listening(answer), 20
+        connection.recv(1000)
+        time.sleep(0.15)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+    server, count = Server(answer), 20
     servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 200ms fall 1" for number in range(count))
     sections = f"backend b\n    option httpchk\n    timeout check 600ms\n{servers}\n"
     with Scene(binary, folder, sections) as scene:
@@ -37,7 +36,7 @@ def test_a_machine_that_stops_for_a_while_blames_no_server(binary, folder):
 
 def test_a_server_that_is_gone_is_found_out_however_late(binary, folder):
     """The second attempt decides: a server without an answer then is down."""
-    server = Listening(lambda connection: time.sleep(30))
+    server = Server(lambda connection: time.sleep(30))
     sections = f"backend b\n    option httpchk\n    timeout check 2s\n    server s 127.0.0.1:{server.port} check inter 100ms fall 1\n"
     with Scene(binary, folder, sections) as scene:
         assert wait_until(lambda: server.count == 1)
@@ -52,10 +51,9 @@ def answering(tasks):
     """A server that lists its threads in `tasks`: a request's time includes its server's wait for a processor."""
     def serve(connection):
         tasks.append(f"self/task/{threading.get_native_id()}")
-        with connection, contextlib.suppress(OSError):
-            while connection.recv(1000):
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    return Listening(serve)
+        while connection.recv(1000):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    return Server(serve)
 
 
 def test_a_storm_of_changes_keeps_no_request_waiting(binary, folder):
@@ -71,7 +69,8 @@ def test_a_storm_of_changes_keeps_no_request_waiting(binary, folder):
 def storm(binary, folder, name, lines, words):
     """The storm in a backend with these lines, and with these words on each server."""
     tasks = []
-    server, checked, port = answering(tasks), Listening(), free_port()
+    # A check that only connects is over before its connection is accepted.
+    server, checked, port = answering(tasks), Server(), free_port()
     servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} check port {checked.port} inter 1s fall 1 rise 1 {words}" for number in range(5000))
     sections = f"""
 listen l
@@ -87,7 +86,7 @@ listen l
         calm = min(requests(port, 100, tasks)[-1] for _ in range(3))
         stormy = []
         while not stormy or min(stormy) > calm + 5 and len(stormy) < 8:
-            for change in (checked.close, checked.open):
+            for change in (checked.close, checked.listen):
                 change()
                 begun = time.monotonic()
                 stormy.append(requests(port, 450, tasks)[-1])
@@ -146,10 +145,7 @@ listen l
 def test_a_check_that_cannot_begin_blames_no_server(binary, folder):
     """Without a free descriptor, checks that open connections, agent checks and programs do not start: servers keep
     their state, and the check's message gives the reason. They resume once descriptors are free."""
-    def agent(connection):
-        with connection, contextlib.suppress(OSError):
-            connection.sendall(b"up\n")
-    port, agent_port = Listening().port, Listening(agent).port
+    port, agent_port = Server().port, Server(lambda connection: connection.sendall(b"up\n")).port
     program = folder.file("ends.sh", "#!/bin/sh\nexit 0\n")
     os.chmod(program, 0o755)
     sections = f"""

@@ -1,9 +1,10 @@
 """HTTP/2 checks of real and of misbehaving servers; results match the reference program."""
 import os
 
-from checks.support import Listening, Scene, serving
+from checks.support import Scene, serving
 from lib.http2 import PREFACE, frame
 from lib.needs import installed
+from lib.origin import Server
 from lib.program import free_port, wait_until
 from lib.tls import Authority
 
@@ -13,20 +14,16 @@ OKAY = b"\x88"
 
 
 def scripted(answer):
-    """A server that reads until a request is complete, sends `answer`, and closes when its client does."""
+    """The port of a server that reads until a request is complete, sends `answer`, and closes when its client does."""
     def serve(connection):
-        with connection:
-            connection.settimeout(10)
-            try:
-                read = b""
-                while len(read) < len(PREFACE) + 9 + 9:
-                    read += connection.recv(65536) or b"\0" * 99
-                connection.sendall(answer)
-                while connection.recv(65536):
-                    pass
-            except OSError:
-                pass
-    return Listening(serve)
+        connection.settimeout(10)
+        read = b""
+        while len(read) < len(PREFACE) + 9 + 9:
+            read += connection.recv(65536) or b"\0" * 99
+        connection.sendall(answer)
+        while connection.recv(65536):
+            pass
+    return Server(serve).port
 
 
 # Name, the server's frames, and the result, which is the same in both programs unless noted.
@@ -51,15 +48,15 @@ BROKEN = [
 
 
 def sections(servers, option="option httpchk GET /health HTTP/1.1 test.example"):
-    """A backend that checks servers by HTTP/2."""
-    lines = "".join(f"    server {name} 127.0.0.1:{server.port} proto h2 check inter 200ms fall 1 rise 1\n" for name, server in servers)
+    """A backend that checks servers, names with ports, by HTTP/2."""
+    lines = "".join(f"    server {name} 127.0.0.1:{port} proto h2 check inter 200ms fall 1 rise 1\n" for name, port in servers)
     return f"\nbackend b\n    mode http\n    timeout check 1s\n    {option}\n{lines}"
 
 
 def test_each_answer_is_found(binary, folder):
     """Answers of servers, right and wrong: the status, the code and the message."""
     servers = [(name, scripted(answer)) for name, answer, _ in SERVERS]
-    broken = [(name, scripted(answer) if answer is not None else Listening()) for name, answer in BROKEN]
+    broken = [(name, scripted(answer) if answer is not None else Server().port) for name, answer in BROKEN]
     with Scene(binary, folder, sections(servers + broken)) as scene:
         for (name, _, (status, found_status, code)) in SERVERS:
             scene.expect("b", name, status=status, check_status=found_status, check_code=code)
@@ -119,23 +116,19 @@ def test_large_bodies_pass_their_windows(binary, folder):
         return b"".join(frame(8, 0, stream, max(count, 1).to_bytes(4, "big")) for stream in (0, 1))
 
     def serve(connection):
-        with connection:
-            connection.settimeout(10)
-            try:
-                read = connection.recv(65536)
-                connection.sendall(SETTINGS + more_of(len(read)))
-                while read.count(b"x") < size:
-                    more = connection.recv(65536)
-                    read += more
-                    connection.sendall(more_of(len(more)))
-                connection.sendall(frame(1, 5, 1, OKAY))
-                while connection.recv(65536):
-                    pass
-            except OSError:
-                pass
+        connection.settimeout(10)
+        read = connection.recv(65536)
+        connection.sendall(SETTINGS + more_of(len(read)))
+        while read.count(b"x") < size:
+            more = connection.recv(65536)
+            read += more
+            connection.sendall(more_of(len(more)))
+        connection.sendall(frame(1, 5, 1, OKAY))
+        while connection.recv(65536):
+            pass
 
     option = f"option httpchk\n    http-check send meth POST uri / ver HTTP/1.1 hdr host h body {'x' * size}"
-    with Scene(binary, folder, sections([("s", Listening(serve))], option)) as scene:
+    with Scene(binary, folder, sections([("s", Server(serve).port)], option)) as scene:
         scene.expect("b", "s", status="UP", check_status="L7OK", check_code="200")
 
 
@@ -161,11 +154,6 @@ http {{
 """
     option = ("option httpchk\n    http-check send meth GET uri / ver HTTP/1.1 hdr host n.example\n"
               "    http-check expect string \"HTTP/2.0 n.example\"")
-    with serving(port, nginx, "-c", folder.file("nginx.conf", text)):
-        class Server:
-            pass
-        server = Server()
-        server.port = port
-        with Scene(binary, folder, sections([("s", server)], option)) as scene:
-            scene.expect("b", "s", status="UP", check_status="L7OK", check_code="200")
-            assert wait_until(lambda: int(scene.stat("b", "s", "chkfail")[0]) == 0)
+    with serving(port, nginx, "-c", folder.file("nginx.conf", text)), Scene(binary, folder, sections([("s", port)], option)) as scene:
+        scene.expect("b", "s", status="UP", check_status="L7OK", check_code="200")
+        assert wait_until(lambda: int(scene.stat("b", "s", "chkfail")[0]) == 0)

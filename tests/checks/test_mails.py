@@ -1,7 +1,8 @@
 """Mail alerts: the messages at a mail server, and the server changes that cause them."""
 import re
 
-from checks.support import Listening, Scene
+from checks.support import Scene
+from lib.origin import Server
 from lib.program import TERM, free_port, run, wait_until
 
 SECTIONS = """
@@ -18,17 +19,17 @@ backend b
 ANSWERS = [b"220 ready\r\n", b"250-hello\r\n250 SIZE\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go on\r\n", b"250 queued\r\n", b"221 bye\r\n"]
 
 
-class MailServer(Listening):
+class MailServer(Server):
     """A mail server that records the lines of each dialogue."""
 
     def __init__(self):
         self.mails = []
-        super().__init__(self.hear)
+        super().__init__()
 
-    def hear(self, connection):
+    def serve(self, connection):
         """One dialogue."""
         heard = []
-        with connection, connection.makefile("rb") as lines:
+        with connection.makefile("rb") as lines:
             for answer in ANSWERS:
                 connection.sendall(answer)
                 if answer.startswith(b"221"):
@@ -49,7 +50,7 @@ class MailServer(Listening):
 
 
 def test_a_mail_reports_a_server_that_is_down(binary, folder):
-    mail, server = MailServer(), Listening()
+    mail, server = MailServer(), Server()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert myhostname lb1.example")
     with Scene(binary, folder, sections) as scene:
         scene.expect("b", "s", check_status="L4OK")
@@ -63,14 +64,14 @@ def test_a_mail_reports_a_server_that_is_down(binary, folder):
             r"\." "\r\nQUIT\r\n"
         assert re.fullmatch(expected, mail.mails[0]), mail.mails
         # Less urgent changes are not mailed.
-        server.open()
+        server.listen()
         scene.expect("b", "s", status="UP")
         scene.ask("disable server b/s")
         assert not wait_until(lambda: len(mail.mails) > 1, 0.5), mail.subjects()
 
 
 def test_the_level_selects_the_mailed_changes(binary, folder):
-    mail, server = MailServer(), Listening()
+    mail, server = MailServer(), Server()
     sections = SECTIONS.format(mail=mail.port, server=server.port, level="email-alert level info\n    option log-health-checks")
     with Scene(binary, folder, sections) as scene:
         mail.wait_for("Health check for server b/s succeeded, reason: Layer4 check passed, check duration: .*, status: 1/1 UP$")
@@ -82,19 +83,19 @@ def test_the_level_selects_the_mailed_changes(binary, folder):
         server.close()
         mail.wait_for("Health check for server b/s failed, reason: Layer4 connection problem")
         mail.wait_for("Server b/s is DOWN")
-        server.open()
+        server.listen()
         mail.wait_for("Server b/s is UP")
         assert not any("has no server available" in subject for subject in mail.subjects()), mail.subjects()
 
 
 def test_an_unreachable_mailer_is_logged_once(binary, folder):
-    server = Listening()
+    server = Server()
     sections = SECTIONS.format(mail=free_port(), server=server.port, level="email-alert level notice")
     with Scene(binary, folder, sections) as scene:
         for _ in range(3):
             server.close()
             scene.expect("b", "s", status="DOWN")
-            server.open()
+            server.listen()
             scene.expect("b", "s", status="UP")
         scene.program.send(TERM)
         said = scene.program.process.communicate(timeout=5)[0]

@@ -4,7 +4,8 @@ import os
 import signal
 import time
 
-from checks.support import Listening, Scene
+from checks.support import Scene
+from lib.origin import Server
 from lib.program import free_port, run, wait_until
 
 WANTED = "external-check\n    insecure-fork-wanted"
@@ -213,7 +214,7 @@ def test_programs_that_will_not_end_hold_nothing(binary, folder):
         os.chmod(path, 0o755)
         lines = "\n".join(f"    server s{number} 127.0.0.1:9 check inter 500ms fall 1" for number in range(20))
         proxies += f"backend {way}\n    option external-check\n    external-check command {path}\n    timeout check 300ms\n{lines}\n"
-    port = Listening().port
+    port = Server().port
     proxies += f"backend plain\n    server s 127.0.0.1:{port} check inter 100ms fall 1\n"
     with Scene(binary, folder, proxies, WANTED) as scene, contextlib.ExitStack() as at_end:
         pid = scene.program.pid

@@ -1,5 +1,4 @@
 """Checks of real servers: databases of the distribution, where they are installed."""
-import contextlib
 import os
 import pwd
 import socket
@@ -7,8 +6,9 @@ import subprocess
 
 import pytest
 
-from checks.support import Listening, Scene, serving
+from checks.support import Scene, serving
 from lib.needs import installed
+from lib.origin import Server
 from lib.program import free_port
 
 
@@ -68,20 +68,19 @@ def test_statistics_show_why_a_check_failed(binary, folder):
     goes to both."""
     def saying(text, first=False):
         def serve(connection):
+            if first or connection.recv(4096):
+                connection.sendall(text)
             # A check that knows enough resets the connection.
-            with connection, contextlib.suppress(OSError):
-                if first or connection.recv(4096):
-                    connection.sendall(text)
-                while connection.recv(4096):
-                    pass
-        return Listening(serve)
+            while connection.recv(4096):
+                pass
+        return Server(serve)
 
     greeting = b"\x09" + b"3.23\0" + bytes(30)
     answers = [
         ("ldap-check", saying(bytes.fromhex("300c02010161070a010004000400")), ("UP", "L7OK", "")),
         ("ldap-check", saying(bytes.fromhex("300c02010161070a013104000400")),
          ("DOWN", "L7STS", "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9")),
-        ("ldap-check", Listening(lambda connection: (connection.recv(4096), connection.close())), ("DOWN", "L7RSP", "Not LDAPv3 protocol")),
+        ("ldap-check", Server(lambda connection: connection.recv(4096)), ("DOWN", "L7RSP", "Not LDAPv3 protocol")),
         ("mysql-check", saying(len(greeting).to_bytes(3, "little") + b"\0" + greeting, first=True), ("UP", "L7OK", "")),
         ("ssl-hello-chk", saying(b"There is no TLS here."), ("DOWN", "L6RSP", "")),
     ]

@@ -1,11 +1,11 @@
 """Place and time of checks: workers do not wake for each other's checks, many workers cost no more than one,
 simultaneous checks drift apart."""
-import contextlib
 import os
 import re
 import time
 
-from checks.support import Listening, Scene
+from checks.support import Scene
+from lib.origin import Server
 from lib.program import TERM, wait_until
 
 
@@ -39,8 +39,7 @@ def hundred(server, inter="1s"):
 
 def answer(connection):
     """The expected answer of these checks."""
-    with connection, contextlib.suppress(ConnectionResetError):
-        connection.sendall(b"x")
+    connection.sendall(b"x")
 
 
 def own_memory(pid):
@@ -51,7 +50,7 @@ def own_memory(pid):
 
 def test_a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
     """5,000 servers with sleeping checks, compared with the same servers without checks."""
-    server, count = Listening(answer), 5000
+    server, count = Server(answer), 5000
 
     def measure(name, words):
         servers = "\n".join(f"    server s{number} 127.0.0.1:{server.port} weight 10 {words}" for number in range(count))
@@ -68,7 +67,7 @@ def test_a_check_that_sleeps_takes_less_than_a_kilobyte(binary, folder):
 
 def test_workers_wake_for_their_own_checks_r87_r95(binary, folder):
     """With 8 workers and 100 checks a second, threads sleep as often as the checks require, not once for each worker."""
-    server = Listening(answer)
+    server = Server(answer)
     with Scene(binary, folder, hundred(server), "nbthread 8") as scene:
         assert wait_until(lambda: activity(scene, "check_started") >= 100, 10)
         pid = scene.program.pid
@@ -82,7 +81,7 @@ def test_workers_wake_for_their_own_checks_r87_r95(binary, folder):
 def test_fast_checks_meet_no_queue_that_is_shared_r53(binary, folder):
     """Servers that are checked every 10 ms on two workers: the founding measurement waited for the lock of a wait queue that all threads share. Here a
     check sleeps in its worker's own; workers meet only where a check moves."""
-    server = Listening(answer)
+    server = Server(answer)
     servers = "backend b\n" + "\n".join(f"    server s{number} 127.0.0.1:{server.port} check inter 10ms" for number in range(200))
     with Scene(binary, folder, servers, "nbthread 2") as scene:
         assert wait_until(lambda: activity(scene, "check_started") >= 2000, 20)
@@ -95,7 +94,7 @@ def test_fast_checks_meet_no_queue_that_is_shared_r53(binary, folder):
 
 def test_many_workers_cost_no_more_r91(binary, folder):
     """Processor time of a hundred checks a second on 8 workers, beside the same on one."""
-    server = Listening(answer)
+    server = Server(answer)
 
     def cost(workers):
         with Scene(binary, folder, hundred(server), f"nbthread {workers}", name=f"w{workers}.cfg") as scene:
@@ -115,7 +114,7 @@ def test_servers_that_are_added_are_checked_apart_r94(binary, folder):
     def note(connection):
         moments.append(time.monotonic())
         answer(connection)
-    server = Listening(note)
+    server = Server(note)
     sections = "backend b\n    option tcp-check\n    tcp-check expect string x\n"
     with Scene(binary, folder, sections, "nbthread 4\n    spread-checks 0") as scene:
         for number in range(40):
@@ -138,16 +137,11 @@ def test_a_reload_during_a_check_keeps_the_server_up(binary, folder):
 
     def slow(connection):
         begun.append(time.monotonic())
-        with connection:
-            connection.settimeout(3)
-            try:
-                if connection.recv(100) == b"":
-                    return
-                time.sleep(0.7)
-                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
-            except OSError:
-                pass
-    server = Listening(slow)
+        connection.settimeout(3)
+        if connection.recv(100):
+            time.sleep(0.7)
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+    server = Server(slow)
     sections = f"backend b\n    option httpchk\n    option log-health-checks\n    timeout check 2s\n    server s 127.0.0.1:{server.port} check inter 2s fall 1\n"
     with Scene(binary, folder, sections) as former:
         assert wait_until(lambda: begun)

@@ -10,12 +10,12 @@ import io
 import os
 import re
 import socket
-import struct
 import subprocess
 import time
 
-from checks.support import Listening, Scene
+from checks.support import Scene
 from lib.needs import installed
+from lib.origin import Server, end_with_reset
 from lib.program import wait_until
 
 
@@ -32,7 +32,7 @@ def says(text, first=True, stays=0.0):
 def resets(connection):
     """A server that receives something and resets the connection."""
     connection.recv(2000)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    end_with_reset(connection)
 
 
 def http(status, reason=" Fine", body=b"hello"):
@@ -228,14 +228,6 @@ OLDER = {
 UNSTEADY = ("no-source",)
 
 
-def serving(serve):
-    """The address of a server."""
-    def guarded(connection):
-        with connection, contextlib.suppress(OSError):
-            serve(connection)
-    return f"127.0.0.1:{Listening(guarded).port}"
-
-
 @contextlib.contextmanager
 def full_listener():
     """The address of a socket with a full queue: connections stay unanswered."""
@@ -272,9 +264,10 @@ def test_checks_are_reported_in_the_words_of_haproxy(binary, folder):
 
 def test_agent_answers_are_reported_in_the_words_of_haproxy(binary, folder):
     """Single words, all that the manual has, combinations and garbage."""
+    server = Server(OK)
     for program, others in programs(binary):
         sections = "backend b\n    timeout check 400ms\n" + "\n".join(
-            f"    server s{number} {serving(OK)} weight 100 agent-check agent-port {serving(says(text.encode() + chr(10).encode(), False)).split(':')[1]} agent-inter 200ms rise 1 fall 1"
+            f"    server s{number} 127.0.0.1:{server.port} weight 100 agent-check agent-port {Server(says(text.encode() + chr(10).encode(), False)).port} agent-inter 200ms rise 1 fall 1"
             for number, text in enumerate(AGENTS)) + "\n"
         columns = ("status", "weight", "slim", "agent_status", "agent_code", "last_agt")
         with Scene(program, folder, sections, name=f"agents{len(others)}.cfg") as scene:
@@ -292,7 +285,7 @@ def programs(binary):
 def backend(name, row, full, folder, log):
     """The section of a row."""
     lines, server, words, _ = row
-    place = server if isinstance(server, str) else serving(server)
+    place = server if isinstance(server, str) else f"127.0.0.1:{Server(server).port}"
     for found in re.findall(r"\{(\w+)\}", lines):
         ends = {"9": "kill -9 $$", "sleep": "/bin/sleep 20"}.get(found, f"exit {found}")
         path = folder.file(f"program{found}.sh", f"#!/bin/sh\n{ends}\n")

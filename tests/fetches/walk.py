@@ -12,10 +12,10 @@ import concurrent.futures
 import os
 import re
 import socket
-import threading
 import time
 
 from fetches.messages import COMMON, FILES, MESSAGES
+from lib.origin import Origin, Server
 from lib.program import Folder, Program, free_port, run
 
 TABLES = os.path.dirname(os.path.abspath(__file__))
@@ -151,32 +151,15 @@ def judged_once(binary, numbered, folder, label):
     return verdicts
 
 
-def serve(listener, response, mode):
-    """Answers every request of a connection with the same bytes."""
-    def one(connection):
-        with connection:
-            connection.settimeout(5)
-            held = b""
-            try:
-                while mode == "http" or not held:
-                    more = connection.recv(65536)
-                    if not more:
-                        return
-                    held += more
-                    head, ends, body = held.partition(b"\r\n\r\n")
-                    length = re.search(rb"^content-length: *(\d+)", head, re.M | re.I)
-                    if mode == "tcp" or (ends and len(body) >= (int(length[1]) if length else 0)):
-                        connection.sendall(response)
-                        held = b""
-            except OSError:
-                return
+def server_of(message):
+    """A server that answers each request, or all received bytes in TCP mode, with the message's response."""
+    if message.mode == "http":
+        return Origin(message.response)
 
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=one, args=(connection,), daemon=True).start()
+    def answer(connection):
+        while connection.recv(65536):
+            connection.sendall(message.response)
+    return Server(answer)
 
 
 def asked(port, pieces):
@@ -233,15 +216,14 @@ def evaluated(binary, numbered, folder, label):
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
     receiver.bind(("127.0.0.1", 0))
-    ports, listeners, text = {}, [], COMMON.format(log=receiver.getsockname()[1])
+    ports, servers, text = {}, [], COMMON.format(log=receiver.getsockname()[1])
     used = [name for name in MESSAGES if any(case.message == name for _, case in numbered)]
     for name in used:
         message = MESSAGES[name]
         ports[name] = free_port()
         if message.response is not None:
-            listeners.append(socket.create_server(("127.0.0.1", 0), backlog=100))
-            ports[f"s-{name}"] = listeners[-1].getsockname()[1]
-            threading.Thread(target=serve, args=(listeners[-1], message.response, message.mode), daemon=True).start()
+            servers.append(server_of(message))
+            ports[f"s-{name}"] = servers[-1].port
         chosen = [(number, case) for number, case in numbered if case.message == name]
         text += "\n".join(line for line, _ in sections(name, message, chosen, ports)) + "\n"
     for name, content in FILES.items():
@@ -262,8 +244,8 @@ def evaluated(binary, numbered, folder, label):
                 body = asked(ports[case.message], [message])[0].partition(b"\r\n\r\n")[2]
                 found[number] = value(body.decode("latin-1"), quotes=False)
     receiver.close()
-    for listener in listeners:
-        listener.close()
+    for server in servers:
+        server.close()
     return found
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import re
 import socket
+import struct
 import threading
 
 
@@ -29,9 +30,14 @@ class Server:
 
     def listen(self):
         """Begins to listen, on the former port if there was one."""
-        self.listener = socket.create_server((self.host, self.port), backlog=self.backlog)
+        self.listener = self.bind()
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def bind(self):
+        """A listening socket."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        return socket.create_server((self.host, self.port), family=family, backlog=self.backlog)
 
     def accept(self, listener):
         """Accepts until the listener closes."""
@@ -105,6 +111,11 @@ class Relay(Server):
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def end_with_reset(connection):
+    """The connection ends with a reset when it closes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @dataclasses.dataclass

@@ -8,11 +8,11 @@ import concurrent.futures
 import os
 import re
 import socket
-import struct
 import threading
 import time
 
 from lib.http2 import FramePeer
+from lib.origin import end_with_reset
 from lib.program import Program, free_port, wait_until
 
 DEFAULTS = """
@@ -170,7 +170,7 @@ class Peer(FramePeer):
 
     def rst(self):
         """Resets the connection."""
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end_with_reset(self.connection)
         self.connection.close()
         raise Ended("")
 

@@ -1,12 +1,11 @@
-"""Passwords with a costly hash, which must not hold up a worker. Run by tests/process/test_process.py."""
+"""Passwords with a costly hash, which must not hold up a worker."""
 import base64
-import os
 import select
 import socket
-import struct
 import time
 
-from lib.program import Program, ask, free_port, request, wait_until
+from lib.origin import end_with_reset
+from lib.program import ask, free_port, request, wait_until
 
 # The rounds take minutes; no password matches.
 ENDLESS = "$6$rounds=999999999$abc$" + "." * 86
@@ -94,109 +93,90 @@ def status(port, path, user, password):
         return ""
 
 
-def written(folder, port, routes=None, log=1):
-    path = os.path.join(folder.path, "stats")
-    text = CONFIGURATION.format(stats=path, port=port, routes=routes or free_port(), log=log, secret=SECRET, endless=ENDLESS,
-                                endless_too=ENDLESS.replace("999999999", "1000"))
-    return folder.file("a.cfg", text), path
+def configuration(folder, port, routes=None, log=1, endless_too=ENDLESS.replace("999999999", "1000")):
+    """The text of a configuration with these ports."""
+    return CONFIGURATION.format(stats=f"{folder.path}/stats", port=port, routes=routes or free_port(), log=log, secret=SECRET, endless=ENDLESS,
+                                endless_too=endless_too)
 
 
-def test_costly_passwords_are_verified_in_conditions(binary, folder):
+def test_costly_passwords_are_verified_in_conditions(start, folder, port):
     """Right and wrong ones, in several rules of one request and in rules on content."""
-    port = free_port()
-    config, _ = written(folder, port)
-    with Program(binary, "-db", "-f", config) as program:
-        program.ready(port)
-        for path, user, password, expected in (
-                ("/", "known", "secret", "200"), ("/", "known", "wrong", "401"), ("/", "absent", "secret", "401"),
-                ("/", "known", "x" * 300, "401"), ("/early", "known", "secret", "200"), ("/early", "known", "wrong", ""),
-                ("/either", "known", "secret", "202"), ("/either", "other", "secret", "202"), ("/either", "known", "wrong", "401"),
-                ("/variable", "known", "secret", "203"), ("/variable", "known", "wrong", "401")):
-            assert status(port, path, user, password) == expected, (path, user, password)
+    start(configuration(folder, port), port)
+    for path, user, password, expected in (
+            ("/", "known", "secret", "200"), ("/", "known", "wrong", "401"), ("/", "absent", "secret", "401"),
+            ("/", "known", "x" * 300, "401"), ("/early", "known", "secret", "200"), ("/early", "known", "wrong", ""),
+            ("/either", "known", "secret", "202"), ("/either", "other", "secret", "202"), ("/either", "known", "wrong", "401"),
+            ("/variable", "known", "secret", "203"), ("/variable", "known", "wrong", "401")):
+        assert status(port, path, user, password) == expected, (path, user, password)
 
 
-def test_costly_passwords_are_verified_in_formats_and_choices(binary, folder):
+def test_costly_passwords_are_verified_in_formats_and_choices(start, folder, port, heard):
     """Rules that cannot wait for a hash find its verdict: arguments of actions, bodies, redirects, the choice of a
     backend and a server, the statistics page, unique IDs, error pages."""
-    port, routes = free_port(), free_port()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
-        log.bind(("127.0.0.1", 0))
-        log.settimeout(10)
-        config, _ = written(folder, port, routes, log.getsockname()[1])
-        with Program(binary, "-db", "-f", config) as program:
-            program.ready(port)
-            program.ready(routes)
-            assert b"\r\nknown: 1\r\n" in request(port, credentials("/header", "known", "secret"), 20)
-            assert b"\r\nknown: 0\r\n" in request(port, credentials("/header", "known", "wrong"), 20)
-            assert request(port, credentials("/body", "known", "secret"), 20).endswith(b"\r\n\r\n1 0")
-            assert request(port, credentials("/body", "known", "wrong"), 20).endswith(b"\r\n\r\n0 0")
-            assert status(port, "/format", "known", "secret") == "208"
-            assert status(port, "/format", "known", "wrong") == "401"
-            for path, password, expected, server in (
-                    ("/public", "secret", "204", "<NOSRV>"), ("/public", "wrong", "204", "<NOSRV>"), ("/denied", "secret", "403", "<NOSRV>"),
-                    ("/redirect", "secret", "302", "<NOSRV>"), ("/route", "secret", "220", "<NOSRV>"), ("/named", "secret", "221", "<NOSRV>"),
-                    ("/late", "secret", "302", "<NOSRV>"), ("/elsewhere", "secret", "503", "a"),
-                    ("/elsewhere", "wrong", "503", "b"), ("/stats", "secret", "200", "<STATS>"), ("/stats", "wrong", "401", "<STATS>")):
-                assert status(routes, path, "known", password) == expected, (path, password)
-                text = log.recv(4096).decode()
-                assert text.strip().endswith(f"{path} {server}"), (path, password, text)
-            assert b"\r\nid: 1\r\n" in request(routes, credentials("/id", "known", "secret"), 20)
-            assert b"\r\nid: 0\r\n" in request(routes, credentials("/id", "known", "wrong"), 20)
-            assert request(routes, credentials("/denied", "known", "secret"), 20).endswith(b"\r\n\r\n1")
-            assert request(routes, credentials("/denied", "known", "wrong"), 20).endswith(b"\r\n\r\n0")
+    routes = free_port()
+    start(configuration(folder, port, routes, heard.getsockname()[1]), port, routes)
+    assert b"\r\nknown: 1\r\n" in request(port, credentials("/header", "known", "secret"), 20)
+    assert b"\r\nknown: 0\r\n" in request(port, credentials("/header", "known", "wrong"), 20)
+    assert request(port, credentials("/body", "known", "secret"), 20).endswith(b"\r\n\r\n1 0")
+    assert request(port, credentials("/body", "known", "wrong"), 20).endswith(b"\r\n\r\n0 0")
+    assert status(port, "/format", "known", "secret") == "208"
+    assert status(port, "/format", "known", "wrong") == "401"
+    for path, password, expected, server in (
+            ("/public", "secret", "204", "<NOSRV>"), ("/public", "wrong", "204", "<NOSRV>"), ("/denied", "secret", "403", "<NOSRV>"),
+            ("/redirect", "secret", "302", "<NOSRV>"), ("/route", "secret", "220", "<NOSRV>"), ("/named", "secret", "221", "<NOSRV>"),
+            ("/late", "secret", "302", "<NOSRV>"), ("/elsewhere", "secret", "503", "a"),
+            ("/elsewhere", "wrong", "503", "b"), ("/stats", "secret", "200", "<STATS>"), ("/stats", "wrong", "401", "<STATS>")):
+        assert status(routes, path, "known", password) == expected, (path, password)
+        text = heard.recv(4096).decode()
+        assert text.strip().endswith(f"{path} {server}"), (path, password, text)
+    assert b"\r\nid: 1\r\n" in request(routes, credentials("/id", "known", "secret"), 20)
+    assert b"\r\nid: 0\r\n" in request(routes, credentials("/id", "known", "wrong"), 20)
+    assert request(routes, credentials("/denied", "known", "secret"), 20).endswith(b"\r\n\r\n1")
+    assert request(routes, credentials("/denied", "known", "wrong"), 20).endswith(b"\r\n\r\n0")
 
 
-def test_suspended_conditions_count_once(binary, folder):
+def test_suspended_conditions_count_once(start, folder, port):
     """A condition that waited for a password goes on behind the tests that it made before, also within a named ACL."""
-    port = free_port()
-    config, _ = written(folder, port)
-    with Program(binary, "-db", "-f", config) as program:
-        program.ready(port)
-        for expected in (b"2", b"4"):
-            answer = request(port, credentials("/once", "known", "secret"), 20)
-            assert answer.startswith(b"HTTP/1.1 299") and b"count: " + expected + b"\r\n" in answer, answer
+    start(configuration(folder, port), port)
+    for expected in (b"2", b"4"):
+        answer = request(port, credentials("/once", "known", "secret"), 20)
+        assert answer.startswith(b"HTTP/1.1 299") and b"count: " + expected + b"\r\n" in answer, answer
 
 
-def test_costly_passwords_do_not_delay_other_requests(binary, folder):
+def test_costly_passwords_do_not_delay_other_requests(start, folder, port):
     """One worker answers other clients while it computes hashes, and drops those of clients that are gone, whatever needs them."""
-    port, routes = free_port(), free_port()
-    config, path = written(folder, port, routes)
-    with Program(binary, "-db", "-f", config) as program:
-        program.ready(port)
-        program.ready(routes)
-        places = [(port, target) for target in ("/", "/header", "/body", "/format", "/variable")]
-        places += [(routes, target) for target in ("/public", "/id", "/denied", "/redirect", "/route", "/named", "/late", "/stats", "/elsewhere")]
-        waiting = [socket.create_connection(("127.0.0.1", place)) for place, _ in places]
-        for client, (_, target) in zip(waiting, places):
-            client.sendall(credentials(target, "slow", "wrong"))
-        for _ in range(8):
-            assert status(port, "/public", "slow", "wrong") == "204"
-            assert status(port, "/", "known", "secret") == "200"
-        assert select.select(waiting, [], [], 0)[0] == [], "a hash of minutes was computed"
-        for client in waiting:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            client.close()
-        assert wait_until(lambda: "\nCurrConns: 0\n" in ask(path, "show info"))
+    routes = free_port()
+    start(configuration(folder, port, routes), port, routes)
+    places = [(port, target) for target in ("/", "/header", "/body", "/format", "/variable")]
+    places += [(routes, target) for target in ("/public", "/id", "/denied", "/redirect", "/route", "/named", "/late", "/stats", "/elsewhere")]
+    waiting = [socket.create_connection(("127.0.0.1", place)) for place, _ in places]
+    for client, (_, target) in zip(waiting, places):
+        client.sendall(credentials(target, "slow", "wrong"))
+    for _ in range(8):
+        assert status(port, "/public", "slow", "wrong") == "204"
+        assert status(port, "/", "known", "secret") == "200"
+    assert select.select(waiting, [], [], 0)[0] == [], "a hash of minutes was computed"
+    for client in waiting:
+        end_with_reset(client)
+        client.close()
+    assert wait_until(lambda: "\nCurrConns: 0\n" in ask(f"{folder.path}/stats", "show info"))
 
 
-def test_costly_passwords_end_with_their_clients(binary, folder):
+def test_costly_passwords_end_with_their_clients(start, folder, port):
     """A client that closes its side has left, and `timeout client` bounds the hash of one that stays."""
-    port, path = free_port(), os.path.join(folder.path, "stats")
-    text = CONFIGURATION.format(stats=path, port=port, routes=free_port(), log=1, secret=SECRET, endless=ENDLESS, endless_too=ENDLESS)
-    config = folder.file("a.cfg", text.replace("timeout client 20s", "timeout client 2s"))
-    with Program(binary, "-db", "-f", config) as program:
-        program.ready(port)
-        began = time.monotonic()
-        with socket.create_connection(("127.0.0.1", port)) as leaves, socket.create_connection(("127.0.0.1", port)) as stays:
-            for client in (leaves, stays):
-                client.sendall(credentials("/", "slow", "wrong"))
-                client.settimeout(10)
-            leaves.shutdown(socket.SHUT_WR)
-            while leaves.recv(4096):
-                pass
-            assert time.monotonic() - began < 1.5, "the client that left was kept"
-            assert select.select([stays], [], [], 0)[0] == []
-            while stays.recv(4096):
-                pass
-            assert 1.8 < time.monotonic() - began < 6
-        assert wait_until(lambda: "\nCurrConns: 0\n" in ask(path, "show info"))
+    text = configuration(folder, port, endless_too=ENDLESS)
+    start(text.replace("timeout client 20s", "timeout client 2s"), port)
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port)) as leaves, socket.create_connection(("127.0.0.1", port)) as stays:
+        for client in (leaves, stays):
+            client.sendall(credentials("/", "slow", "wrong"))
+            client.settimeout(10)
+        leaves.shutdown(socket.SHUT_WR)
+        while leaves.recv(4096):
+            pass
+        assert time.monotonic() - began < 1.5, "the client that left was kept"
+        assert select.select([stays], [], [], 0)[0] == []
+        while stays.recv(4096):
+            pass
+        assert 1.8 < time.monotonic() - began < 6
+    assert wait_until(lambda: "\nCurrConns: 0\n" in ask(f"{folder.path}/stats", "show info"))

@@ -1,4 +1,4 @@
-"""Memory of large maps and ACL files, and its release. Run by tests/process/test_process.py."""
+"""Memory of large maps and ACL files, and its release."""
 import os
 
 from lib.program import Program, ask, free_port, request, wait_until

@@ -26,6 +26,7 @@ import pytest
 from attacks.http2 import REQUEST, SILENT, Scene, answer, goaway
 from lib import ring
 from lib.http2 import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, SETTINGS, frame, frames
+from lib.origin import Server
 from lib.program import ANSWERING, HUP, INT, TERM, USR1, Program, answering, ask, connects, free_port, request, run, wait_until
 
 
@@ -161,19 +162,16 @@ def test_sighup_does_not_end_it(binary, folder):
         assert b"200" in request(port)
 
 
-def test_sighup_logs_the_states_of_each_proxy(binary, folder):
+def test_sighup_logs_the_states_of_each_proxy(binary, folder, port, heard):
     """Each proxy's report begins with a line of its own, in its logs only, as with HAProxy 3.2."""
-    port, log = free_port(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    log.bind(("127.0.0.1", 0))
-    log.settimeout(5)
-    config = folder.file("hup.cfg", f"defaults\n mode http\n log 127.0.0.1:{log.getsockname()[1]} format raw local0\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n"
+    config = folder.file("hup.cfg", f"defaults\n mode http\n log 127.0.0.1:{heard.getsockname()[1]} format raw local0\n timeout client 5s\n timeout server 5s\n timeout connect 5s\n"
                          f"frontend f\n bind 127.0.0.1:{port}\n default_backend b\nbackend b\n server s 127.0.0.1:1\n")
     with Program(binary, "-V", "-db", "-f", config) as program:
         program.ready(port)
         program.send(HUP)
         lines = []
         while len(lines) < 5:
-            line = log.recv(4096).decode().strip()
+            line = heard.recv(4096).decode().strip()
             lines += [line.split(" Conn:")[0]] if "SIGHUP" in line else []
         assert lines == ["SIGHUP received, dumping servers states for proxy f.", "SIGHUP: Proxy f has no servers.",
                          "SIGHUP received, dumping servers states for proxy b.", "SIGHUP: Server b/s is UP.",
@@ -612,25 +610,14 @@ def test_events_reach_watchers_at_once(binary, folder):
 def test_log_servers_over_tcp_get_messages_without_delaying_requests(binary, folder):
     """A server that reads gets every message, framed; servers that never read, close at once or send garbage cost
     nothing."""
-    reading, sleeping, lying = (socket.create_server(("127.0.0.1", 0)) for _ in range(3))
+    reading, sleeping = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    lying = Server(lambda connection: connection.sendall(b"\xff" * 1000))
     port, dead = free_port(), free_port()
-    servers = [("octet-count", reading), ("legacy", sleeping), ("legacy", lying)]
+    servers = [("octet-count", reading.getsockname()[1]), ("legacy", sleeping.getsockname()[1]), ("legacy", lying.port)]
     text = ""
-    for index, (proto, server) in enumerate(servers):
-        text += f"ring r{index}\n    format raw\n    server s 127.0.0.1:{server.getsockname()[1]} log-proto {proto}\n"
+    for index, (proto, place) in enumerate(servers):
+        text += f"ring r{index}\n    format raw\n    server s 127.0.0.1:{place} log-proto {proto}\n"
     text += f"ring r3\n    format raw\n    server s 127.0.0.1:{dead}\n"
-
-    def lie():
-        while True:
-            try:
-                connection = lying.accept()[0]
-                connection.sendall(b"\xff" * 1000)
-                connection.close()
-            except OSError:
-                return
-
-    liar = threading.Thread(target=lie, daemon=True)
-    liar.start()
     config = RING.format(folder=folder.path, port=port, ring="size 1m", extra="maxconn 100")
     config = config.replace("    log-format", "".join(f"    log ring@r{index} local0\n" for index in range(4)) + "    log-format")
     with Program(binary, "-db", "-f", folder.file("servers.cfg", config + text)) as program:
@@ -696,11 +683,9 @@ def figure(folder, name):
     return int(re.search(rf"^{name}: (\d+)$", ask(os.path.join(folder.path, "cli"), "show info"), re.M)[1])
 
 
-def test_messages_of_others_reach_every_target(binary, folder):
+def test_messages_of_others_reach_every_target(binary, folder, port, heard):
     """Over TCP, UDP and a unix socket in; over UDP, TCP, a unix socket, a ring and standard output out; each is counted."""
-    port = free_port()
-    heard, local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
+    local = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     local.bind(os.path.join(folder.path, "local"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         targets = [f"127.0.0.1:{heard.getsockname()[1]} local0", f"tcp@127.0.0.1:{server.getsockname()[1]} format short local0",
@@ -733,15 +718,12 @@ def test_messages_of_others_reach_every_target(binary, folder):
             assert "tcp\nudp\nunix\n" in program.process.communicate()[0]
 
 
-def test_targets_that_sleep_delay_no_sender(binary, folder):
+def test_targets_that_sleep_delay_no_sender(binary, folder, port, heard):
     """A server that reads nothing, one that is down and a socket without a reader cost messages, which are counted, and
     no time."""
-    port, dead = free_port(), free_port()
+    dead = free_port()
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.bind(os.path.join(folder.path, "full"))
-    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
-    heard.settimeout(5)
     with socket.create_server(("127.0.0.1", 0)) as sleeping:
         targets = [f"{folder.path}/full local0", f"tcp@127.0.0.1:{sleeping.getsockname()[1]} local0", f"tcp@127.0.0.1:{dead} local0",
                    f"127.0.0.1:{dead} local0", f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
@@ -758,13 +740,9 @@ def test_targets_that_sleep_delay_no_sender(binary, folder):
             assert figure(folder, "DroppedLogs") > 5000, "the unix socket and the ring of the dead server were full"
 
 
-def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder):
+def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folder, port, heard):
     """The next process takes the listening sockets over; the former delivers the messages received so far and ends
     while senders are connected."""
-    port = free_port()
-    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
-    heard.settimeout(5)
     targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
     with Program(binary, "-db", "-f", relaying(folder, port, targets)) as old:
         old.ready(port)
@@ -785,12 +763,8 @@ def test_a_reload_loses_no_message_of_a_sender_that_connects_again(binary, folde
             assert new.status(0) is None
 
 
-def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder):
+def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder, port, heard):
     """Datagrams come all the time while one process after the other takes the sockets over: each arrives, once."""
-    port = free_port()
-    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    heard.bind(("127.0.0.1", 0))
-    heard.settimeout(10)
     targets = [f"127.0.0.1:{heard.getsockname()[1]} format raw local0"]
     numbers, received, over = 0, set(), threading.Event()
 
@@ -834,17 +808,14 @@ def test_a_reload_with_sockets_passed_loses_no_datagram(binary, folder):
                 program.__exit__()
 
 
-def test_an_idle_connection_holds_little(binary, folder):
+def test_an_idle_connection_holds_little(binary, start, port, origin):
     """An idle HTTP/1 connection costs at most 510 resident bytes."""
     if "haproxy" in os.path.basename(binary):
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    port, origin_port = free_port(), free_port()
     text = (f"global\n    nbthread 1\n    maxconn 4000\ndefaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    timeout server 60s\n"
-            f"listen l\n    bind 127.0.0.1:{port}\n    http-reuse always\n    server s 127.0.0.1:{origin_port}\n")
-    threading.Thread(target=origin, args=(origin_port,), daemon=True).start()
-    wait_until(lambda: connects(origin_port))
+            f"listen l\n    bind 127.0.0.1:{port}\n    http-reuse always\n    server s 127.0.0.1:{origin.port}\n")
 
     def one():
         connection = socket.create_connection(("127.0.0.1", port))
@@ -856,18 +827,17 @@ def test_an_idle_connection_holds_little(binary, folder):
             answer += more
         return connection
 
-    with Program(binary, "-db", "-f", folder.file("idle.cfg", text)) as program:
-        program.ready(port)
-        held = [one() for _ in range(200)]
-        time.sleep(0.3)
-        before = program.resident_kb()
-        held += [one() for _ in range(3000)]
-        time.sleep(0.3)
-        each = (program.resident_kb() - before) * 1024 / 3000
-        print(f"       {each:.0f} bytes for each idle connection")
-        assert each <= 510, f"{each:.0f} bytes each"
-        for connection in held:
-            connection.close()
+    program = start(text, port)
+    held = [one() for _ in range(200)]
+    time.sleep(0.3)
+    before = program.resident_kb()
+    held += [one() for _ in range(3000)]
+    time.sleep(0.3)
+    each = (program.resident_kb() - before) * 1024 / 3000
+    print(f"       {each:.0f} bytes for each idle connection")
+    assert each <= 510, f"{each:.0f} bytes each"
+    for connection in held:
+        connection.close()
 
 
 def test_an_idle_connection_of_http2_and_a_stream_that_waits_hold_little(binary, folder):
@@ -928,20 +898,17 @@ def test_the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
     """A response of ours, one with a length, one that ends with its connection, and TCP: data, then nothing but its end."""
     answers = {b"/length": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"/close": b"HTTP/1.0 200 OK\r\n\r\nok"}
     ours, http, tcp = free_port(), free_port(), free_port()
-    listener = socket.create_server(("127.0.0.1", 0))
 
-    def close_after_answers():
-        while True:
-            with listener.accept()[0] as connection:
-                # Hold the answer back until the connection's end, so that both arrive at once.
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-                connection.sendall(answers[connection.recv(65536).split()[1]])
+    def close_after_answer(connection):
+        # Hold the answer back until the connection's end, so that both arrive at once.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        connection.sendall(answers[connection.recv(65536).split()[1]])
 
-    threading.Thread(target=close_after_answers, daemon=True).start()
+    server = Server(close_after_answer)
     text = (f"defaults\n    timeout connect 2s\n    timeout client 9s\n    timeout server 9s\n"
             f"frontend ours\n    mode http\n    bind 127.0.0.1:{ours}\n    http-request return status 200\n"
-            f"listen http\n    mode http\n    bind 127.0.0.1:{http}\n    server s 127.0.0.1:{listener.getsockname()[1]}\n"
-            f"listen tcp\n    mode tcp\n    bind 127.0.0.1:{tcp}\n    server s 127.0.0.1:{listener.getsockname()[1]}\n")
+            f"listen http\n    mode http\n    bind 127.0.0.1:{http}\n    server s 127.0.0.1:{server.port}\n"
+            f"listen tcp\n    mode tcp\n    bind 127.0.0.1:{tcp}\n    server s 127.0.0.1:{server.port}\n")
     with Program(binary, "-db", "-f", folder.file("last.cfg", text)) as program:
         program.ready(ours)
         for port, path in ((ours, "/"), (http, "/length"), (http, "/close"), (tcp, "/length")):
@@ -957,26 +924,6 @@ def test_the_last_bytes_and_the_fin_leave_in_one_segment(binary, folder):
 def received_segments(connection):
     """How many segments came from the peer of a TCP connection: tcpi_segs_in of tcp(7)'s TCP_INFO."""
     return struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), 140)[0]
-
-
-def origin(port):
-    with socket.create_server(("127.0.0.1", port), backlog=1000) as listener:
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=answer_all, args=(connection,), daemon=True).start()
-
-
-def answer_all(connection):
-    with connection:
-        held = b""
-        while True:
-            more = connection.recv(65536)
-            if not more:
-                return
-            held += more
-            while b"\r\n\r\n" in held:
-                held = held.split(b"\r\n\r\n", 1)[1]
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
 
 def watched(folder, port, path, words=""):

@@ -1,5 +1,4 @@
-"""The kernel's buffer sizes of sockets: tune.rcvbuf.* and tune.sndbuf.*, read from the sockets themselves. Run by
-tests/process/test_process.py."""
+"""The kernel's buffer sizes of sockets: tune.rcvbuf.* and tune.sndbuf.*, read from the sockets themselves."""
 import ctypes
 import os
 import socket

@@ -12,6 +12,7 @@ import pytest
 
 from attacks.http2 import ENDLESS
 from lib.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, WINDOW, frame, frames
+from lib.origin import Server
 from lib.program import Program, ask, free_port, wait_until
 
 CONFIGURATION = """
@@ -40,42 +41,29 @@ POST = b"\x83\x86\x04\x05/here"
 ANSWER = b"\x88"
 
 
-class Origin:
+class Counting(Server):
     """A server that counts the requests, the received bytes, and the bytes taken of its endless answers."""
 
     def __init__(self):
-        self.socket = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.port = self.socket.getsockname()[1]
-        # Keep the unread part of the answers small.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         self.sent = self.received = self.asked = 0
         self.answers = threading.Event()
         self.answers.set()
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__()
+        # Keep the unread part of the answers small. Connections inherit it.
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
 
-    def accept(self):
+    def serve(self, connection):
+        more = connection.recv(4096)
+        if more.startswith(b"POST"):
+            while more:
+                self.received += len(more)
+                more = connection.recv(1 << 20)
+            return
+        self.asked += 1
+        self.answers.wait()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
         while True:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    def serve(self, client):
-        try:
-            more = client.recv(4096)
-            if more.startswith(b"POST"):
-                while more:
-                    self.received += len(more)
-                    more = client.recv(1 << 20)
-                return
-            self.asked += 1
-            self.answers.wait()
-            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")
-            while True:
-                self.sent += client.send(bytes(65_536))
-        except OSError:
-            client.close()
+            self.sent += connection.send(bytes(65_536))
 
     def is_quiet(self):
         """Whether clients have stopped reading its data."""
@@ -89,7 +77,7 @@ class Scene:
 
     def __init__(self, binary, folder, tuning="", reuse="safe"):
         self.port, self.fine, self.two, self.stats = free_port(), free_port(), free_port(), f"{folder.path}/stats.sock"
-        self.origin = Origin()
+        self.origin = Counting()
         text = CONFIGURATION.format(port=self.port, fine=self.fine, two=self.two, stats=self.stats, origin=self.origin.port, tuning=tuning,
                                     reuse=reuse)
         self.program = Program(binary, "-db", "-f", folder.file("a.cfg", text))
@@ -100,7 +88,7 @@ class Scene:
         return self
 
     def __exit__(self, *arguments):
-        self.origin.socket.close()
+        self.origin.close()
         self.program.__exit__(*arguments)
 
     def client(self, window, received=None, port=None):

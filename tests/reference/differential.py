@@ -8,6 +8,7 @@ which may hold for one version of haproxy only. The folder `exchanges` has the e
 page explains their format.
 """
 import concurrent.futures
+import contextlib
 import dataclasses
 import difflib
 import errno
@@ -19,13 +20,15 @@ import socket
 import threading
 import time
 
+from lib.origin import Server
 from lib.program import Folder, Program, free_port, run
 from reference import exchanges
 
 # Placeholders that are not ports of listeners.
 SERVERS = ("origin", "deaf", "bytes", "s1", "s2", "s3", "s4", "closed", "log", "folder")
 
-class Origin:
+
+class Origin(Server):
     """Sends the answer named by the path."""
 
     def __init__(self, name="", answers=None):
@@ -36,15 +39,7 @@ class Origin:
         self.answers = answers or {}
         # The requests that were whole, by the exchange that they name as theirs.
         self.received = {}
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        """One thread a connection."""
-        while True:
-            connection, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+        super().__init__()
 
     def note(self, head, body):
         """Remembers a request that names its exchange."""
@@ -54,28 +49,26 @@ class Origin:
 
     def serve(self, connection):
         """Serves requests until one side closes."""
-        with connection:
-            connection.settimeout(5)
-            held = b""
-            try:
-                while True:
-                    while b"\r\n\r\n" not in held:
-                        more = connection.recv(65536)
-                        if not more:
-                            return
-                        held += more
-                    head, held = held.split(b"\r\n\r\n", 1)
-                    if self.deaf:
-                        head = re.sub(rb"\A(?:(?![A-Z]+ \S+ HTTP/)[^\n]*\n)*", b"", head)
-                        if not head:
-                            continue
-                    body, held = self.body(connection, head, held)
-                    self.note(head, body)
-                    path = head.split(b" ", 2)[1].decode("latin-1").removeprefix("http://a.example").removeprefix(":80")
-                    if not self.answer(connection, path, head, body, held) or (self.deaf and not self.stays(head)):
+        connection.settimeout(5)
+        held = b""
+        # Requests that cannot be understood end the connection.
+        with contextlib.suppress(IndexError, ValueError, KeyError):
+            while True:
+                while b"\r\n\r\n" not in held:
+                    more = connection.recv(65536)
+                    if not more:
                         return
-            except (OSError, IndexError, ValueError, KeyError):
-                return  # it is gone, or what it sends cannot be understood
+                    held += more
+                head, held = held.split(b"\r\n\r\n", 1)
+                if self.deaf:
+                    head = re.sub(rb"\A(?:(?![A-Z]+ \S+ HTTP/)[^\n]*\n)*", b"", head)
+                    if not head:
+                        continue
+                body, held = self.body(connection, head, held)
+                self.note(head, body)
+                path = head.split(b" ", 2)[1].decode("latin-1").removeprefix("http://a.example").removeprefix(":80")
+                if not self.answer(connection, path, head, body, held) or (self.deaf and not self.stays(head)):
+                    return
 
     @staticmethod
     def stays(head):
@@ -175,40 +168,20 @@ class Origin:
         return True
 
 
-class Bytes:
+class Bytes(Server):
     """Answers with the bytes received, escaped, once the client pauses."""
 
-    def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=200)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        """One thread a connection."""
-        while True:
-            connection, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
-
-    @staticmethod
-    def serve(connection):
+    def serve(self, connection):
         """Reads until it is silent, answers once."""
         held = b""
-        with connection:
-            connection.settimeout(0.1)
-            try:
-                while more := connection.recv(65536):
-                    held += more
-            except TimeoutError:
-                pass
-            except OSError:
-                return
-            # The ports of a binary PROXY header.
-            held = re.sub(rb"(?<=(?:\x7f\0\0\x01|\x0a\x07\x07\x07)\x7f\0\0\x01)....", b"PORT", held, flags=re.S)
-            body = repr(held).encode()
-            try:
-                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-            except OSError:
-                return
+        connection.settimeout(0.1)
+        with contextlib.suppress(TimeoutError):
+            while more := connection.recv(65536):
+                held += more
+        # The ports of a binary PROXY header.
+        held = re.sub(rb"(?<=(?:\x7f\0\0\x01|\x0a\x07\x07\x07)\x7f\0\0\x01)....", b"PORT", held, flags=re.S)
+        body = repr(held).encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
 class Logs:

@@ -12,6 +12,20 @@ program does; `shown(view)` is the compared part of a view.
 """
 
 H = "Host: x\r\n"
+# The beginning of most configurations; a subject may add to the section `defaults`.
+COMMON = """
+global
+    log 127.0.0.1:@log@ local0
+    nbthread 1
+defaults
+    mode http
+    log global
+    option httplog
+    timeout connect 300ms
+    timeout client 300ms
+    timeout server 300ms
+    timeout http-keep-alive 60ms
+"""
 
 
 def only(version, why):

@@ -1,21 +1,9 @@
 """Additions of proxies to messages: addresses, cookies, identifiers, PROXY headers; and the servers that they select."""
 import re
 
-from reference.exchanges import answer, answered, get, only, post
+from reference.exchanges import COMMON, answer, answered, get, only, post
 
-CONFIGURATION = r"""
-global
-    log 127.0.0.1:@log@ local0
-    nbthread 1
-defaults
-    mode http
-    log global
-    option httplog
-    timeout connect 300ms
-    timeout client 300ms
-    timeout server 300ms
-    timeout http-keep-alive 60ms
-frontend ff
+CONFIGURATION = COMMON + r"""frontend ff
     bind 127.0.0.1:@ff@
     option forwardfor
     default_backend origin

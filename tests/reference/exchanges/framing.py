@@ -1,5 +1,5 @@
 """Rules on the fields, methods and statuses that say where a message ends: whatever they write, nothing that follows is misread."""
-from reference.exchanges import answer, answered, get, only, post
+from reference.exchanges import COMMON, answer, answered, get, only, post
 
 # The effect of a rule on a request, by the path that selects it.
 REQUEST_RULES = {
@@ -16,18 +16,7 @@ RESPONSE_RULES = {
 }
 NAMES = {what: what.replace(" ", "-").lower() for what in REQUEST_RULES}
 
-CONFIGURATION = """
-global
-    log 127.0.0.1:@log@ local0
-    nbthread 1
-defaults
-    mode http
-    log global
-    option httplog
-    timeout connect 300ms
-    timeout client 300ms
-    timeout server 300ms
-    timeout http-keep-alive 200ms
+CONFIGURATION = COMMON + """    timeout http-keep-alive 200ms
 frontend front
     bind 127.0.0.1:@front@
 """ + "".join(f"    http-request {rule} if {{ path /{NAMES[what]} }}\n" for what, rule in REQUEST_RULES.items()) \

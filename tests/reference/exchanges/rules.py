@@ -1,19 +1,7 @@
 """Rules on requests and responses."""
-from reference.exchanges import answer, answered, get, only, post
+from reference.exchanges import COMMON, answer, answered, get, only, post
 
-CONFIGURATION = r"""
-global
-    log 127.0.0.1:@log@ local0
-    nbthread 1
-defaults
-    mode http
-    log global
-    option httplog
-    timeout connect 300ms
-    timeout client 300ms
-    timeout server 300ms
-    timeout http-keep-alive 60ms
-    timeout tarpit 50ms
+CONFIGURATION = COMMON + r"""    timeout tarpit 50ms
 frontend redirects
     bind 127.0.0.1:@redirects@
     http-request redirect location /l code 301 if { path /301 }

@@ -6,22 +6,10 @@ the exchange of the request, so that an answer to the wrong client is seen as we
 """
 import re
 
-from reference.exchanges import answered, only
+from reference.exchanges import COMMON, answered, only
 
-CONFIGURATION = """
-global
-    log 127.0.0.1:@log@ local0
-    nbthread 1
-defaults
-    mode http
-    log global
-    option httplog
-    http-reuse always
-    timeout connect 300ms
-    timeout client 300ms
-    timeout server 300ms
+CONFIGURATION = COMMON + """    http-reuse always
     timeout http-request 200ms
-    timeout http-keep-alive 60ms
 """ + "".join(f"""
 frontend {name}
     bind 127.0.0.1:@{name}@

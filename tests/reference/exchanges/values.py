@@ -1,5 +1,5 @@
 """Results of fetches, converters, ACLs, maps and log formats."""
-from reference.exchanges import answer, get, only, post
+from reference.exchanges import COMMON, answer, get, only, post
 
 # name: the expression, asked of one request.
 EXPRESSIONS = {name: name for name in """
@@ -67,19 +67,7 @@ _acls = "".join(f"    http-request return status 200 hdr x-acl yes if {{ req.hdr
 _logs = "".join(f"frontend log{number}\n    bind 127.0.0.1:@log{number}@\n    capture request header X-List len 20\n    capture response header X-Back len 3\n    capture cookie a len 9\n"
                 f"    log-format {escaped('%ci:%cp = ' + text)}\n    default_backend origin\n" for number, text in enumerate(FORMATS))
 
-CONFIGURATION = """
-global
-    log 127.0.0.1:@log@ local0
-    nbthread 1
-defaults
-    mode http
-    log global
-    option httplog
-    option dontlog-normal
-    timeout connect 300ms
-    timeout client 300ms
-    timeout server 300ms
-    timeout http-keep-alive 60ms
+CONFIGURATION = COMMON + """    option dontlog-normal
 frontend expressions
     bind 127.0.0.1:@expressions@
     http-request set-var(txn.s) str(abc)
