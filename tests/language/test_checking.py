@@ -1,4 +1,4 @@
-"""Reports about a configuration without serving it: JSON, lint, explain, the dump. Run by tests/process/test_process.py."""
+"""Reports about a configuration without serving it: JSON, lint, explain, the dump."""
 import glob
 import json
 import os

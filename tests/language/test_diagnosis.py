@@ -1,4 +1,4 @@
-"""Error reports for a wrong configuration: on a terminal, in a pipe, and their length. Run by tests/process/test_process.py."""
+"""Error reports for a wrong configuration: on a terminal, in a pipe, and their length."""
 import os
 import pty
 import re

@@ -9,6 +9,7 @@ import base64
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import re
 import socket
 import struct
@@ -145,11 +146,11 @@ class Origin(Server):
     those of requests with an unfinished body."""
 
     def __init__(self, answer=OK, **options):
-        self.answer, self.requests, self.heads = answer, [], 0
+        self.answer, self.requests, self.heads, self.numbers = answer, [], 0, itertools.count(1)
         super().__init__(**options)
 
     def serve(self, connection):
-        number, held = self.count, b""
+        number, held = next(self.numbers), b""
         while found := read_head(connection, held):
             self.heads += 1
             head, held = found
