@@ -58,6 +58,11 @@ def test_a_step_passes_when_its_failed_tests_pass_alone(folder):
     assert [one.result for one in rows] == ["ok"] and len(flaky) == 1
 
 
+def test_rows_of_a_table_run_together_and_others_alone():
+    rows = [("r", "tests/a.py::test_row[1]"), ("r", "tests/a.py::test_row[2]"), ("r", "tests/units/test_rust.py::test_in_rust[a b]"), ("r", "tests/a.py::test_x")]
+    assert [verdict.function_of(row) for row in rows] == [("r", "tests/a.py::test_row"), ("r", "tests/a.py::test_row"), rows[2], rows[3]]
+
+
 def test_a_step_that_fails_without_a_failed_test_stays_failed(folder):
     row = pytest_run(folder, "some", "import nothing_of_this_name")
     rows, flaky = verdict.settle([row, lanes.Row("other", 1, 1, "FAILED")], folder.path, ENV, folder.path)
@@ -69,6 +74,8 @@ def test_names_of_workers_and_tables_agree():
     name = "tests/units/test_rust.py::test_in_rust[weir-stream a::b]"
     assert verdict.title(name) == "units.test_rust.test_in_rust[weir-stream a::b]"
     assert verdict.title("tests/tls/test_early.py::test_x") == "tls.test_early.test_x"
+    assert verdict.without_group(f"{name}@weir-stream") == name == verdict.without_group(name)
+    assert verdict.without_group("test_row[x]@y]@walk") == "test_row[x]@y]"
 
 
 def test_skipped_tests_may_want_only_what_setup_does_not_install():

@@ -12,12 +12,16 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAKY, LEFT_OUT = os.path.join(HERE, "flaky.tsv"), os.path.join(HERE, "left-out.tsv")
 # Rows that flaky.tsv may have: a sixth test that is known to fail by chance is mended, not listed.
 MOST_FLAKY = 5
-# When more tests fail than this, something is broken, and running them again would only take longer.
+# When more tests or tables fail than this, something is broken, and running them again would only take longer.
 MOST_AGAIN = 20
 LONGEST_AGAIN_S = 900
 # How often a failed test is tried again, alone; one that is known to fail by chance has more tries.
 TRIES, TRIES_OF_FLAKY = 1, 3
 SLOWEST = 10
+# Functions with a row for each test of another suite.
+ON_THEIR_OWN = ("test_in_rust", "test_script", "test_answers_of")
+# Of a table, so many flaky rows are named.
+MOST_NAMED = 20
 
 
 @dataclasses.dataclass
@@ -51,18 +55,23 @@ def cases(folder):
                 if (said := case.find(kind)) is not None:
                     outcome, why = meaning, said.get("message") or ""
                     break
-            name = f"{case.get('classname').removeprefix('tests.')}.{case.get('name')}"
+            name = f"{case.get('classname').removeprefix('tests.')}.{without_group(case.get('name'))}"
             found[run, name] = Case(run, name, outcome, float(case.get("time")), why)
     return list(found.values())
 
 
 def failed_tests(folder, run):
-    """The tests that failed in a run of pytest, as its arguments. A worker appends the group to the name."""
+    """The tests that failed in a run of pytest, as its arguments."""
     try:
         with open(os.path.join(folder, f"{run}.cache", "v", "cache", "lastfailed")) as file:
-            return [re.sub(r"(\]|::\w+)@.*$", r"\1", name) for name in json.load(file)]
+            return [without_group(name) for name in json.load(file)]
     except FileNotFoundError:
         return []
+
+
+def without_group(name):
+    """The name of a test without its group, which a worker appends to rows of tables."""
+    return re.sub(r"\]@[^\]]*$", "]", name)
 
 
 def table(path, most=None):
@@ -76,17 +85,25 @@ def table(path, most=None):
 
 def settle(rows, folder, env, root):
     """Runs the failed tests of each failed step again. Returns the rows, with those of steps that then passed put right, and the
-    flaky tests: run and name."""
+    flaky tests: run and name. The rows of one table run together: they share what they need, and a fault there fails all."""
     flaky, settled = [], []
     for row in rows:
         failed = [(run, name) for run in runs_of(row, folder) for name in failed_tests(folder, run)]
-        if row.result == "FAILED" and 0 < len(failed) <= MOST_AGAIN:
-            passed = [(run, name) for run, name in failed if passes_alone(folder, run, name, env, root)]
+        tables = {run_and_function: list(rows) for run_and_function, rows in itertools.groupby(sorted(failed), key=function_of)}
+        if row.result == "FAILED" and 0 < len(tables) <= MOST_AGAIN:
+            passed = [test for (run, _), tests in tables.items() if pass_alone(folder, run, [name for _, name in tests], env, root) for test in tests]
             flaky += passed
             if len(passed) == len(failed):
                 row = dataclasses.replace(row, result="ok")
         settled.append(row)
     return settled, flaky
+
+
+def function_of(test):
+    """The run of a test, and its function without the row of the table. A test of Rust, and a script of another suite, is on its own."""
+    run, name = test
+    function, row, _ = name.partition("[")
+    return run, function if row and not function.endswith(ON_THEIR_OWN) else name
 
 
 def runs_of(row, folder):
@@ -95,12 +112,13 @@ def runs_of(row, folder):
     return sorted(name for name in names if name == row.name or name.startswith(f"{row.name}-"))
 
 
-def passes_alone(folder, run, name, env, root):
-    """Whether a test passes by itself, with the arguments that its run had (conftest.py wrote them)."""
+def pass_alone(folder, run, names, env, root):
+    """Whether tests pass by themselves, with the arguments that their run had (conftest.py wrote them)."""
     with open(os.path.join(folder, f"{run}.xml.run")) as file:
         first = json.load(file)
-    command = ["python3", "-m", "pytest", *first["options"], "-n", "0", f"--junitxml={folder}/alone", "-o", f"cache_dir={folder}/alone.cache", name]
-    for _ in range(TRIES_OF_FLAKY if title(name) in dict(table(FLAKY, MOST_FLAKY)) else TRIES):
+    command = ["python3", "-m", "pytest", *first["options"], "-n", "0", f"--junitxml={folder}/alone", "-o", f"cache_dir={folder}/alone.cache", *names]
+    known = dict(table(FLAKY, MOST_FLAKY))
+    for _ in range(TRIES_OF_FLAKY if any(title(name) in known for name in names) else TRIES):
         try:
             done = subprocess.run(command, cwd=root, env=env | first["environment"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LONGEST_AGAIN_S)
@@ -109,7 +127,7 @@ def passes_alone(folder, run, name, env, root):
             output = done.stdout
         except subprocess.TimeoutExpired as late:
             output = f"{(late.stdout or b'').decode(errors='replace')}\nstill ran after {LONGEST_AGAIN_S} s"
-        print(f"FAILED again, alone: {run}: {name}\n{output}", flush=True)
+        print(f"FAILED again, alone: {run}: {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}\n{output[-20000:]}", flush=True)
     return False
 
 
@@ -136,12 +154,11 @@ def report(found, flaky):
         names = [case.name for case in several]
         print(f"skipped, {len(names)} for want of {why}: {', '.join(names)}")
     causes = dict(table(FLAKY, MOST_FLAKY))
-    for case in found:
-        if (case.run, case.name) in passed_alone:
-            print(f"flaky, passed alone: {case.run}: {case.name}: {causes.get(case.name, 'not known')}; first: {case.why[:300]}")
+    for case in [case for case in found if (case.run, case.name) in passed_alone][:MOST_NAMED]:
+        print(f"flaky, passed alone: {case.run}: {case.name}: {causes.get(case.name, 'not known')}; first: {case.why[:300]}")
     wrong = [(case, case.why) for case in found if case.outcome == "failed" and (case.run, case.name) not in passed_alone]
     wrong += [(case, f"skipped ({case.why}), which tests/left-out.tsv does not permit") for case in not_permitted(found)]
-    for case, why in wrong:
+    for case, why in wrong[:MOST_NAMED]:
         print(f"FAILED {case.run}: {case.name}: {' '.join(why.split())[-600:]}")
     return len(wrong)
 
