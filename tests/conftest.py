@@ -10,7 +10,7 @@ import os
 import pytest
 
 from lib import varnishtest
-from lib.origin import Origin
+from lib.origin import OPEN, Origin
 from lib.program import TARGET, Folder, Program, free_port
 
 
@@ -74,11 +74,13 @@ def start(binary, folder):
 
 @pytest.fixture(autouse=True)
 def own_environment():
-    """Puts the environment back that a test changed."""
-    before = dict(os.environ)
+    """Puts the environment back that a test changed, and ends its servers."""
+    before, servers = dict(os.environ), set(OPEN)
     yield
     os.environ.clear()
     os.environ.update(before)
+    for server in set(OPEN) - servers:
+        server.cut()
 
 
 def pytest_collect_file(file_path, parent):

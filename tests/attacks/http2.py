@@ -1,6 +1,5 @@
 """weir under HTTP/2 clients that violate the protocol: a scene, and what such clients send."""
 import contextlib
-import select
 import socket
 import struct
 import time
@@ -11,7 +10,7 @@ from lib.http2 import (
     PREFACE, PRIORITY, PROTOCOL_ERROR, RESET, SETTINGS, WINDOW, frame, frames,
 )
 from lib.origin import Server
-from lib.program import Program, free_port
+from lib.program import Program, free_port, readable
 
 CONFIGURATION = """
 global
@@ -132,7 +131,7 @@ def send(client, pieces):
         for piece in pieces:
             client.sendall(piece)
             # Unread answers would block both sides.
-            if select.select([client], [], [], 0)[0]:
+            if readable([client], 0):
                 held += client.recv(65_536)
     except OSError:
         pass
@@ -184,7 +183,7 @@ def flood_on(port, name, streams, is_over):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 2) as client:
             client.sendall(PREFACE + frame(SETTINGS))
             for piece in pieces:
-                if is_over.is_set() or select.select([client], [], [], 0)[0] and not client.recv(65_536):
+                if is_over.is_set() or readable([client], 0) and not client.recv(65_536):
                     break
                 client.sendall(piece)
                 with streams:

@@ -10,14 +10,13 @@ import os
 import random
 import re
 import resource
-import select
 import socket
 import threading
 import time
 
 from attacks.http2 import send_without_end
 from lib.origin import OK, Server, end_with_reset
-from lib.program import Program, free_port, heard, wait_until
+from lib.program import Program, free_port, heard, readable, wait_until
 
 CONFIGURATION = """
 global
@@ -140,7 +139,7 @@ def received(attacker, seconds=3.0):
     """Reads until the server closes or the time is over; returns the bytes, and whether it closed."""
     held, end = b"", time.monotonic() + seconds
     while time.monotonic() < end:
-        if not select.select([attacker], [], [], 0.1)[0]:
+        if not readable([attacker], 0.1):
             continue
         try:
             more = attacker.recv(65536)

@@ -14,6 +14,11 @@ import re
 import socket
 import struct
 import threading
+import weakref
+
+
+# The servers of this process, so that those of a test end with it (conftest.py).
+OPEN = weakref.WeakSet()
 
 
 class Server:
@@ -31,6 +36,7 @@ class Server:
 
     def listen(self):
         """Begins to listen, on the former port if there was one."""
+        OPEN.add(self)
         self.listener = self.bind()
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()

@@ -2,6 +2,7 @@
 import itertools
 import os
 import random
+import selectors
 import shutil
 import signal
 import socket
@@ -54,6 +55,14 @@ def connects(port):
         return True
     except OSError:
         return False
+
+
+def readable(sockets, seconds):
+    """Those of the sockets or files that can be read, as soon as one of them can; none after the time. There may be more than 1,024."""
+    with selectors.DefaultSelector() as selector:
+        for one in sockets:
+            selector.register(one, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(seconds)]
 
 
 def heard(connection, seconds):

@@ -14,14 +14,13 @@ import difflib
 import errno
 import os
 import re
-import select
 import shutil
 import socket
 import threading
 import time
 
 from lib.origin import Server
-from lib.program import Folder, Program, free_port, run
+from lib.program import Folder, Program, free_port, readable, run
 from reference import exchanges
 
 # Placeholders that are not ports of listeners.
@@ -368,7 +367,7 @@ def gather(targets, way):
     """The lines that each of the sockets has got, once none gets any more. Of a datagram there are always some."""
     lines = [[] for _ in targets]
     patience = 0.5 if way == "datagrams" else 0.05
-    while ready := select.select(targets, [], [], patience)[0]:
+    while ready := readable(targets, patience):
         patience = 0.03
         for target in ready:
             lines[targets.index(target)].append(target.recv(70_000))

@@ -1,7 +1,6 @@
 """Early data (TLS 1.3, 0-RTT): acceptance, fetches and logs, protection against replay."""
 import http.client
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -9,7 +8,7 @@ import threading
 
 from lib.http2 import END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, frame
 from lib.origin import Relay, Server, read_head
-from lib.program import Program, free_port, run
+from lib.program import Program, free_port, readable, run
 from lib.tls import Authority, World, openssl
 
 APPLICATION_DATA = 23
@@ -226,7 +225,7 @@ def test_early_data_of_http2_wait_by_themselves(binary, folder):
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
             heard = b""
             while heard.count(b"early=") < 3:
-                assert select.select([program.stdout], [], [], 5)[0], heard
+                assert readable([program.stdout], 5), heard
                 more = os.read(program.stdout.fileno(), 65536)
                 assert more, heard
                 heard += more
