@@ -32,6 +32,8 @@ class Scene:
     def __enter__(self):
         self.program.__enter__()
         self.program.ready(self.port)
+        # HAProxy may listen on the port first.
+        assert wait_until(lambda: os.path.exists(self.cli)), "no runtime API"
         return self
 
     def __exit__(self, *reason):
