@@ -10,6 +10,7 @@ import os
 import pytest
 
 from lib import varnishtest
+from lib.log import LogServer
 from lib.origin import OPEN, Origin
 from lib.program import TARGET, Folder, Program, free_port
 
@@ -57,6 +58,13 @@ def port():
 def origin():
     """An HTTP/1 server that answers `ok`; a test may set its `answer`."""
     with Origin() as made:
+        yield made
+
+
+@pytest.fixture
+def log():
+    """A receiver of log lines over UDP: `log 127.0.0.1:{log.port} local0`."""
+    with LogServer() as made:
         yield made
 
 

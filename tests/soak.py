@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """`make soak ONLY=name`: tests many times, on a quiet machine and on a busy one; a test that fails once is not ready.
 
-  soak.py --only EXPRESSION [--times 50] [--cargo ARGUMENTS]
+  soak.py --only EXPRESSION [--times 50] [--cargo=ARGUMENTS]
 
-Runs tests that match, as `pytest -k` does; of Rust with `--cargo`. Busy means twice as many loops as there are processors, at the
-same priority.
+Runs the tests that match, as `pytest -k` selects them: scripts and functions, or those of Rust with `--cargo`. Busy means twice as many
+loops as there are processors, at the same priority.
 """
 import argparse
 import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 
 import steps
+
+MOST = 40
 
 
 @contextlib.contextmanager
@@ -27,6 +30,22 @@ def busy(loops):
             one.wait()
 
 
+def pytest(env, *arguments):
+    """Runs pytest in this process group; its exit status and its output."""
+    done = subprocess.run(["python3", "-m", "pytest", "-q", "-n", "0", *arguments], cwd=steps.ROOT, env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    return done.returncode, done.stdout
+
+
+def selected(env, only, cargo):
+    """The names of the tests that match, as arguments of pytest."""
+    place = ["tests/units", f"--cargo={cargo}"] if cargo else ["tests"]
+    status, said = pytest(env, *place, "-k", only, "--collect-only")
+    if status not in (0, 5):
+        sys.exit(said)
+    return [line for line in said.splitlines() if "::" in line]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", required=True)
@@ -34,15 +53,24 @@ def main():
     parser.add_argument("--cargo")
     options = parser.parse_args()
     os.makedirs(steps.FOLDER, exist_ok=True)
-    env = steps.environment()
-    command = ["python3", "-m", "pytest", "-q", "-x", "-n", "0", "--count", str(options.times), "-k", options.only]
-    command += ["tests/units", f"--cargo={options.cargo}"] if options.cargo else ["tests"]
-    statuses = {}
-    for kind, loops in (("quiet", 0), ("busy", 2 * (os.cpu_count() or 1))):
-        with busy(loops):
-            statuses[kind] = subprocess.run(command, cwd=steps.ROOT, env=env).returncode
-    print(f"soak: {options.times} times each: " + ", ".join(f"{kind} {'failed' if status else 'passed'}" for kind, status in statuses.items()))
-    return 1 if any(statuses.values()) else 0
+    with tempfile.TemporaryDirectory() as folder:
+        # Cargo builds the tests of Rust once.
+        env = steps.environment() | {"TESTS_BUILD_INTO": os.path.join(folder, "programs.json")}
+        tests = selected(env, options.only, options.cargo)
+        if not 0 < len(tests) <= MOST:
+            sys.exit(f"soak: {len(tests)} tests match {options.only!r}; between 1 and {MOST} may")
+        more = [f"--cargo={options.cargo}"] if options.cargo else []
+        failed = False
+        for kind, loops in (("quiet", 0), ("busy", 2 * (os.cpu_count() or 1))):
+            with busy(loops):
+                runs = [pytest(env, *tests, *more) for _ in range(options.times)]
+            # A skipped test has shown nothing.
+            bad = [said for status, said in runs if status != 0 or f"{len(tests)} passed" not in said]
+            print(f"soak: {kind}: {len(tests)} tests passed in {options.times - len(bad)} of {options.times} runs", flush=True)
+            if bad:
+                print(f"the first failure:\n{bad[0][-5000:]}", flush=True)
+            failed |= bool(bad)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

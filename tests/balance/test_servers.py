@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from lib.log import LogServer
 from lib.needs import installed
 from lib.origin import OK, Origin, Server, end_with_reset
 from lib.program import Program, ask, free_port, wait_until
@@ -67,23 +68,16 @@ class World:
     def __init__(self, binary, folder, lines, servers, queue="10s", threads=1):
         self.port = free_port()
         self.cli = os.path.join(folder.path, f"cli{self.port}")
-        self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.log.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-        self.log.bind(("127.0.0.1", 0))
-        self.lines, self.all = [], []
-        threading.Thread(target=self.read_log, daemon=True).start()
+        self.log = LogServer()
         for server in servers:
             lines = lines.replace(f"@{server.name}@", f"127.0.0.1:{server.port}")
-        text = CONFIGURATION.format(log=self.log.getsockname()[1], cli=self.cli, port=self.port, queue=queue, threads=threads, lines=lines)
+        text = CONFIGURATION.format(log=self.log.port, cli=self.cli, port=self.port, queue=queue, threads=threads, lines=lines)
         self.program = Program(binary, "-f", folder.file("w.cfg", text))
 
-    def read_log(self):
-        """Takes in the lines of streams."""
-        while True:
-            text = self.log.recv(65536).decode("latin-1")
-            self.all.append(re.sub(r"^<\d+>.*?\]: ", "", text).rstrip("\n"))
-            if "line " in text:
-                self.lines.append(text.split("line ", 1)[1].strip())
+    @property
+    def lines(self):
+        """The log lines of streams."""
+        return [line.split("line ", 1)[1].strip() for line in list(self.log.lines) if "line " in line]
 
     def __enter__(self):
         self.program.__enter__()
@@ -632,8 +626,8 @@ def clf_line(binary, folder, lines):
     """The line that is logged of one request."""
     with World(binary, folder, lines + "\n    server s1 @s1@", [Held("s1")]) as world:
         assert answer(world.begin())[0] == "200"
-        assert wait_until(lambda: world.all), "no line"
-        return world.all[0]
+        assert wait_until(lambda: world.log.lines), "no line"
+        return world.log.lines[0]
 
 
 def test_clf_lines_have_the_format_that_log_analysers_read(binary, folder):

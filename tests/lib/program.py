@@ -143,6 +143,7 @@ def run(binary, *arguments, seconds=10):
 
 
 def ask(path, command):
+    """The answer of the runtime API at this socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         connection.sendall(command.encode() + b"\n")

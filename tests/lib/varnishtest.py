@@ -105,7 +105,7 @@ class Runner:
         self.tree, self.arguments, self.timeout = tree, arguments, timeout
         self.varnishtest = shutil.which("varnishtest")
         assert self.varnishtest, "varnishtest is not installed"
-        assert os.access(self.program, os.X_OK), f"{self.program} is not a program"
+        assert os.access(self.program, os.X_OK), f"{self.program} does not exist: make trial, or --bin PATH"
 
     def run(self, name):
         """Runs one script in a folder of its own."""
@@ -124,7 +124,7 @@ class Runner:
                                for d, _, files in os.walk(folder) if "LOG" in files)
         shutil.rmtree(folder, ignore_errors=True)
         if "SKIPPING test" in log or re.search(r"\b[1-9]\d* tests? skipped", output) or status == 77:
-            return Result("skip", "its own condition said no", seconds)
+            return Result("skip", "skipped by its `feature` condition", seconds)
         if status == 0:
             return Result("pass", "", seconds)
         return Result("fail", reason(log, status), seconds, log)

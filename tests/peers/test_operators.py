@@ -1,8 +1,8 @@
 """Peers from the view of operators: `show peers`, traces, log lines."""
 import re
 import socket
-import threading
 
+from lib.log import LogServer
 from lib.program import wait_until
 from peers.support import Instance, Ring, assert_same, block, greet, last_words, other_implementation
 
@@ -71,28 +71,9 @@ def test_messages_of_peers_are_traced(binary, folder):
         assert wait_until(lambda: all(words in here.ask("show events buf0") for words in wanted)), here.ask("show events buf0")
 
 
-class Heard:
-    """A log server: the lines that came."""
-
-    def __init__(self):
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.port, self.lines = self.socket.getsockname()[1], []
-        threading.Thread(target=self.listen, daemon=True).start()
-
-    def listen(self):
-        """Keeps whatever comes."""
-        while True:
-            self.lines.append(self.socket.recv(65536).decode())
-
-    def says(self, pattern):
-        """Waits for a line."""
-        assert wait_until(lambda: any(re.search(pattern, line) for line in list(self.lines))), (pattern, self.lines)
-
-
 def test_the_listener_logs_who_connects(binary, folder):
     """`log`: accepted and refused sessions, with addresses of PROXY headers; nothing else is logged there."""
-    heard = Heard()
+    heard = LogServer()
     ring = Ring(folder, "a", "b", words=f"log 127.0.0.1:{heard.port} local3\ndefault-bind accept-proxy\n")
     date = r"\[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d\.\d{3}\]"
     with Instance(binary, ring, "a"):
@@ -100,24 +81,24 @@ def test_the_listener_logs_who_connects(binary, folder):
         session, status = greet(ring, f"{header}HAProxyS 2.1\na\nb 1 1\n")
         assert status == b"200\n", status
         # local3.info
-        heard.says(rf"^<158>.* 192.0.2.7:700 {date} p/1: peer 'b' connected$")
+        heard.wait_for(rf"^<158>.* 192.0.2.7:700 {date} p/1: peer 'b' connected$")
         session.close()
-        heard.says(rf"^<158>.* 192.0.2.7:700 {date} p/1: peer 'b' disconnected$")
+        heard.wait_for(rf"^<158>.* 192.0.2.7:700 {date} p/1: peer 'b' disconnected$")
         _, status = greet(ring, f"{header}HAProxyS 2.1\na\nstranger 1 1\n")
         assert status == b"504\n", status
         # local3.err
-        heard.says(rf"^<155>.* 192.0.2.7:700 {date} p/1: greeting refused with status 504$")
+        heard.wait_for(rf"^<155>.* 192.0.2.7:700 {date} p/1: greeting refused with status 504$")
         connection, status = greet(ring)
         assert status == b"", status
         own = re.escape("%s:%d" % connection.getsockname())
-        heard.says(rf"^<155>.* {own} {date} p/1: Received something which does not look like a PROXY protocol header$")
+        heard.wait_for(rf"^<155>.* {own} {date} p/1: Received something which does not look like a PROXY protocol header$")
         connection = socket.create_connection(("127.0.0.1", ring.ports["a"]), 5)
         connection.sendall(header.encode())
         connection.shutdown(socket.SHUT_WR)
-        heard.says(rf"^<155>.* 192.0.2.7:700 {date} p/1: connection closed while waiting for the greeting$")
+        heard.wait_for(rf"^<155>.* 192.0.2.7:700 {date} p/1: connection closed while waiting for the greeting$")
         # No answer to an unknown connection of the header: the connection's own address.
         connection, status = greet(ring, "PROXY UNKNOWN\r\nHAProxyS 2.1\nz\nb 1 1\n")
         assert status == b"503\n", status
         own = re.escape("%s:%d" % connection.getsockname())
-        heard.says(rf"^<155>.* {own} {date} p/1: greeting refused with status 503$")
-        assert len(heard.lines) == 6, heard.lines
+        heard.wait_for(rf"^<155>.* {own} {date} p/1: greeting refused with status 503$")
+        assert len(heard.raw) == 6, heard.raw

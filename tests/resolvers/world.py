@@ -1,10 +1,8 @@
 """A program with a section of name servers, and its logs and runtime API."""
 import csv
 import os
-import re
-import socket
-import threading
 
+from lib.log import LogServer
 from lib.program import Program, ask, free_port, wait_until
 
 CONFIGURATION = """
@@ -42,23 +40,12 @@ class World:
     def __init__(self, binary, folder, name_servers, lines, words="", threads=1, globals="", written=None):
         self.port = free_port()
         self.cli = os.path.join(folder.path, f"cli{self.port}")
-        self.log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.log.bind(("127.0.0.1", 0))
-        self.said = []
-        threading.Thread(target=self.read_log, daemon=True).start()
+        self.log = LogServer()
+        self.said = self.log.lines
         servers = written or "\n    ".join(f"nameserver ns{at} 127.0.0.1:{server.port}" for at, server in enumerate(name_servers, 1))
-        text = CONFIGURATION.format(log=self.log.getsockname()[1], cli=self.cli, port=self.port, threads=threads, servers=servers,
+        text = CONFIGURATION.format(log=self.log.port, cli=self.cli, port=self.port, threads=threads, servers=servers,
                                     lines=lines, words=words, globals=globals)
         self.program = Program(binary, "-f", folder.file(f"w{self.port}.cfg", text))
-
-    def read_log(self):
-        """Collects the lines of the logs."""
-        while True:
-            try:
-                text = self.log.recv(65536).decode("latin-1")
-            except OSError:
-                return
-            self.said.append(re.sub(r"^<\d+>.*?\]: ", "", text).rstrip("\n"))
 
     def __enter__(self):
         self.program.__enter__()

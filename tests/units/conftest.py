@@ -12,8 +12,9 @@ def pytest_configure(config):
     arguments = config.getoption("cargo")
     if arguments is None or cargo.BUILT in os.environ:
         return
-    file = os.path.join(tempfile.mkdtemp(prefix="weir.units."), "programs.json")
-    if not cargo.build(shlex.split(arguments), file):
+    # The soak builds once for many runs.
+    file = os.environ.get("TESTS_BUILD_INTO") or os.path.join(tempfile.mkdtemp(prefix="weir.units."), "programs.json")
+    if not os.path.exists(file) and not cargo.build(shlex.split(arguments), file):
         pytest.exit("cargo does not build the tests without an error or a warning", returncode=1)
     os.environ[cargo.BUILT] = file
 
