@@ -185,7 +185,12 @@ fn actions_visit_the_references_of_their_arguments() {
             if with("nosuch").messages.iter().any(|message| message.contains(unknown)) {
                 let outcome = with("http_auth(users)");
                 let rule = outcome.proxies[0].rules(kind).next().expect("the rule");
-                assert!(!rule.action.used_userlists().is_empty(), "{}: word {position}", row.name);
+                assert!(
+                    !rule.action.used_userlists().is_empty(),
+                    "{}: `visit_references` does not visit the argument `{}`",
+                    row.name,
+                    words[position]
+                );
                 visited += 1;
             }
         }
