@@ -40,10 +40,11 @@ impl Stream {
     }
 
     /// The end of a stream, in HTTP and in TCP mode: updates the counters that are known only now, gives the server's slot back and
-    /// leaves the backend. Then the log line is written; it still knows server and backend.
+    /// leaves the backend. Then the filters set their last variables, and the log line is written; it still knows server and backend.
     pub(crate) fn conclude(&mut self) {
         self.timers.close = Some(self.elapsed());
         self.count_end();
+        self.notify_filters_of_end();
         self.log_line().log_end();
         self.log_line().note_on_timeline();
     }
