@@ -75,6 +75,7 @@ fn read_filter(context: &mut LineContext<'_>, words: &mut Words<'_>) -> Parsed {
         }
     };
     let arguments = (reader.read)(&mut FilterContext { line: context, word: name }, words)?;
+    words.end(&format!("filter {name}"))?;
     if context.draft.proxy.filters.len() >= MAX_FILTERS {
         return Err(fault(name.span(), format!("more than {MAX_FILTERS} filters.")));
     }

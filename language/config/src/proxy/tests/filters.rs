@@ -44,6 +44,7 @@ fn wrong_filters_are_refused() {
         &["filter trece"],
         "'filter' : unknown keyword 'trece'. Registered keywords : 'bwlim-in', 'trace'",
     );
+    refuse(&["filter bwlim-in a b"], "'filter bwlim-in' cannot handle unexpected argument 'b'.");
     refuse(&["filter-sequence"], "expects either 'request' or 'response'");
     refuse(&["filter-sequence request"], "expects a list of filters");
     refuse(&["filter-sequence request trace"], "the proxy has no (other) filter 'trace'.");
