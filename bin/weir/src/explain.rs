@@ -15,7 +15,7 @@ use weir_config::vocabulary::{self, ConfigWord, DefaultValue, ValueHelp, WordPla
 use weir_expr::alias::Alias;
 use weir_expr::{Registry, converters};
 use weir_stats::{fields, info};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_syntax::did_you_mean;
 use weir_vocabulary::fetch::FETCHES;
 
@@ -166,7 +166,7 @@ pub(crate) const NOT_YET: &str = "Not implemented yet.";
 
 /// All entries, word by word.
 pub(crate) fn entries() -> Vec<Entry> {
-    let mut entries: Vec<Entry> = vocabulary::words(&ACTIONS).iter().map(configured).collect();
+    let mut entries: Vec<Entry> = vocabulary::words(&KEYWORDS).iter().map(configured).collect();
     let registry = Registry::new(FETCHES.iter().map(|row| &row.decl));
     let lines = Expressions::all();
     let example = |line: Option<&Line>| line.map_or_else(String::new, |line| line.text.clone());
@@ -249,7 +249,7 @@ pub(crate) fn entries() -> Vec<Entry> {
 }
 
 fn configured(word: &ConfigWord) -> Entry {
-    let place = vocabulary::written_in(&ACTIONS, word).join(", ");
+    let place = vocabulary::written_in(&KEYWORDS, word).join(", ");
     let sort = match word.state {
         // A title may name the place itself.
         WordState::Ready if word.place.title().ends_with(&place) => format!("{}.", word.place.title()),
@@ -262,7 +262,7 @@ fn configured(word: &ConfigWord) -> Entry {
         _ => String::new(),
     };
     let behind = match word.place {
-        WordPlace::Action => vocabulary::written_in(&ACTIONS, word),
+        WordPlace::Action => vocabulary::written_in(&KEYWORDS, word),
         WordPlace::Option => vec!["option", "no option"],
         WordPlace::Filter => vec!["filter"],
         _ => Vec::new(),

@@ -1,7 +1,7 @@
 //! `-dK`: lists of every keyword, from the rows that drive them.
 
 use weir_expr::{Registry, docs};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_vocabulary::fetch::FETCHES;
 
 /// One class of keywords.
@@ -38,11 +38,11 @@ static CLASSES: &[Class] = &[
     Class {
         name: "cfg",
         help: "words of the configuration",
-        dump: || weir_config::vocabulary::dump(&ACTIONS),
+        dump: || weir_config::vocabulary::dump(&KEYWORDS),
     },
     Class { name: "cli", help: "commands of the runtime API", dump: weir_cli::keyword_dump },
     Class { name: "cnv", help: "sample converters", dump: docs::converters },
-    Class { name: "flt", help: "filters", dump: weir_config::vocabulary::filter_dump },
+    Class { name: "flt", help: "filters", dump: || weir_config::vocabulary::filter_dump(&KEYWORDS) },
     Class { name: "smp", help: "sample fetches", dump: || docs::fetches(&registry()) },
     Class { name: "svc", help: "services", dump: || "# List of registered service names:\n".to_owned() },
 ];

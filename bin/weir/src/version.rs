@@ -71,7 +71,7 @@ fn long() -> String {
         library::BUILT,
         *library::RUNNING,
         Vec::from_iter(weir_stream::actions::services()).join(" "),
-        weir_config::vocabulary::filters()
+        weir_config::vocabulary::filters(&weir_stream::KEYWORDS)
             .map(|(name, family)| format!("\t{:>7} {name}\n", format!("[{family}]")))
             .collect::<String>(),
     );

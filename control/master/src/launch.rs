@@ -163,14 +163,20 @@ pub const RELOADS_MAX: u32 = 50;
 
 #[cfg(test)]
 mod tests {
+    use weir_config::StreamKeywords;
+    use weir_config::proxy::FilterTable;
     use weir_config::rules::ActionTable;
     use weir_config::vocabulary::{DefaultValue, words};
 
     use super::*;
 
+    static ACTIONS: ActionTable = ActionTable::new(&[]);
+    static FILTERS: FilterTable = FilterTable::new(&[]);
+    static KEYWORDS: StreamKeywords = StreamKeywords::new(&ACTIONS, &FILTERS);
+
     #[test]
     fn the_default_equals_the_manuals() {
-        let words = words(&ActionTable::new(&[]));
+        let words = words(&KEYWORDS);
         let word = words.iter().find(|word| word.name == "mworker-max-reloads").expect("a word");
         let Some(DefaultValue::Described(text)) = word.default else { panic!("{:?}", word.default) };
         assert_eq!(text, format!("`{RELOADS_MAX}`"));

@@ -86,7 +86,7 @@ mod tests {
 
     use weir_config::vocabulary::{ConfigWord, DefaultValue, WordPlace, WordState, words};
     use weir_model::TlsVerify;
-    use weir_stream::actions::ACTIONS;
+    use weir_stream::KEYWORDS;
 
     use super::*;
     use crate::fixture::live_with_global;
@@ -139,7 +139,7 @@ mod tests {
     fn every_word_about_tuning_changes_something() {
         let plain = made_of("");
         let mut looked_at = 0;
-        for word in words(&ACTIONS) {
+        for word in words(&KEYWORDS) {
             let concerns = word.place == WordPlace::Global && word.state == WordState::Ready;
             let left_out =
                 [&SAY_WHAT_IS_SO[..], &FORMER_NAMES, &SEEN_FROM_OUTSIDE, &ABOUT_NOTHING, &BOUND_BY_OTHERS]
@@ -160,7 +160,7 @@ mod tests {
     fn defaults_equal_the_manuals() {
         let plain = made_of("");
         let (mut looked_at, mut wrong) = (0, Vec::new());
-        for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
+        for word in words(&KEYWORDS).iter().filter(|word| word.place == WordPlace::Global && !is_idle(word)) {
             let Some(DefaultValue::Described(text)) = word.default else { continue };
             let Some(documented) = text.strip_prefix('`').and_then(|rest| rest.split('`').next()) else {
                 continue;

@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn defaults_match_the_manual() {
         use weir_config::vocabulary::{DefaultValue, WordPlace, words};
-        use weir_stream::actions::ACTIONS;
+        use weir_stream::KEYWORDS;
         let mut looked_at = 0;
-        for word in words(&ACTIONS).iter().filter(|word| word.place == WordPlace::Global) {
+        for word in words(&KEYWORDS).iter().filter(|word| word.place == WordPlace::Global) {
             let Some(DefaultValue::Described(text)) = word.default else { continue };
             let Some(documented) = text.split('`').nth(1).filter(|_| word.name.starts_with("tune.h2."))
             else {
@@ -158,7 +158,7 @@ mod tests {
                 looked_at += 1;
             } else if documented.starts_with("tune.h2.") {
                 let other =
-                    words(&ACTIONS).iter().find(|other| other.name == documented).expect("a word").name;
+                    words(&KEYWORDS).iter().find(|other| other.name == documented).expect("a word").name;
                 let both = made(&[(other, "77"), (word.name, "77")]);
                 assert_eq!(made(&[(other, "77")]), both, "{}: that of {documented}", word.name);
                 assert_ne!(both, made(&[]), "{documented}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_config::{Inputs, Outcome};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_syntax::{ConditionContext, Environment, SourceMap};
 use weir_vocabulary::fetch::FETCHES;
 
@@ -37,7 +37,7 @@ impl Parsed {
             sources,
             loader,
             registry: &registry,
-            actions: &ACTIONS,
+            keywords: &KEYWORDS,
             patterns: &patterns,
             token_keys: &token_keys,
             variables: &variable_names,

@@ -3,7 +3,7 @@
 //! A client's connection comes in ([`listener_handler`]) and lives as one task ([`connection_task`]): its rules are run ([`accept`]), then one
 //! stream after the other ([`http`]) or a single one ([`tcp`]). A stream is one struct, [`stream::Stream`]; its phases are methods in
 //! the files named after them; its end is a value ([`ending::Ending`]), which is also the code in the log.
-//! Modules import downwards: at the bottom the parts of a stream (`session`, [`entry`], [`upstream`], [`reply`], `filters`, [`deadlines`],
+//! Modules import downwards: at the bottom the parts of a stream (`session`, [`entry`], [`upstream`], [`reply`], [`deadlines`],
 //! [`ending`], [`instance`]), above them the stream, above it its phases, and at the top the task that runs them
 //! (`connection_task`). Imports form no cycle; tidy checks that. A stream has a connector on each side (`weir-mux`);
 //! all its waits are in one loop (`drive.rs`), with the timeouts of one table ([`deadlines`]).
@@ -56,6 +56,8 @@ mod silence;
 mod statistics;
 pub mod stream;
 mod tcp;
+#[cfg(test)]
+mod testing;
 pub mod timeline;
 pub mod trace;
 mod tracking;
@@ -63,3 +65,7 @@ pub mod upstream;
 pub mod variables;
 mod view;
 pub mod worker;
+
+/// The words of the configuration that this crate declares.
+pub static KEYWORDS: weir_config::StreamKeywords =
+    weir_config::StreamKeywords::new(&actions::ACTIONS, &filters::FILTERS);

@@ -8,6 +8,7 @@
 //! [`phases`] has a type for each phase, and draws how one follows another. Their methods are in the files beside this one, in the order of the
 //! manual's life of a request.
 
+pub(crate) mod attached;
 pub mod attempts;
 pub mod captures;
 pub mod choice;
@@ -33,10 +34,10 @@ use weir_mux::StreamConnector;
 use crate::deadlines::Timeouts;
 use crate::ending::{By, During, Ending};
 use crate::entry::OwnEntry;
-use crate::filters::Attached;
 use crate::instance::ProxyRef;
 use crate::recycle::Loan;
 use crate::session::Session;
+use crate::stream::attached::Attached;
 use crate::stream::attempts::Attempts;
 use crate::stream::captures::Captures;
 use crate::stream::choice::ServerChoice;

@@ -72,13 +72,10 @@ impl TcpPhase {
                 self.spare_reset();
             }
         }
-        self.stream.timers.close = Some(self.stream.elapsed());
-        self.stream.count_end();
         if self.stream.frontend.config.settings.options.dont_log_null && self.stream.bytes_in() == 0 {
             self.stream.log.state = LogState::Unwanted;
         }
-        self.stream.log_line().log_end();
-        self.stream.log_line().note_on_timeline();
+        self.stream.conclude();
         self.stream.server.upstream = None;
         self.stream.end_view();
         false

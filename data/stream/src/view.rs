@@ -39,9 +39,17 @@ impl Stream {
         self.entry.retries.set(u16::try_from(self.attempts.retries).unwrap_or(u16::MAX));
     }
 
-    /// Updates the counters that are known only at the end, gives the server's slot back and leaves the backend.
-    /// The log still knows which ones they were.
-    pub(crate) fn count_end(&mut self) {
+    /// The end of a stream, in HTTP and in TCP mode: updates the counters that are known only now, gives the server's slot back and
+    /// leaves the backend. Then the filters set their last variables, and the log line is written; it still knows server and backend.
+    pub(crate) fn conclude(&mut self) {
+        self.timers.close = Some(self.elapsed());
+        self.count_end();
+        self.notify_filters_of_end();
+        self.log_line().log_end();
+        self.log_line().note_on_timeline();
+    }
+
+    fn count_end(&mut self) {
         self.counts_mut().count_bytes();
         self.counts().count_spliced();
         self.counts().count_status();

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use weir_config::vocabulary::{self, WordPlace};
 use weir_config::{Inputs, parse};
 use weir_expr::{Loader, PatternStore, Registry, TokenKeys, VariableNames};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_syntax::{Environment, SourceMap, StaticFeatures};
 use weir_vocabulary::fetch;
 
@@ -41,7 +41,7 @@ pub fn fuzz_configuration(data: &[u8]) {
             sources: &sources,
             loader: &Files,
             registry: &REGISTRY,
-            actions: &ACTIONS,
+            keywords: &KEYWORDS,
             patterns: &PatternStore::new(),
             token_keys: &TokenKeys::new(),
             variables: &VariableNames::new(),
@@ -72,14 +72,18 @@ fn the_corpus_replays() {
 
 /// Words of a kind, with something that may follow each.
 fn words(place: WordPlace) -> impl Strategy<Value = String> {
-    let names: Vec<&'static str> =
-        vocabulary::words(&ACTIONS).iter().filter(|word| word.place == place).map(|word| word.name).collect();
+    let names: Vec<&'static str> = vocabulary::words(&KEYWORDS)
+        .iter()
+        .filter(|word| word.place == place)
+        .map(|word| word.name)
+        .collect();
     proptest::sample::select(names).prop_map(str::to_owned)
 }
 
 /// A word of the example of an action.
 fn example() -> impl Strategy<Value = String> {
-    let examples: Vec<&'static str> = ACTIONS.rows().flat_map(|row| row.example.split(' ')).collect();
+    let examples: Vec<&'static str> =
+        KEYWORDS.actions.rows().flat_map(|row| row.example.split(' ')).collect();
     proptest::sample::select(examples).prop_map(str::to_owned)
 }
 

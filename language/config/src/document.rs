@@ -10,7 +10,7 @@ use weir_syntax::{
 };
 
 use crate::crt_store;
-use crate::draft::action::ActionTable;
+use crate::draft::stream_keywords::StreamKeywords;
 use crate::global::{self, GlobalContext};
 use crate::http_errors::{HttpErrorsReader, HttpErrorsSections};
 use crate::log_forward::LogForwardReader;
@@ -42,8 +42,8 @@ pub struct Inputs<'i> {
     pub loader: &'i dyn Loader,
     /// The fetches and ACL keywords that expressions may use.
     pub registry: &'i Registry,
-    /// The actions that rules may use.
-    pub actions: &'i ActionTable,
+    /// The actions and the filters that lines may use.
+    pub keywords: &'i StreamKeywords,
     /// The store for maps and ACL files.
     pub patterns: &'i PatternStore,
     /// The store for public keys of files.
@@ -165,7 +165,7 @@ impl<'d> Document<'d> {
             log_forward_spans: Vec::new(),
             resolvers: Vec::new(),
             traces: Vec::new(),
-            proxies: ProxyParser::new(resources, inputs.actions),
+            proxies: ProxyParser::new(resources, inputs.keywords),
             current: Current::Outside,
             file: None,
             late: false,
@@ -375,7 +375,7 @@ impl<'d> Document<'d> {
             }
             Current::Peers(reader) => reader.line(line, at, self.resources, diagnostics),
             Current::Healthcheck(reader) => {
-                reader.line(line, &at, self.resources, self.inputs.actions, diagnostics);
+                reader.line(line, &at, self.resources, self.inputs.keywords, diagnostics);
             }
             Current::Resolvers(reader) => reader.line(line, at, self.resources, diagnostics),
             Current::Traces => traces::read_line(&mut self.traces, line, at, diagnostics),

@@ -1,8 +1,10 @@
 //! A proxy section while it is read, and a line of it.
 
 pub(crate) mod action;
+pub(crate) mod filter;
 pub(crate) mod log_notes;
 pub(crate) mod order;
+pub(crate) mod stream_keywords;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -11,9 +13,9 @@ use std::sync::Arc;
 use weir_expr::{AclTable, EvaluationPoints, Reference};
 use weir_syntax::{Diagnostic, Diagnostics, Layout, Line, Span, Word};
 
-use self::action::ActionTable;
 use self::log_notes::LogNotes;
 use self::order::RuleMemory;
+use self::stream_keywords::StreamKeywords;
 use crate::expressions::{Expressions, Notes, WrittenReference};
 use crate::resources::Resources;
 use crate::words::Fault;
@@ -298,8 +300,8 @@ impl Section {
 pub(crate) struct LineContext<'c> {
     pub(crate) draft: &'c mut Draft,
     pub(crate) resources: Resources<'c>,
-    /// The actions that rules may use.
-    pub(crate) actions: &'c ActionTable,
+    /// The actions and the filters that lines may use.
+    pub(crate) keywords: &'c StreamKeywords,
     pub(crate) at: &'c Location,
     /// Where warnings go. Errors are returned.
     pub(crate) diagnostics: &'c mut Diagnostics,

@@ -17,7 +17,7 @@ fn read(files: &[(&str, &str)]) -> Vec<Object> {
         sources: &sources,
         loader: &NoFiles,
         registry: &Registry::new([]),
-        actions: &crate::testing::actions::ACTIONS,
+        keywords: &crate::testing::KEYWORDS,
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &variables,

@@ -3,8 +3,8 @@
 //! Lines come from `weir-syntax`, expressions from `weir-expr`; this crate knows the keywords. Each keyword is a row
 //! (name, arguments, where it makes sense, help, example, the function that reads it) next to the code that it
 //! drives, and each row fills a field of the model (`weir-model`). All faults of a file are collected as diagnostics with the
-//! exact words; a word that the language has and weir does not have yet is an error, never ignored. The rows of actions
-//! and of fetches come from the crate that runs them.
+//! exact words; a word that the language has and weir does not have yet is an error, never ignored. The rows of actions,
+//! of filters and of fetches come from the crates that run them.
 //!
 //! It refuses to know sockets, clocks, threads and the process: files come through a loader, names are resolved at
 //! start by other crates, and nothing here runs traffic. Begin with [`parse`], which gives a
@@ -54,6 +54,7 @@ pub use added::added_server;
 pub use bind::tls::{CrtListLine, parse_crt_list_line};
 pub use discovery::{Discovery, discover};
 pub use document::{Inputs, Outcome, parse};
+pub use draft::stream_keywords::StreamKeywords;
 pub use resources::Resources;
 pub use sections::is_section;
 pub use server::added_server_words;

@@ -35,7 +35,8 @@ use std::sync::Arc;
 use weir_expr::AclTable;
 use weir_syntax::{Diagnostic, Diagnostics, FileId, Layout, Line, SourceMap, Span, Word};
 
-pub use filters::{FILTERS, FilterReader};
+pub use crate::draft::filter::{FilterContext, FilterReader, FilterTable, ReadFilter};
+pub use filters::filter;
 pub use finish::BindContext;
 pub use keywords::{PROXY_KEYWORDS, ProxyReader};
 pub use logging::read_log_target;
@@ -43,7 +44,7 @@ pub(crate) use logging::read_log_target_words;
 pub use options::{OPTIONS, OptionKind, OptionReader};
 pub(crate) use tables::check_counters;
 
-use crate::draft::action::ActionTable;
+use crate::draft::stream_keywords::StreamKeywords;
 use crate::draft::{
     BACKENDS, ConditionList, DEFAULTS, Draft, Extras, FRONTENDS, LineContext, NAMED_DEFAULTS, PROXIES,
     Pending, Refused, Section, Sections,
@@ -59,7 +60,7 @@ use weir_model::{Location, LogTarget, Proxy, ProxyIndex, ProxySection, RulesetKi
 /// Reads the proxy sections of a configuration.
 pub struct ProxyParser<'r> {
     resources: Resources<'r>,
-    actions: &'r ActionTable,
+    keywords: &'r StreamKeywords,
     files: HashMap<FileId, Arc<str>>,
     defaults: Vec<DefaultsSection>,
     /// `healthcheck` sections, as if they were proxies.
@@ -128,10 +129,10 @@ impl<'r> ProxyParser<'r> {
     pub const SECTIONS: [&'static str; 4] = ["defaults", "frontend", "listen", "backend"];
 
     /// Nothing read yet.
-    pub fn new(resources: Resources<'r>, actions: &'r ActionTable) -> Self {
+    pub fn new(resources: Resources<'r>, keywords: &'r StreamKeywords) -> Self {
         ProxyParser {
             resources,
-            actions,
+            keywords,
             files: HashMap::new(),
             defaults: Vec::new(),
             health_sections: Vec::new(),
@@ -181,7 +182,7 @@ impl<'r> ProxyParser<'r> {
             return;
         };
         let mut context =
-            LineContext { draft, resources: self.resources, actions: self.actions, at: &at, diagnostics };
+            LineContext { draft, resources: self.resources, keywords: self.keywords, at: &at, diagnostics };
         let read = read_line(&mut context, line);
         draft.notes.get_mut().warnings.drain(..).for_each(|warning| diagnostics.push(warning));
         if let Err(fault) = read {

@@ -215,12 +215,12 @@ fn find_action<'l>(
             true => format!(
                 "'{}' expects an action{}, but got '' (missing argument).",
                 kind.keyword(),
-                known(context.actions, kind)
+                known(context.keywords.actions, kind)
             ),
             false => format!(
                 "'{}' expects an action{} in proxy '{}' (got '').",
                 kind.keyword(),
-                known(context.actions, kind),
+                known(context.keywords.actions, kind),
                 context.name()
             ),
         };
@@ -232,7 +232,7 @@ fn find_action<'l>(
     }
     // There are as many track-sc as the process has stick counters.
     let name = if name.starts_with("track-sc") { "track-sc0" } else { name };
-    match context.actions.find(name) {
+    match context.keywords.actions.find(name) {
         Some(row) => Ok((row, word)),
         None => Err(unknown_action(context, word, kind)),
     }
@@ -250,10 +250,13 @@ fn stands_in(row: &Row<ActionReader>, kind: RulesetKind) -> bool {
 
 fn unknown_action(context: &LineContext<'_>, word: &Word, kind: RulesetKind) -> Fault {
     let name = word.text().split('(').next().unwrap_or_default();
-    let names = context.actions.rows().filter(|row| stands_in(row, kind)).map(|row| row.name);
+    let names = context.keywords.actions.rows().filter(|row| stands_in(row, kind)).map(|row| row.name);
     let nearest = weir_syntax::did_you_mean(name, names);
-    let mut message =
-        format!("'{}' expects an action{}, but got '{word}'", kind.keyword(), known(context.actions, kind));
+    let mut message = format!(
+        "'{}' expects an action{}, but got '{word}'",
+        kind.keyword(),
+        known(context.keywords.actions, kind)
+    );
     if !kind.is_http() {
         message = format!("{message} in proxy '{}'", context.name());
     }

@@ -1,6 +1,7 @@
 //! Helpers for the tests of the proxy sections: a few fetches, a few files, and a driver for the proxy sections alone.
 
 pub(crate) mod actions;
+pub(crate) mod filters;
 
 use std::collections::HashMap;
 use std::io;
@@ -11,11 +12,15 @@ use weir_expr::{
 };
 use weir_syntax::{Diagnostics, Environment, Reader, Severity, SourceMap, StaticFeatures};
 
+use crate::StreamKeywords;
 use crate::proxy::{BindContext, ProxyParser};
 use crate::resources::Resources;
 use weir_model::{
     ErrorMessage, ErrorReplies, ErrorReply, Facility, LogAddress, LogTarget, Proxy, Severity as LogSeverity,
 };
+
+/// The actions and the filters of the tests.
+pub(crate) static KEYWORDS: StreamKeywords = StreamKeywords::new(&actions::ACTIONS, &filters::FILTERS);
 
 /// The files that the tests can read.
 pub(crate) struct Files(HashMap<&'static str, &'static [u8]>);
@@ -95,7 +100,7 @@ pub(crate) fn read(text: &str) -> Outcome {
     sources.add("t.cfg", text.as_bytes().to_vec());
     let mut diagnostics = Diagnostics::new();
     let mut reader = Reader::new(&sources);
-    let mut parser = ProxyParser::new(resources, &actions::ACTIONS);
+    let mut parser = ProxyParser::new(resources, &KEYWORDS);
     let global_logs = [Arc::new(LogTarget {
         at: None,
         address: LogAddress::Descriptor(1),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::bind::BIND_OPTIONS;
 use crate::crt_store::{CRT_STORE_KEYWORDS, LOAD_KEYWORDS};
+use crate::draft::stream_keywords::StreamKeywords;
 use crate::draft::{BACKEND, BACKENDS, DEFAULTS, FRONTEND, FRONTENDS, LISTEN, Sections};
 use crate::global::GLOBAL_KEYWORDS;
 use crate::http_errors::HTTP_ERRORS_KEYWORDS;
@@ -12,11 +13,10 @@ use crate::log_forward::LOG_FORWARD_KEYWORDS;
 use crate::mailers::MAILERS_KEYWORDS;
 use crate::peers::PEERS_KEYWORDS;
 use crate::proxy::health_section::HEALTHCHECK_KEYWORDS;
-use crate::proxy::{FILTERS, OPTIONS, PROXY_KEYWORDS};
+use crate::proxy::{OPTIONS, PROXY_KEYWORDS};
 use crate::resolvers::RESOLVERS_KEYWORDS;
 use crate::ring::RING_KEYWORDS;
 use crate::rows::{Handler, Row, Table};
-use crate::rules::ActionTable;
 use crate::sections::SECTIONS;
 use crate::server::SERVER_OPTIONS;
 use crate::traces::TRACES_KEYWORDS;
@@ -169,7 +169,7 @@ impl WordPlace {
 }
 
 /// Every word that the language has, by place and name.
-pub fn words(actions: &ActionTable) -> BTreeSet<ConfigWord> {
+pub fn words(keywords: &'static StreamKeywords) -> BTreeSet<ConfigWord> {
     let mut words = BTreeSet::new();
     add(&mut words, WordPlace::Section, SECTIONS.rows());
     add(&mut words, WordPlace::Global, GLOBAL_KEYWORDS.rows());
@@ -177,8 +177,8 @@ pub fn words(actions: &ActionTable) -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Option, OPTIONS.rows());
     add(&mut words, WordPlace::Bind, BIND_OPTIONS.rows());
     add(&mut words, WordPlace::Server, SERVER_OPTIONS.rows());
-    add(&mut words, WordPlace::Action, actions.rows());
-    add(&mut words, WordPlace::Filter, FILTERS.rows());
+    add(&mut words, WordPlace::Action, keywords.actions.rows());
+    add(&mut words, WordPlace::Filter, keywords.filters.rows());
     add(&mut words, WordPlace::Userlist, USERLIST_KEYWORDS.rows());
     add(&mut words, WordPlace::HttpErrors, HTTP_ERRORS_KEYWORDS.rows());
     add(&mut words, WordPlace::Ring, RING_KEYWORDS.rows());
@@ -190,12 +190,20 @@ pub fn words(actions: &ActionTable) -> BTreeSet<ConfigWord> {
     add(&mut words, WordPlace::Traces, TRACES_KEYWORDS.rows());
     add(&mut words, WordPlace::CrtStore, CRT_STORE_KEYWORDS.rows());
     add(&mut words, WordPlace::Load, LOAD_KEYWORDS.rows());
-    words
+    words.into_iter().map(|word| with_names(word, keywords)).collect()
+}
+
+/// The word `filter` lists the filters in its help text.
+fn with_names(word: ConfigWord, keywords: &'static StreamKeywords) -> ConfigWord {
+    match (word.place, word.name) {
+        (WordPlace::Proxy, "filter") => ConfigWord { help: keywords.filter_help(word.help), ..word },
+        _ => word,
+    }
 }
 
 /// The words that the language has and weir does not have yet.
-pub fn not_yet(actions: &ActionTable) -> impl Iterator<Item = ConfigWord> + use<> {
-    words(actions).into_iter().filter(|word| word.state == WordState::NotYet)
+pub fn not_yet(keywords: &'static StreamKeywords) -> impl Iterator<Item = ConfigWord> + use<> {
+    words(keywords).into_iter().filter(|word| word.state == WordState::NotYet)
 }
 
 fn add<F: 'static>(
@@ -220,7 +228,7 @@ fn add<F: 'static>(
 }
 
 /// Where a word may be written: sections, rules or lines.
-pub fn written_in(actions: &ActionTable, word: &ConfigWord) -> Vec<&'static str> {
+pub fn written_in(keywords: &StreamKeywords, word: &ConfigWord) -> Vec<&'static str> {
     match word.place {
         WordPlace::Section => vec!["at the top of a file"],
         WordPlace::Proxy => {
@@ -230,7 +238,7 @@ pub fn written_in(actions: &ActionTable, word: &ConfigWord) -> Vec<&'static str>
             ready(&OPTIONS, word.name).map_or(Vec::new(), |reader| section_names(reader.sections))
         }
         WordPlace::Action => {
-            let rulesets = ready(actions, word.name).map(|reader| reader.rulesets);
+            let rulesets = ready(keywords.actions, word.name).map(|reader| reader.rulesets);
             let kinds =
                 RulesetKind::ALL.into_iter().filter(|kind| rulesets.is_some_and(|set| set.contains(*kind)));
             kinds.map(RulesetKind::keyword).collect()
@@ -266,21 +274,21 @@ fn section_names(sections: Sections) -> Vec<&'static str> {
 }
 
 /// The filters that are there, by name, each with its family.
-pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILTERS.rows().filter_map(|row| match row.handler {
+pub fn filters(keywords: &StreamKeywords) -> impl Iterator<Item = (&'static str, &'static str)> {
+    keywords.filters.rows().filter_map(|row| match row.handler {
         Handler::Ready(reader) => Some((row.name, reader.family)),
         _ => None,
     })
 }
 
 /// The output of `-dKflt`.
-pub fn filter_dump() -> String {
-    let rows = filters().map(|(name, family)| format!("{name} [{family}]\n"));
+pub fn filter_dump(keywords: &StreamKeywords) -> String {
+    let rows = filters(keywords).map(|(name, family)| format!("{name} [{family}]\n"));
     format!("# List of registered filter names:\n{}", rows.collect::<String>())
 }
 
 /// The output of `-dKcfg`: the implemented words, in HAProxy's layout.
-pub fn dump(actions: &ActionTable) -> String {
+pub fn dump(keywords: &StreamKeywords) -> String {
     let mut text = String::from("# List of registered configuration keywords:\n");
     section(&mut text, "global", first_words(GLOBAL_KEYWORDS.rows()));
     section(&mut text, "listen", first_words(PROXY_KEYWORDS.rows()));
@@ -295,7 +303,7 @@ pub fn dump(actions: &ActionTable) -> String {
         let _ = writeln!(text, "\toption {} [{} ]", row.name, sides(reader.sections, reader.http_only));
     }
     for kind in RulesetKind::ALL {
-        for row in sorted(actions.rows()) {
+        for row in sorted(keywords.actions.rows()) {
             let Handler::Ready(reader) = &row.handler else { continue };
             if reader.rulesets.contains(kind) {
                 let star = if row.arguments.starts_with('(') { "*" } else { "" };
@@ -355,22 +363,30 @@ mod tests {
     use weir_expr::table::DataType;
 
     use super::*;
-    use crate::testing::actions::ACTIONS;
+    use crate::testing::KEYWORDS;
     use weir_model::RetryOn;
 
     #[test]
     fn every_word_has_a_help_text() {
-        for word in words(&ACTIONS) {
+        for word in words(&KEYWORDS) {
             assert!(!word.help.trim().is_empty(), "{word:?}");
         }
-        assert!(not_yet(&ACTIONS).any(|word| word.name == "log-profile"));
+        assert!(not_yet(&KEYWORDS).any(|word| word.name == "log-profile"));
+    }
+
+    #[test]
+    fn the_help_of_filter_names_all_filters() {
+        let words = words(&KEYWORDS);
+        let word = words.iter().find(|word| (word.place, word.name) == (WordPlace::Proxy, "filter"));
+        let help = word.map(|word| word.help);
+        assert_eq!(help, Some("add a filter to the streams: bwlim-in, trace"));
     }
 
     /// The parser's own lists of arguments are complete in the values.
     #[test]
     fn values_include_all_that_the_parser_accepts() {
         let values = |place, name| {
-            let words = words(&ACTIONS);
+            let words = words(&KEYWORDS);
             let word = words.iter().find(|word| (word.place, word.name) == (place, name));
             word.map_or(&[][..], |word| word.values)
         };
@@ -390,14 +406,14 @@ mod tests {
 
     #[test]
     fn every_implemented_word_has_a_section() {
-        for word in words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready) {
-            assert!(!written_in(&ACTIONS, word).is_empty(), "{word:?}");
+        for word in words(&KEYWORDS).iter().filter(|word| word.state == WordState::Ready) {
+            assert!(!written_in(&KEYWORDS, word).is_empty(), "{word:?}");
         }
         let of = |place, name| {
-            words(&ACTIONS)
+            words(&KEYWORDS)
                 .iter()
                 .find(|word| (word.place, word.name) == (place, name))
-                .map(|word| written_in(&ACTIONS, word))
+                .map(|word| written_in(&KEYWORDS, word))
         };
         assert_eq!(of(WordPlace::Proxy, "use_backend"), Some(vec!["frontend", "listen"]));
         assert_eq!(of(WordPlace::Action, "deny"), Some(vec!["http-request", "http-response"]));
@@ -406,7 +422,7 @@ mod tests {
 
     #[test]
     fn the_dump_has_the_layout_of_the_reference() {
-        let text = dump(&ACTIONS);
+        let text = dump(&KEYWORDS);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["# List of registered configuration keywords:", "global"]);
         for line in [

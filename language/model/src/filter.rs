@@ -1,80 +1,100 @@
-//! `filter` lines: filters on the messages of a proxy's streams.
+//! `filter` lines, as far as the configuration knows them.
+//!
+//! The crate that runs a filter owns its behaviour, its arguments and its row. The checks of a configuration know the [`FilterFacts`].
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use weir_expr::table::DataType;
 use weir_expr::{Expr, Location, Reference};
 use weir_fingerprint::Canonical;
 
-use std::sync::Arc;
-use std::time::Duration;
+use super::visit::Visit;
 
 /// One `filter` line.
 #[derive(Clone, Debug, Canonical)]
 pub struct Filter {
-    /// The kind, with its settings.
-    pub kind: FilterKind,
+    /// The word after `filter`.
+    pub keyword: &'static str,
+    arguments: Arc<dyn FilterArguments>,
     /// Where it was written.
     #[canonical(skip = "a place in a file")]
     pub at: Location,
 }
 
-/// The kinds of filters.
-#[derive(Clone, Debug, Canonical)]
-pub enum FilterKind {
-    /// `bwlim-in` and `bwlim-out`.
-    Bandwidth(BandwidthFilter),
-    /// `trace`.
-    Trace(TraceFilter),
+/// The arguments of a filter, of a type of the crate that runs it.
+pub trait FilterArguments: Any + Debug + Canonical + Send + Sync {
+    /// Whether it handles this direction.
+    fn sees(&self, direction: FilterDirection) -> bool;
+
+    /// The facts that others need to know.
+    fn facts(&self) -> FilterFacts<'_>;
+
+    /// Visits the references of every expression and every table in the arguments.
+    fn visit_references(&self, visit: Visit<'_>);
 }
 
-/// A bandwidth limit for each stream, or for all streams of one key, which `set-bandwidth-limit` enables.
-#[derive(Clone, Debug, Canonical)]
-pub struct BandwidthFilter {
-    /// Its name in rules.
-    pub name: Box<str>,
-    /// Which direction it limits.
-    pub direction: FilterDirection,
-    /// `default-limit`, or `limit` of a shared one: bytes per period; never 0.
-    pub limit: u64,
-    /// `default-period`; 0 only for a shared limit, where the table holds the period.
-    pub period: Duration,
-    /// `min-size`: the least bytes that pass at a time, except at the end.
-    pub min_size: u64,
-    /// `key`: the streams of one key share the limit. None for each stream alone.
-    pub shared: Option<Box<SharedBandwidth>>,
-}
+impl Filter {
+    /// From its word and its arguments.
+    pub fn new(keyword: &'static str, arguments: Arc<dyn FilterArguments>, at: Location) -> Self {
+        Filter { keyword, arguments, at }
+    }
 
-/// The key and the table of a shared limit.
-#[derive(Clone, Debug, Canonical)]
-pub struct SharedBandwidth {
-    /// `key`: the key of the table entry, evaluated when a rule enables the filter.
-    pub key: Arc<Expr>,
-    /// `table`, or the proxy's own: its entries count the bytes.
-    pub table: Reference,
-}
+    /// The arguments, if they are of this type.
+    #[inline]
+    pub fn arguments<A: FilterArguments>(&self) -> Option<&A> {
+        let arguments: &dyn Any = &*self.arguments;
+        arguments.downcast_ref()
+    }
 
-impl FilterDirection {
-    /// The data of a table that limits this direction.
-    pub fn bytes_rate(self) -> DataType {
-        match self {
-            FilterDirection::Request => DataType::BytesInRate,
-            FilterDirection::Response => DataType::BytesOutRate,
-        }
+    /// Whether it handles this direction.
+    pub fn sees(&self, direction: FilterDirection) -> bool {
+        self.arguments.sees(direction)
+    }
+
+    /// The facts that others than the stream need to know.
+    pub fn facts(&self) -> FilterFacts<'_> {
+        self.arguments.facts()
+    }
+
+    /// Visits the references of its arguments.
+    pub fn visit_references(&self, visit: Visit<'_>) {
+        self.arguments.visit_references(visit);
     }
 }
 
-/// Writes the filtered traffic to standard error.
-#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
-pub struct TraceFilter {
-    /// Its name in its output.
-    pub name: Box<str>,
-    /// `quiet`: no output.
-    pub quiet: bool,
-    /// `random-forwarding`: forwards a random part of the bytes at a time.
-    pub random_forwarding: bool,
-    /// `max-fwd`: forwards at most this many bytes at a time.
-    pub max_forward: Option<u64>,
-    /// `hexdump`: dumps the forwarded bytes.
-    pub hexdump: bool,
+/// Properties of a filter that the checks of a configuration and the log need. Most filters set none of them.
+#[derive(Clone, Copy, Debug)]
+pub struct FilterFacts<'a> {
+    /// `set-bandwidth-limit` enables it.
+    pub bandwidth: Option<BandwidthFacts<'a>>,
+    /// It sets variables at the end of a stream: the log line, which may contain them, is not written before.
+    pub sets_variables_at_end: bool,
+}
+
+impl FilterFacts<'_> {
+    /// None of the properties.
+    pub const NONE: Self = FilterFacts { bandwidth: None, sets_variables_at_end: false };
+}
+
+/// A bandwidth limit.
+#[derive(Clone, Copy, Debug)]
+pub struct BandwidthFacts<'a> {
+    /// Its name in rules.
+    pub name: &'a str,
+    /// The rate that the streams of one key share. None for a limit of each stream.
+    pub shared: Option<SharedRate<'a>>,
+}
+
+/// The rate of a table that a shared limit counts in.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedRate<'a> {
+    /// The key of the table entry.
+    pub key: &'a Expr,
+    /// The table, or the proxy's own.
+    pub table: &'a Reference,
+    pub data: DataType,
 }
 
 /// A direction of a stream.
@@ -100,25 +120,6 @@ impl FilterSequences {
         match direction {
             FilterDirection::Request => self.request.as_deref(),
             FilterDirection::Response => self.response.as_deref(),
-        }
-    }
-}
-
-impl FilterKind {
-    /// The word after `filter`.
-    pub fn keyword(&self) -> &'static str {
-        match self {
-            FilterKind::Bandwidth(BandwidthFilter { direction: FilterDirection::Request, .. }) => "bwlim-in",
-            FilterKind::Bandwidth(_) => "bwlim-out",
-            FilterKind::Trace(_) => "trace",
-        }
-    }
-
-    /// Whether it handles this direction.
-    pub fn sees(&self, direction: FilterDirection) -> bool {
-        match self {
-            FilterKind::Bandwidth(limit) => limit.direction == direction,
-            FilterKind::Trace(_) => true,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The typed model of a configuration, ready to use.
 //!
-//! Everything here is plain data without behaviour, except passwords, which verify themselves, and actions: their arguments are of types of the crate
-//! that runs them. The rows of `weir-config` fill it; `data` and `control` read it, and most of them know no parser.
+//! Everything here is plain data without behaviour, except passwords, which verify themselves, and actions and filters: their arguments are of types of the
+//! crate that runs them. The rows of `weir-config` fill it; `data` and `control` read it, and most of them know no parser.
 //!
 //! It refuses to know words, lines and files. Begin with [`Config`].
 
@@ -66,7 +66,7 @@ pub use check_script::{
 pub use client::{HttpClient, OcspUpdates};
 pub use config::Config;
 pub use filter::{
-    BandwidthFilter, Filter, FilterDirection, FilterKind, FilterSequences, SharedBandwidth, TraceFilter,
+    BandwidthFacts, Filter, FilterArguments, FilterDirection, FilterFacts, FilterSequences, SharedRate,
 };
 pub use global::{
     Chroot, CloseSpread, CoreDump, CpuMap, CpuSet, ExternalCheck, Global, Http1, Limits, MAX_THREADS,

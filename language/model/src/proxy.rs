@@ -385,7 +385,7 @@ impl Proxy {
         let sequence = self.filter_sequences.of(direction);
         let written = (0..self.filters.len()).filter(move |_| sequence.is_none());
         let order = sequence.unwrap_or_default().iter().map(|at| usize::from(*at)).chain(written);
-        order.filter(move |at| self.filters.get(*at).is_some_and(|filter| filter.kind.sees(direction)))
+        order.filter(move |at| self.filters.get(*at).is_some_and(|filter| filter.sees(direction)))
     }
 
     /// The server of that name, looked for one by one.

@@ -8,7 +8,6 @@ use super::check_script::{
     CheckAction, CheckMethod, CheckPort, CheckRule, CheckScripts, CheckText, Expect, Expected, HttpRequest,
     TextMatch,
 };
-use super::filter::FilterKind;
 use super::log::LogLine;
 use super::proxy::{Proxy, Settings};
 use super::reply::{ErrorReply, Reply, ReplyContent};
@@ -72,14 +71,7 @@ impl Proxy {
             rule.key.visit_references(visit);
             visit(&rule.table);
         }
-        for filter in &self.filters {
-            if let FilterKind::Bandwidth(limit) = &filter.kind
-                && let Some(shared) = &limit.shared
-            {
-                shared.key.visit_references(visit);
-                visit(&shared.table);
-            }
-        }
+        self.filters.iter().for_each(|filter| filter.visit_references(visit));
         self.servers.iter().for_each(|server| server.settings.visit_references(visit));
     }
 

@@ -45,7 +45,7 @@ pub fn configuration(bytes: &[u8]) {
         sources: &sources,
         loader: &Files,
         registry: &REGISTRY,
-        actions: &weir_stream::actions::ACTIONS,
+        keywords: &weir_stream::KEYWORDS,
         patterns: &patterns,
         token_keys: &TokenKeys::new(),
         variables: &variables,

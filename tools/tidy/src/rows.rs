@@ -62,9 +62,8 @@ pub fn words() -> BTreeSet<Word> {
     let mut add = |kind: Kind, name: &str, help: &str, ready: bool| {
         words.insert(Word { kind, name: name.to_owned(), help: help.to_owned(), ready });
     };
-    for word in vocabulary::words(&weir_stream::actions::ACTIONS)
-        .iter()
-        .filter(|word| word.state != WordState::Removed)
+    for word in
+        vocabulary::words(&weir_stream::KEYWORDS).iter().filter(|word| word.state != WordState::Removed)
     {
         add(Kind::Configuration(word.place), word.name, word.help, word.state == WordState::Ready);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_config::vocabulary::{ConfigWord, WordPlace, WordState};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 
 use super::Sort;
 use crate::explain::lines::{self, Expressions, Line};
@@ -453,7 +453,7 @@ const OTHER_COMMANDS: &[(&str, &str)] = &[
 fn examples_of_rows_are_accepted() {
     let mut refused = Vec::new();
     let mut tried = 0;
-    for word in weir_config::vocabulary::words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready)
+    for word in weir_config::vocabulary::words(&KEYWORDS).iter().filter(|word| word.state == WordState::Ready)
     {
         let line = lines::of_word(word);
         let before = lines::BEFORE
@@ -529,7 +529,7 @@ fn examples_of_tables_are_accepted() {
 fn values_of_words_are_accepted() {
     let mut refused = Vec::new();
     let mut tried = 0;
-    for word in weir_config::vocabulary::words(&ACTIONS) {
+    for word in weir_config::vocabulary::words(&KEYWORDS) {
         for (value, _) in word.values {
             let mut written = (*value).to_owned();
             for (name, example) in PLACEHOLDERS {
@@ -579,7 +579,7 @@ fn written_defaults_do_not_change_the_configuration() {
     use weir_config::vocabulary::DefaultValue;
     let mut faults = Vec::new();
     let mut tried = 0;
-    for word in weir_config::vocabulary::words(&ACTIONS).iter().filter(|word| word.state == WordState::Ready)
+    for word in weir_config::vocabulary::words(&KEYWORDS).iter().filter(|word| word.state == WordState::Ready)
     {
         let line = match word.default {
             Some(DefaultValue::Written(arguments)) => format!("{} {arguments}", word.name),

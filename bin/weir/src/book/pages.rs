@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use weir_config::vocabulary::{self, ConfigWord, WordPlace, WordState};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 
 use super::examples::{Examples, differences};
 use super::{Generated, Sort, sentence, sorted};
@@ -39,7 +39,7 @@ fn head(title: &str, about: &str) -> String {
 /// One section for each implemented word, and a list of the others.
 fn place_page(title: &str, about: &str, places: &[WordPlace]) -> String {
     let mut text = head(title, about);
-    let words = vocabulary::words(&ACTIONS);
+    let words = vocabulary::words(&KEYWORDS);
     for place in places {
         let of_place = || words.iter().filter(|word| word.place == *place);
         if places.len() > 1 {
@@ -72,7 +72,7 @@ fn place_page(title: &str, about: &str, places: &[WordPlace]) -> String {
 fn section(text: &mut String, level: &str, word: &ConfigWord) {
     let _ = writeln!(text, "{level} {}\n\n```text\n{}\n```\n", word.name, written(word, word.arguments));
     let _ = writeln!(text, "{}\n", sentence(word.help));
-    let _ = writeln!(text, "- Valid in: {}", vocabulary::written_in(&ACTIONS, word).join(", "));
+    let _ = writeln!(text, "- Valid in: {}", vocabulary::written_in(&KEYWORDS, word).join(", "));
     if let Some(default) = word.default {
         let _ = writeln!(text, "- Default: {}", explain::default(default, "`"));
     }

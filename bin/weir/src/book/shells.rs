@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use weir_config::vocabulary::{self, WordPlace, WordState};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 
 use super::{Generated, sentence};
 use crate::arguments::{FLAGS, Flag};
@@ -95,7 +95,7 @@ fn configuration() -> String {
          number sign is a comment. Inside double quotes, \\fB${NAME}\\fR is a variable of the environment.\n\
          Below is each word with its arguments. \\fBweir explain\\fR \\fIword\\fR has an example.\n",
     );
-    let words = vocabulary::words(&ACTIONS);
+    let words = vocabulary::words(&KEYWORDS);
     for place in WordPlace::ALL {
         let _ = writeln!(text, ".SH {}", roff(&place.title().to_uppercase()));
         let there = words.iter().filter(|word| word.place == place && word.state == WordState::Ready);

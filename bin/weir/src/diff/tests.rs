@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_config::vocabulary::{ConfigWord, WordPlace, WordState, words};
 use weir_model::fingerprints::{ChangeKind, Object, ObjectChange, differences};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_syntax::SourceMap;
 
 use crate::configuration;
@@ -260,7 +260,7 @@ struct Example {
 
 impl Example {
     fn all() -> impl Iterator<Item = Example> {
-        let ready = words(&ACTIONS).into_iter().filter(|word| word.state == WordState::Ready);
+        let ready = words(&KEYWORDS).into_iter().filter(|word| word.state == WordState::Ready);
         ready.filter(|word| word.place != WordPlace::Section).map(|word| {
             let before = lines::BEFORE
                 .iter()

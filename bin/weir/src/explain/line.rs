@@ -5,7 +5,7 @@ mod expressions;
 use std::fmt::Write;
 
 use weir_config::vocabulary::{self, ConfigWord, WordPlace};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_syntax::{Line, SourceMap};
 
 use super::{Entry, entries};
@@ -28,7 +28,7 @@ pub(super) fn explain(arguments: &Arguments, number: u32) -> Result<String, Stri
     let book = Book {
         sources: &checked.sources,
         sections: &sections,
-        words: vocabulary::words(&ACTIONS).into_iter().collect(),
+        words: vocabulary::words(&KEYWORDS).into_iter().collect(),
     };
     let mut text = book.about(section, line);
     let wrong = checked.findings.iter().filter(|finding| {
@@ -303,7 +303,7 @@ impl<'l> Book<'l> {
             "option" => self.word(WordPlace::Option, line, from + 1),
             _ => self.word(WordPlace::Proxy, line, from),
         };
-        word.is_some_and(|word| vocabulary::written_in(&ACTIONS, word).contains(&section))
+        word.is_some_and(|word| vocabulary::written_in(&KEYWORDS, word).contains(&section))
     }
 
     /// The row with the most words that match the line from a position on.

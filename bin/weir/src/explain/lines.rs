@@ -6,7 +6,7 @@ use weir_config::vocabulary::{self, ConfigWord, WordPlace};
 use weir_expr::args::{ArgKind, ArgSpec};
 use weir_expr::pattern::MatchMethod;
 use weir_expr::{EvaluationPoint, EvaluationPoints, FetchDecl, Registry, SampleType, converters};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 use weir_vocabulary::fetch::FETCHES;
 
 /// A line, and the section that contains it.
@@ -28,7 +28,7 @@ pub(crate) fn of_word(word: &ConfigWord) -> Line {
     {
         return Line { place, text: (*text).to_owned() };
     }
-    let valid = vocabulary::written_in(&ACTIONS, word);
+    let valid = vocabulary::written_in(&KEYWORDS, word);
     let proxy = || {
         let sections = ["frontend", "listen", "backend", "defaults"];
         sections.into_iter().find(|section| valid.contains(section)).unwrap_or("listen")

@@ -237,7 +237,7 @@ static TOPICS: &[Topic] = &[
 #[cfg(test)]
 mod tests {
     use weir_config::vocabulary;
-    use weir_stream::actions::ACTIONS;
+    use weir_stream::KEYWORDS;
 
     use super::super::lines::{Line, configuration};
     use super::super::statuses;
@@ -263,7 +263,7 @@ mod tests {
     fn missing_words_are_not_implemented_yet() {
         for topic in TOPICS.iter().filter(|topic| !topic.missing.is_empty()) {
             assert!(
-                vocabulary::not_yet(&ACTIONS).any(|word| word.name == topic.missing),
+                vocabulary::not_yet(&KEYWORDS).any(|word| word.name == topic.missing),
                 "{}",
                 topic.missing
             );

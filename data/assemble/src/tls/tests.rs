@@ -1,14 +1,14 @@
 //! Compares defaults with the manual.
 
 use weir_config::vocabulary::{DefaultValue, WordPlace, words};
-use weir_stream::actions::ACTIONS;
+use weir_stream::KEYWORDS;
 
 /// Covers the defaults with numbers.
 #[test]
 fn defaults_match_the_manual() {
     let updates = weir_model::OcspUpdates::default();
     let tls = weir_model::GlobalTls::default();
-    let words = words(&ACTIONS);
+    let words = words(&KEYWORDS);
     for (name, value) in [
         ("tune.ssl.cachesize", tls.sessions.into()),
         ("tune.ssl.ssl-ctx-cache-size", tls.generated_certificates.into()),

@@ -19,6 +19,7 @@ use super::{ActionResult, Row, RuleContext, StreamAction, Verdict};
 use crate::deadlines::{TimeoutName, Waits, While};
 use crate::drive::Step;
 use crate::ending::{By, During};
+use crate::filters::limit_bandwidth;
 use crate::stream::attempts::Replay;
 use crate::stream::{Phase, Stream, StreamError};
 
@@ -358,7 +359,7 @@ impl StreamAction for SetBandwidthLimit {
         let limit = self.limit.as_ref().and_then(|limit| limit.value(stream));
         let period = self.period.as_ref().and_then(|period| period.value(stream));
         let period_ms = period.map(|period| u64::try_from(period.as_millis()).unwrap_or(u64::MAX));
-        stream.limit_bandwidth(rule.proxy, &self.filter, limit, period_ms);
+        limit_bandwidth(stream, rule.proxy, &self.filter, limit, period_ms);
         ActionResult::NEXT
     }
 

@@ -1,51 +1,14 @@
 //! The language of actions: each row is read with its example, faults have their texts, and values arrive.
 
 use weir_config::rows::Handler;
-use weir_config::{Inputs, parse};
-use weir_expr::{PatternStore, Registry, TokenKeys, VariableNames};
-use weir_model::{Proxy, RulesetKind};
-use weir_syntax::{Environment, NoFiles, Severity, SourceMap, StaticFeatures};
+use weir_model::RulesetKind;
 
 use super::answers::Deny;
 use super::arguments::{Delay, Size};
 use super::headers::Capture;
 use super::process::SetBandwidthLimit;
 use super::{ACTIONS, arguments};
-use weir_vocabulary::fetch;
-
-/// The result of parsing a configuration.
-struct Read {
-    proxies: Vec<Proxy>,
-    /// The diagnostics in their classic form, each with the first letter of its severity before it.
-    messages: Vec<String>,
-}
-
-/// Reads a whole configuration. The file is called `t.cfg`.
-fn read(text: &str) -> Read {
-    let mut sources = SourceMap::new();
-    sources.add("t.cfg", text.as_bytes().to_vec());
-    let inputs = Inputs {
-        sources: &sources,
-        loader: &NoFiles,
-        registry: &Registry::new(fetch::declarations()),
-        actions: &ACTIONS,
-        patterns: &PatternStore::new(),
-        token_keys: &TokenKeys::new(),
-        variables: &VariableNames::new(),
-        conditions: &StaticFeatures { features: &[], enabled: &[], tls: None },
-    };
-    let outcome = parse(inputs, Environment::new());
-    let shown = outcome.diagnostics.iter().filter(|diagnostic| diagnostic.severity != Severity::Diag);
-    let messages = shown.map(|diagnostic| {
-        let letter = match diagnostic.severity {
-            Severity::Alert => "A",
-            Severity::Warning => "W",
-            _ => "N",
-        };
-        format!("{letter} {}", diagnostic.classic_message(&sources))
-    });
-    Read { messages: messages.collect(), proxies: outcome.config.proxies }
-}
+use crate::testing::{Read, read};
 
 /// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
 /// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
@@ -185,7 +148,12 @@ fn actions_visit_the_references_of_their_arguments() {
             if with("nosuch").messages.iter().any(|message| message.contains(unknown)) {
                 let outcome = with("http_auth(users)");
                 let rule = outcome.proxies[0].rules(kind).next().expect("the rule");
-                assert!(!rule.action.used_userlists().is_empty(), "{}: word {position}", row.name);
+                assert!(
+                    !rule.action.used_userlists().is_empty(),
+                    "{}: `visit_references` does not visit the argument `{}`",
+                    row.name,
+                    words[position]
+                );
                 visited += 1;
             }
         }

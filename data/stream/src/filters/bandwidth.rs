@@ -5,24 +5,258 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
+use weir_config::numbers::{delay_of, size_of};
+use weir_config::proxy::{FilterContext, filter};
+use weir_config::rows::DefaultValue::Described;
+use weir_config::words::{Fault, Parsed, Words, fault};
+use weir_expr::table::DataType;
+use weir_expr::{Expr, Reference};
+use weir_fingerprint::Canonical;
+use weir_model::{BandwidthFacts, FilterArguments, FilterDirection, FilterFacts, SharedRate, Visit};
 use weir_mux::{Failed, Filter, FilterOutput, More, Passed};
 use weir_sched::Tick;
 
+use super::shared_bandwidth::{SharedBandwidth, SharedEntry};
+use super::{FilterParts, Row, StreamFilter};
+use crate::instance::Proxy;
+use crate::stream::Stream;
+use crate::stream::attached::Attachment;
+
+pub(super) const ROWS: &[Row] = &[
+    filter(
+        "BWLIM",
+        "bwlim-in",
+        ARGUMENTS,
+        "a default-limit 1m default-period 1s",
+        "limit what streams receive from clients",
+        |context, words| read(context, words, FilterDirection::Request),
+    )
+    .default(Described("`min-size` is 0")),
+    filter(
+        "BWLIM",
+        "bwlim-out",
+        ARGUMENTS,
+        "b default-limit 1m default-period 1s min-size 2896",
+        "limit what streams send to clients",
+        |context, words| read(context, words, FilterDirection::Response),
+    )
+    .default(Described("`min-size` is 0")),
+];
+
+const ARGUMENTS: &str = "<name> { default-limit <size> default-period <time> | limit <size> key <key> [table <table>] } \
+                         [min-size <sz>]";
+
+/// A bandwidth limit for each stream, or for all streams of one key, which `set-bandwidth-limit` enables.
+#[derive(Debug, Canonical)]
+pub(super) struct BandwidthFilter {
+    /// Its name in rules.
+    pub name: Box<str>,
+    /// Which direction it limits.
+    pub direction: FilterDirection,
+    /// `default-limit`, or `limit` of a shared one: bytes per period; never 0.
+    pub limit: u64,
+    /// `default-period`; 0 only for a shared limit, where the table holds the period.
+    pub period: Duration,
+    /// `min-size`: the least bytes that pass at a time, except at the end.
+    pub min_size: u64,
+    /// `key`: the streams of one key share the limit. None for each stream alone.
+    pub shared: Option<Box<SharedLimit>>,
+}
+
+/// The key and the table of a shared limit.
+#[derive(Debug, Canonical)]
+pub(super) struct SharedLimit {
+    /// `key`: the key of the table entry, evaluated when a rule enables the filter.
+    pub key: Arc<Expr>,
+    /// `table`, or the proxy's own: its entries count the bytes.
+    pub table: Reference,
+}
+
+fn read(
+    context: &mut FilterContext<'_, '_>,
+    words: &mut Words<'_>,
+    direction: FilterDirection,
+) -> Parsed<Arc<dyn FilterArguments>> {
+    let who = context.word;
+    let name = words.expect(&format!("'filter' : '{who}' : a name is expected as first argument "))?;
+    let (mut limit, mut period, mut min_size) = (0, Duration::ZERO, 0);
+    let (mut shared_limit, mut key, mut table, mut for_stream) = (0, None, None, false);
+    while let Some(option) = words.take() {
+        let missing = format!("'filter' : '{who}' : the value is missing for '{option}' option");
+        let invalid = |mut bad: Fault| {
+            let said = format!("'filter' : '{who}' : invalid value for option '{option}' ({})", bad.message);
+            bad.message = said;
+            bad
+        };
+        match option.text() {
+            "default-limit" => {
+                for_stream = true;
+                limit = size_of(words.expect(&missing)?, "default-limit").map_err(invalid)?;
+            }
+            "default-period" => {
+                for_stream = true;
+                let word = words.expect(&missing)?;
+                period = delay_of(words, word, "default-period").map_err(invalid)?;
+            }
+            "min-size" => min_size = size_of(words.expect(&missing)?, "min-size").map_err(invalid)?,
+            "limit" => shared_limit = size_of(words.expect(&missing)?, "limit").map_err(invalid)?,
+            "key" => {
+                key = Some(context.expression(words)?);
+            }
+            "table" => {
+                table = Some(words.expect(&missing)?.text().to_owned());
+            }
+            other => {
+                return Err(fault(option.span(), format!("'filter {who}' : unknown keyword '{other}'.")));
+            }
+        }
+    }
+    let lacks = |what: &str| words.fault(format!("'filter' : '{who}' : <{what}> option is missing"));
+    if key.is_some() || shared_limit > 0 || table.is_some() {
+        if for_stream {
+            let said = format!("'filter' : '{who}' : cannot mix per-stream and shared parameter");
+            return Err(fault(name.span(), said));
+        }
+        if key.is_none() {
+            return Err(lacks("key"));
+        }
+        if shared_limit == 0 {
+            return Err(lacks("limit"));
+        }
+        limit = shared_limit;
+    } else if period < Duration::from_millis(1) {
+        return Err(lacks("default-period"));
+    } else if limit == 0 {
+        return Err(lacks("default-limit"));
+    }
+    let mut limits = context.earlier().iter().filter_map(|filter| filter.facts().bandwidth);
+    if limits.any(|limit| *limit.name == *name.text()) {
+        let said = format!(
+            "'filter' : bwlim filter '{name}' already declared for proxy '{}'",
+            context.section_name()
+        );
+        return Err(fault(name.span(), said));
+    }
+    let shared = key.map(|key| {
+        let table = context.table(table.as_deref(), words);
+        Box::new(SharedLimit { key, table })
+    });
+    let name = name.text().into();
+    Ok(BandwidthFilter { name, direction, limit, period, min_size, shared }.into_arguments())
+}
+
+impl BandwidthFilter {
+    /// The data of a table that limits this direction.
+    fn data(&self) -> DataType {
+        match self.direction {
+            FilterDirection::Request => DataType::BytesInRate,
+            FilterDirection::Response => DataType::BytesOutRate,
+        }
+    }
+}
+
+impl StreamFilter for BandwidthFilter {
+    fn sees(&self, direction: FilterDirection) -> bool {
+        self.direction == direction
+    }
+
+    fn attach(&self, _: &Stream, _: &Proxy) -> FilterParts {
+        let (filter, bound): (Box<dyn Filter>, Bound) = match self.shared {
+            Some(_) => {
+                let entry = Rc::<SharedEntry>::default();
+                let filter = SharedBandwidth::new(Rc::clone(&entry), self.data(), self.limit, self.min_size);
+                (Box::new(filter), Bound::Shared(entry))
+            }
+            None => {
+                let limit = Limit::default();
+                (Box::new(Bandwidth::new(Rc::clone(&limit), self.min_size)), Bound::Own(limit))
+            }
+        };
+        let attachment: Option<Box<dyn Attachment>> = Some(Box::new(bound));
+        match self.direction {
+            FilterDirection::Request => FilterParts { request: Some(filter), response: None, attachment },
+            FilterDirection::Response => FilterParts { request: None, response: Some(filter), attachment },
+        }
+    }
+
+    fn visit_references(&self, visit: Visit<'_>) {
+        if let Some(shared) = &self.shared {
+            shared.key.visit_references(visit);
+            visit(&shared.table);
+        }
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        let data = self.data();
+        let shared = self.shared.as_ref().map(|said| SharedRate { key: &said.key, table: &said.table, data });
+        let bandwidth = Some(BandwidthFacts { name: &self.name, shared });
+        FilterFacts { bandwidth, ..FilterFacts::NONE }
+    }
+}
+
+/// A rule's access to the limit of a stream.
+enum Bound {
+    /// The stream's own rate.
+    Own(Limit),
+    /// The entry of the key; all its streams share the limit.
+    Shared(Rc<SharedEntry>),
+}
+
+impl Attachment for Bound {}
+
+/// `set-bandwidth-limit`: enables this proxy's filter of this name. Missing values come from the filter's line.
+pub(crate) fn limit_bandwidth(
+    stream: &mut Stream,
+    proxy: &Proxy,
+    name: &str,
+    limit: Option<u64>,
+    period_ms: Option<u64>,
+) {
+    let Some(attached) = &stream.attached else { return };
+    let named = attached.of::<Bound>(proxy.index).find_map(|(position, bound)| {
+        let configured = super::arguments::<BandwidthFilter>(proxy.config.filters.get(position)?)?;
+        (*configured.name == *name).then_some((configured, bound))
+    });
+    let Some((configured, bound)) = named else { return };
+    match bound {
+        Bound::Own(rate) => {
+            let default_period = u64::try_from(configured.period.as_millis()).unwrap_or(u64::MAX);
+            rate.set(Some(Rate {
+                bytes: limit.filter(|limit| *limit > 0).unwrap_or(configured.limit),
+                period_ms: period_ms.filter(|period| *period > 0).unwrap_or(default_period),
+            }));
+        }
+        Bound::Shared(entry) => {
+            let (Some(said), entry) = (&configured.shared, Rc::clone(entry)) else { return };
+            let position = said.table.target().map(|(table, _)| table).or(proxy.config.table);
+            // Without a key the stream is unlimited.
+            let table = position.and_then(|position| stream.frontend.instance().table(position));
+            if let Some(table) = table.cloned()
+                && let Ok(key) = stream.tracking_mut().table_key(&table, &said.key)
+            {
+                entry.set(&table, &key);
+            }
+        }
+    }
+}
+
 /// A number of bytes per period; neither is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
-    pub bytes: u64,
+struct Rate {
+    bytes: u64,
     /// The period, in milliseconds.
-    pub period_ms: u64,
+    period_ms: u64,
 }
 
 /// The rate in force, none until a rule enables the filter.
-pub(crate) type Limit = Rc<Cell<Option<Rate>>>;
+type Limit = Rc<Cell<Option<Rate>>>;
 
 /// One direction's limit.
 #[derive(Debug)]
-pub(crate) struct Bandwidth {
+struct Bandwidth {
     limit: Limit,
     min_size: u64,
     /// The rate to which `credit` belongs.
@@ -35,7 +269,7 @@ pub(crate) struct Bandwidth {
 
 impl Bandwidth {
     /// A limit that rules set. At least `min_size` bytes pass at a time, or all there are.
-    pub(super) fn new(limit: Limit, min_size: u64) -> Self {
+    fn new(limit: Limit, min_size: u64) -> Self {
         Bandwidth { limit, min_size, rate: None, credit: 0, since: Tick::from_ms(0) }
     }
 

@@ -18,11 +18,11 @@ use weir_vocabulary::tracked::{TrackedEntry, now_ms};
 
 /// The entry in force, none until a rule enables the filter. It is tracked, so it neither expires nor is purged.
 #[derive(Default)]
-pub(crate) struct SharedEntry(RefCell<Option<TrackedEntry>>);
+pub(super) struct SharedEntry(RefCell<Option<TrackedEntry>>);
 
 impl SharedEntry {
     /// Tracks this key. All its streams share the limit. If the table is full, nothing changes.
-    pub(crate) fn set(&self, table: &LocalArc<Table>, key: &Key) {
+    pub(super) fn set(&self, table: &LocalArc<Table>, key: &Key) {
         if let Some((entry, ())) = table.track(key, now_ms(), |_| ()) {
             self.leave();
             self.0.replace(Some(TrackedEntry { table: table.clone(), entry }));
@@ -43,7 +43,7 @@ impl Drop for SharedEntry {
 }
 
 /// One direction's limit.
-pub(crate) struct SharedBandwidth {
+pub(super) struct SharedBandwidth {
     entry: Rc<SharedEntry>,
     /// The rate to count: of bytes from clients, or to them.
     data: DataType,

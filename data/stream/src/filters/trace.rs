@@ -4,16 +4,100 @@
 //! their columns are zero. A blocked standard error delays no stream: lines without room are lost.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use weir_model::{FilterDirection, TraceFilter};
+use weir_config::numbers::size_of;
+use weir_config::proxy::{FilterContext, filter};
+use weir_config::words::{Parsed, Words, fault};
+use weir_fingerprint::Canonical;
+use weir_model::{FilterArguments, FilterDirection};
 use weir_mux::{Failed, Filter, FilterOutput, Message, More, Passed, Trailers};
 use weir_sched::Tick;
 
+use super::{FilterParts, Row, StreamFilter};
 use crate::instance::Proxy;
+use crate::stream::Stream;
+use crate::stream::attached::Attachment;
+
+pub(super) const ROWS: &[Row] = &[filter(
+    "TRACE",
+    "trace",
+    "[name <n>] [quiet] [random-forwarding] [max-fwd <max>] [hexdump]",
+    "name a hexdump",
+    "write what passes to standard error",
+    |context, words| read(context, words),
+)];
+
+/// Writes the filtered traffic to standard error.
+#[derive(Clone, Debug, PartialEq, Eq, Canonical)]
+pub(super) struct TraceFilter {
+    /// Its name in its output.
+    pub name: Box<str>,
+    /// `quiet`: no output.
+    pub quiet: bool,
+    /// `random-forwarding`: forwards a random part of the bytes at a time.
+    pub random_forwarding: bool,
+    /// `max-fwd`: forwards at most this many bytes at a time.
+    pub max_forward: Option<u64>,
+    /// `hexdump`: dumps the forwarded bytes.
+    pub hexdump: bool,
+}
+
+fn read(context: &FilterContext<'_, '_>, words: &mut Words<'_>) -> Parsed<Arc<dyn FilterArguments>> {
+    let mut trace = TraceFilter {
+        name: "TRACE".into(),
+        quiet: false,
+        random_forwarding: false,
+        max_forward: None,
+        hexdump: false,
+    };
+    while let Some(option) = words.take() {
+        match option.text() {
+            "name" => {
+                let name = words.expect("'filter' : 'trace' : 'name' option without value")?;
+                trace.name = name.text().into();
+            }
+            "quiet" => trace.quiet = true,
+            "random-forwarding" => trace.random_forwarding = true,
+            "hexdump" => trace.hexdump = true,
+            "max-fwd" => {
+                let word = words.expect("'filter' : 'trace' : 'max-fwd' option without value")?;
+                let most = size_of(word, "max-fwd")?;
+                if most == 0 {
+                    return Err(fault(word.span(), "'filter' : 'trace' : 'max-fwd' has to be > 0"));
+                }
+                trace.max_forward = Some(most);
+            }
+            "random-parsing" => {
+                let said = "'filter' : 'trace' : 'random-parsing' has no effect any more: there is only 'random-forwarding'";
+                context.warn(words, option.span(), said);
+            }
+            other => {
+                return Err(fault(option.span(), format!("'filter trace' : unknown keyword '{other}'.")));
+            }
+        }
+    }
+    Ok(trace.into_arguments())
+}
+
+impl StreamFilter for TraceFilter {
+    fn attach(&self, stream: &Stream, proxy: &Proxy) -> FilterParts {
+        let label = Label::new(self, proxy, stream.serial, stream.backend.has_begun());
+        label.attached();
+        let half = |direction| -> Option<Box<dyn Filter>> {
+            Some(Box::new(Trace::new(label.clone(), direction, stream.speaks_http())))
+        };
+        FilterParts {
+            request: half(FilterDirection::Request),
+            response: half(FilterDirection::Response),
+            attachment: Some(Box::new(label)),
+        }
+    }
+}
 
 /// The beginning of the lines of one filter on one stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Label {
+struct Label {
     configured: TraceFilter,
     proxy: Box<str>,
     stream: u64,
@@ -21,7 +105,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    pub(crate) fn new(configured: &TraceFilter, proxy: &Proxy, stream: u64, is_backend: bool) -> Self {
+    fn new(configured: &TraceFilter, proxy: &Proxy, stream: u64, is_backend: bool) -> Self {
         Label { configured: configured.clone(), proxy: proxy.name().into(), stream, is_backend }
     }
 
@@ -30,24 +114,11 @@ impl Label {
     }
 
     /// The filter was attached to the stream.
-    pub(crate) fn attached(&self) {
+    fn attached(&self) {
         self.say(&format!("{:<25}: filter-type={}", "trace_attach", self.kind()));
         if !self.is_backend {
             self.say(&format!("{:<25}", "trace_stream_start"));
         }
-    }
-
-    /// The stream's backend was chosen.
-    pub(crate) fn backend(&self, name: &str) {
-        self.say(&format!("{:<25}: backend={name}", "trace_stream_set_backend"));
-    }
-
-    /// The stream ends.
-    pub(crate) fn detached(&self) {
-        if !self.is_backend {
-            self.say(&format!("{:<25}", "trace_stream_stop"));
-        }
-        self.say(&format!("{:<25}: filter-type={}", "trace_detach", self.kind()));
     }
 
     /// A line of this filter.
@@ -74,13 +145,26 @@ impl Label {
     }
 }
 
+impl Attachment for Label {
+    fn backend_chosen(&mut self, stream: &mut Stream) {
+        self.say(&format!("{:<25}: backend={}", "trace_stream_set_backend", stream.backend.name()));
+    }
+
+    fn detached(&mut self) {
+        if !self.is_backend {
+            self.say(&format!("{:<25}", "trace_stream_stop"));
+        }
+        self.say(&format!("{:<25}: filter-type={}", "trace_detach", self.kind()));
+    }
+}
+
 /// Writes without waiting for a reader of standard error.
 fn write(text: &str) {
     weir_sys::standard_error::write(text.as_bytes(), 0);
 }
 
 /// The filter on one direction.
-pub(crate) struct Trace {
+struct Trace {
     label: Label,
     direction: FilterDirection,
     http: bool,
@@ -90,7 +174,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(label: Label, direction: FilterDirection, http: bool) -> Self {
+    fn new(label: Label, direction: FilterDirection, http: bool) -> Self {
         let random = label.stream.wrapping_add(direction as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Trace { label, direction, http, random, out: write }
     }

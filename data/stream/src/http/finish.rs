@@ -13,11 +13,8 @@ use crate::stream::phases::EndPhase;
 impl EndPhase {
     /// Ends the stream; returns whether the client's connection can carry another one.
     pub(super) async fn finish(&mut self) -> bool {
-        self.stream.timers.close = Some(self.stream.elapsed());
-        self.stream.count_end();
-        // The line may contain facts about the server's connection, which another stream may use afterwards.
-        self.stream.log_line().log_end();
-        self.stream.log_line().note_on_timeline();
+        // The log line may contain facts about the server's connection, which another stream may use afterwards.
+        self.stream.conclude();
         self.settle_server();
         self.stream.end_view();
         if self.stream.reusable.client

@@ -73,7 +73,7 @@ fn parse_files(files: &[(&str, &str)], environment: Environment) -> Read {
         sources: &sources,
         loader: &Files,
         registry: &Registry::new([]),
-        actions: &crate::testing::actions::ACTIONS,
+        keywords: &crate::testing::KEYWORDS,
         patterns: &PatternStore::new(),
         token_keys: &TokenKeys::new(),
         variables: &VariableNames::new(),

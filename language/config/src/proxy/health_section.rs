@@ -10,7 +10,7 @@ use super::checks;
 use super::keywords::{DEFAULTS_AND_BACKENDS, keyword};
 use super::options::OptionKind;
 use super::{BindContext, Finished, LineContext, ProxyParser, ProxyReader};
-use crate::draft::action::ActionTable;
+use crate::draft::stream_keywords::StreamKeywords;
 use crate::draft::{Draft, Section};
 use crate::resources::Resources;
 use crate::rows::DefaultValue::Described;
@@ -61,7 +61,7 @@ impl HealthcheckReader {
         line: &Line,
         at: &Location,
         resources: Resources<'_>,
-        actions: &ActionTable,
+        keywords: &StreamKeywords,
         diagnostics: &mut Diagnostics,
     ) {
         let word = line.keyword();
@@ -72,7 +72,7 @@ impl HealthcheckReader {
             return;
         };
         let Handler::Ready(reader) = row.handler else { return };
-        let mut context = LineContext { draft: &mut self.draft, resources, actions, at, diagnostics };
+        let mut context = LineContext { draft: &mut self.draft, resources, keywords, at, diagnostics };
         match (reader.read)(&mut context, &mut Words::new(line, count)) {
             Ok(()) => self.has_type |= row.name == "type",
             Err(fault) => diagnostics.push(*fault),

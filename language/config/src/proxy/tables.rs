@@ -6,9 +6,7 @@ use weir_syntax::{Diagnostic, Diagnostics, Layout};
 
 use super::finish::{BindContext, noun};
 use super::{Finished, ProxyParser};
-use weir_model::{
-    BandwidthFilter, FilterKind, Mode, Proxy, Rule, RulesetKind, SharedBandwidth, StickTable, Track,
-};
+use weir_model::{BandwidthFacts, Mode, Proxy, Rule, RulesetKind, SharedRate, StickTable, Track};
 
 impl ProxyParser<'_> {
     /// All tables: the proxies' own, then those of `peers` sections.
@@ -44,11 +42,10 @@ impl ProxyParser<'_> {
                 }
             }
             for filter in &proxy.filters {
-                let FilterKind::Bandwidth(limit) = &filter.kind else { continue };
-                let Some(shared) = &limit.shared else { continue };
-                let name = filter.kind.keyword();
-                check_key(finished, &shared.key, &shared.table, name, &tables, diagnostics);
-                check_rate(finished, limit, shared, &tables, diagnostics);
+                let Some(limit) = filter.facts().bandwidth else { continue };
+                let Some(rate) = limit.shared else { continue };
+                check_key(finished, rate.key, rate.table, filter.keyword, &tables, diagnostics);
+                check_rate(finished, limit, rate, &tables, diagnostics);
             }
             for rule in &proxy.stick_rules {
                 let name = format!("stick {}", rule.kind.keyword());
@@ -131,14 +128,14 @@ const CONTENTS: Needs =
 /// Reports a table that lacks the rate that a filter limits.
 fn check_rate(
     finished: &Finished,
-    limit: &BandwidthFilter,
-    shared: &SharedBandwidth,
+    limit: BandwidthFacts<'_>,
+    rate: SharedRate<'_>,
     tables: &[StickTable],
     diagnostics: &mut Diagnostics,
 ) {
-    let (proxy, data) = (&finished.proxy, limit.direction.bytes_rate());
+    let (proxy, data) = (&finished.proxy, rate.data);
     // A missing table is reported where names are resolved.
-    let Some(table) = target(&shared.table, proxy).and_then(|at| tables.get(at)) else { return };
+    let Some(table) = target(rate.table, proxy).and_then(|at| tables.get(at)) else { return };
     if table.declaration.stored.iter().any(|stored| stored.data == data) {
         return;
     }

@@ -4,11 +4,12 @@ use proptest::prelude::*;
 
 use crate::bind::BIND_OPTIONS;
 use crate::draft::{BACKEND, FRONTEND, LISTEN, NAMED_DEFAULTS, Section, Sections};
+use crate::proxy::PROXY_KEYWORDS;
 use crate::proxy::options::OPTIONS;
-use crate::proxy::{FILTERS, PROXY_KEYWORDS};
 use crate::rows::{Handler, Row, Table};
 use crate::server::SERVER_OPTIONS;
 use crate::testing::actions::ACTIONS;
+use crate::testing::filters::FILTERS;
 use crate::testing::{check, read};
 use weir_model::*;
 
@@ -66,9 +67,6 @@ fn every_keyword_is_read_with_its_example() {
         let section = section_for(reader.sections);
         check_quiet(section, &format!("{before}option {} {}", row.name, row.example));
     }
-    for row in FILTERS.rows().filter(|row| row.is_ready()) {
-        check_quiet("listen l", &format!("filter {} {}", row.name, row.example));
-    }
     // Words without effect cause a warning.
     let is_without_effect = |help: &str| help.starts_with("accepted for compatibility, no effect");
     for row in BIND_OPTIONS.rows().filter(|row| row.is_ready() && !is_without_effect(row.help)) {
@@ -105,7 +103,6 @@ fn every_row_has_a_unique_name_and_a_help_text() {
     check(&OPTIONS);
     check(&BIND_OPTIONS);
     check(&SERVER_OPTIONS);
-    check(&FILTERS);
 }
 
 #[test]
@@ -159,6 +156,7 @@ fn word() -> impl Strategy<Value = String> {
         .chain(BIND_OPTIONS.rows().map(|row| row.name))
         .chain(SERVER_OPTIONS.rows().map(|row| row.name))
         .chain(ACTIONS.rows().flat_map(|row| [row.name, row.example]))
+        .chain(FILTERS.rows().flat_map(|row| [row.name, row.example]))
         .chain([
             "no",
             "default",

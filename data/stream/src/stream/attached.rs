@@ -1,0 +1,104 @@
+//! The attachments of filters: their parts of a stream beside the two directions.
+
+use std::any::Any;
+
+use crate::stream::Stream;
+
+/// A filter's part of a stream that receives its events. Each does nothing unless the filter needs it.
+///
+/// While an event is delivered the stream does not hold its attachments.
+pub(crate) trait Attachment: Any {
+    /// The backend was chosen, and its filters are attached. A stream that ends before does not have this event. A filter of a backend
+    /// receives it directly after it was attached.
+    fn backend_chosen(&mut self, _: &mut Stream) {}
+
+    /// The stream ended and its log line is written next, unless it was written before (`option logasap`). Variables set here are
+    /// in the line if the filter's facts announce them.
+    fn before_log(&mut self, _: &mut Stream) {}
+
+    /// The stream is dropped.
+    fn detached(&mut self) {}
+}
+
+/// The attachments of a stream, in the order in which they were attached.
+#[derive(Default)]
+pub(crate) struct Attached {
+    filters: Vec<AttachedFilter>,
+}
+
+/// One attachment.
+struct AttachedFilter {
+    /// The index of the proxy that has the filter.
+    proxy: usize,
+    /// The filter's position among those of the proxy.
+    position: usize,
+    attachment: Box<dyn Attachment>,
+}
+
+impl Attached {
+    /// Adds the attachment of the filter at `position` among those of `proxy`.
+    pub(crate) fn add(&mut self, proxy: usize, position: usize, attachment: Box<dyn Attachment>) {
+        self.filters.push(AttachedFilter { proxy, position, attachment });
+    }
+
+    /// A proxy's attachments of one type, each with the position of its filter.
+    pub(crate) fn of<A: Attachment>(&self, proxy: usize) -> impl Iterator<Item = (usize, &A)> {
+        self.filters.iter().filter(move |filter| filter.proxy == proxy).filter_map(|filter| {
+            let attachment: &dyn Any = &*filter.attachment;
+            Some((filter.position, attachment.downcast_ref()?))
+        })
+    }
+
+    /// All attachments, in their order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut dyn Attachment> {
+        self.filters.iter_mut().map(|filter| &mut *filter.attachment)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.filters.iter_mut().rev().for_each(|filter| filter.attachment.detached());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    struct Noted(u8, Rc<RefCell<Vec<u8>>>);
+
+    impl Attachment for Noted {
+        fn detached(&mut self) {
+            self.1.borrow_mut().push(self.0);
+        }
+    }
+
+    struct Silent;
+
+    impl Attachment for Silent {}
+
+    #[test]
+    fn detaches_in_reverse_order() {
+        let notes = Rc::default();
+        let mut attached = Attached::default();
+        for number in 0..3 {
+            attached.add(0, usize::from(number), Box::new(Noted(number, Rc::clone(&notes))));
+        }
+        drop(attached);
+        assert_eq!(*notes.borrow(), [2, 1, 0]);
+    }
+
+    #[test]
+    fn finds_attachments_by_type_and_proxy() {
+        let notes = Rc::default();
+        let mut attached = Attached::default();
+        attached.add(7, 0, Box::new(Silent));
+        attached.add(7, 1, Box::new(Noted(1, Rc::clone(&notes))));
+        attached.add(8, 0, Box::new(Noted(2, Rc::clone(&notes))));
+        let found = attached.of::<Noted>(7).map(|(position, noted)| (position, noted.0));
+        assert_eq!(Vec::from_iter(found), [(1, 1)]);
+    }
+}

@@ -1,0 +1,81 @@
+//! The declaration of a filter, and a filter while it is read.
+//!
+//! The rows come from outside, as those of actions do: this crate finds the row and calls its reader for the arguments.
+
+use std::sync::Arc;
+
+use weir_expr::{ArgKind, EvaluationPoints, Expr, FormatOptions, LogFormat, Reference, VariableId};
+use weir_syntax::{Diagnostic, Span, Word};
+
+use super::LineContext;
+use crate::rows::Table;
+use crate::words::{Parsed, Words, fault};
+use weir_model::{Filter, FilterArguments};
+
+/// All filters, in the order in which messages list them.
+pub type FilterTable = Table<FilterReader>;
+
+/// Reads the arguments of a filter up to the end of the line.
+pub type ReadFilter = fn(&mut FilterContext<'_, '_>, &mut Words<'_>) -> Parsed<Arc<dyn FilterArguments>>;
+
+/// Reads a filter.
+#[derive(Clone, Copy, Debug)]
+pub struct FilterReader {
+    /// The group of the filter in `-vv` and `-dKflt`.
+    pub family: &'static str,
+    /// The function that reads it.
+    pub read: ReadFilter,
+}
+
+/// A filter while it is read.
+pub struct FilterContext<'a, 'c> {
+    pub(crate) line: &'a mut LineContext<'c>,
+    /// The filter's own word.
+    pub word: &'a Word,
+}
+
+impl std::fmt::Debug for FilterContext<'_, '_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "FilterContext({} at {})", self.word, self.line.at)
+    }
+}
+
+impl FilterContext<'_, '_> {
+    /// The section's name.
+    pub fn section_name(&self) -> Arc<str> {
+        self.line.name()
+    }
+
+    /// The filters of the lines above, in the same section.
+    pub fn earlier(&self) -> &[Filter] {
+        &self.line.draft.proxy.filters
+    }
+
+    /// Warns about a word of the line.
+    pub fn warn(&self, words: &Words<'_>, span: Span, message: impl Into<String>) {
+        words.line().remark(Diagnostic::warning(span, message));
+    }
+
+    /// Reads an expression, which may be several words long.
+    pub fn expression(&self, words: &mut Words<'_>) -> Parsed<Arc<Expr>> {
+        self.line.expressions().expression(words, EvaluationPoints::ALL)
+    }
+
+    /// Parses a format that is a whole word.
+    pub fn format(&self, word: &Word, options: FormatOptions) -> Parsed<LogFormat> {
+        self.line.expressions().format_with(word, EvaluationPoints::ALL, options)
+    }
+
+    /// The variable of this name.
+    pub fn variable(&self, name: &Word) -> Parsed<VariableId> {
+        let variable = self.line.resources.variables.intern(name.text());
+        variable.map_err(|message| fault(name.span(), message))
+    }
+
+    /// The table of this name, or the proxy's own.
+    pub fn table(&mut self, name: Option<&str>, words: &Words<'_>) -> Reference {
+        let table = Reference::new(ArgKind::Table, name);
+        self.line.note_table(&table, words.line().span());
+        table
+    }
+}

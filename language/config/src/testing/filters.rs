@@ -1,0 +1,55 @@
+//! A few filters to test the code that all filters share. The rows of the language are in the crate that runs them.
+
+use std::sync::Arc;
+
+use weir_fingerprint::Canonical;
+
+use crate::proxy::{FilterTable, filter};
+use crate::rows::Row;
+use weir_model::{BandwidthFacts, FilterArguments, FilterDirection, FilterFacts, Visit};
+
+pub(crate) static FILTERS: FilterTable = FilterTable::new(&[&[
+    filter("BWLIM", "bwlim-in", "<name>", "a", "limit requests", |_, words| {
+        Ok(Arc::new(Limit { name: words.expect("a name is expected")?.text().into() }))
+    }),
+    filter("TRACE", "trace", "[word*]", "name a", "see both directions", |_, words| {
+        while words.take().is_some() {}
+        Ok(Arc::new(Both))
+    }),
+    Row::not_yet("later", "", "a filter that is not implemented yet"),
+]]);
+
+/// A limit of requests.
+#[derive(Debug, Canonical)]
+struct Limit {
+    name: Box<str>,
+}
+
+impl FilterArguments for Limit {
+    fn sees(&self, direction: FilterDirection) -> bool {
+        direction == FilterDirection::Request
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        let bandwidth = Some(BandwidthFacts { name: &self.name, shared: None });
+        FilterFacts { bandwidth, ..FilterFacts::NONE }
+    }
+
+    fn visit_references(&self, _: Visit<'_>) {}
+}
+
+/// A filter of both directions.
+#[derive(Debug, Canonical)]
+struct Both;
+
+impl FilterArguments for Both {
+    fn sees(&self, _: FilterDirection) -> bool {
+        true
+    }
+
+    fn facts(&self) -> FilterFacts<'_> {
+        FilterFacts::NONE
+    }
+
+    fn visit_references(&self, _: Visit<'_>) {}
+}
