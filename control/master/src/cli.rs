@@ -22,7 +22,7 @@ use weir_cli::session::{LINE_TOO_LONG, PAYLOAD_TOO_LONG};
 use weir_cli::{
     Level, Mode, PERMISSION_DENIED, Session, SessionModes, Severity, SeverityOutput, find_command, switch,
 };
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 use weir_observe::record::LONGEST_PAYLOAD;
 use weir_process::cli_server;
 use weir_sched::{Class, Descriptor, Kind, Tick, wait};
@@ -470,11 +470,11 @@ async fn hear_line(connection: &mut Connection, deadline: Tick) -> ClientInput {
             return ClientInput::Line(line);
         }
         match connection.receive(LONGEST_LINE) {
-            Received::Bytes(_) => {}
-            Received::Nothing if weir_sched::now() < deadline => {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Nothing if weir_sched::now() < deadline => {
                 wait(deadline).await;
             }
-            Received::Full => return ClientInput::TooLong,
+            ReceiveOutcome::Full => return ClientInput::TooLong,
             _ => return ClientInput::Nothing,
         }
     }
@@ -493,8 +493,8 @@ async fn leave(connection: &mut Connection) {
     connection.consume(usize::MAX);
     while weir_sched::now() < deadline {
         match connection.receive(usize::MAX) {
-            Received::Bytes(_) => connection.consume(usize::MAX),
-            Received::Nothing => {
+            ReceiveOutcome::Bytes(_) => connection.consume(usize::MAX),
+            ReceiveOutcome::Nothing => {
                 wait(deadline).await;
             }
             _ => return,

@@ -1,6 +1,6 @@
 //! The form of the statistics page, applied to the live servers.
 
-use weir_backend::{Change, CheckKind, OperationalState, RequestedState};
+use weir_backend::{CheckKind, OperationalState, RequestedState, ServerChange};
 use weir_stats::admin::{Action, AdminOutcome, AdminTarget, Forced};
 
 use super::{Live, names, notices, session_target};
@@ -24,16 +24,16 @@ impl AdminTarget for Live {
             }
         };
         let change = match action {
-            Action::Ready => Change::State(RequestedState::Ready),
-            Action::Drain => Change::State(RequestedState::Drain),
-            Action::Maintenance => Change::State(RequestedState::Maintenance),
+            Action::Ready => ServerChange::State(RequestedState::Ready),
+            Action::Drain => ServerChange::State(RequestedState::Drain),
+            Action::Maintenance => ServerChange::State(RequestedState::Maintenance),
             Action::HealthChecks(enabled) => return enable(CheckKind::Health, enabled),
             Action::AgentChecks(enabled) => return enable(CheckKind::Agent, enabled),
-            Action::Health(Forced::Up) => Change::Health(OperationalState::Running),
-            Action::Health(Forced::Stopping) => Change::Health(OperationalState::Stopping),
-            Action::Health(Forced::Down) => Change::Health(OperationalState::Stopped),
+            Action::Health(Forced::Up) => ServerChange::Health(OperationalState::Running),
+            Action::Health(Forced::Stopping) => ServerChange::Health(OperationalState::Stopping),
+            Action::Health(Forced::Down) => ServerChange::Health(OperationalState::Stopped),
             Action::Agent(_) if server.agent().is_none() => return AdminOutcome::Nothing,
-            Action::Agent(up) => Change::Agent { up },
+            Action::Agent(up) => ServerChange::Agent { up },
             Action::Shutdown => {
                 session_target::shutdown_on_server(proxy.index, server.key(), By::Killed);
                 return AdminOutcome::Done;

@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use weir_assemble::{
-    BuildError, BuiltInstance, Events, NameServersPlan, Options, Parsed, PeersPlan, Resolver, SavedStates,
+    BuildError, BuiltInstance, EventSinks, LoadedConfiguration, NameServersPlan, PeersPlan, ProcessValues,
+    Resolver, SavedStates,
 };
 use weir_cli::{Level, SeverityOutput};
 use weir_cli::{Session, SessionSettings, Status};
@@ -15,7 +16,7 @@ use weir_counting::Counting;
 use weir_expr::{Loader, TimeZone};
 use weir_model::{Config, Global};
 use weir_observe::files::SystemFiles;
-use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
 use weir_syntax::{Environment, SharedFiles, SourceMap, StaticFeatures};
 
 use weir_observe::{CliSettings, Live, LiveTarget, Page, ProcessRecord};
@@ -127,7 +128,7 @@ fn said(errors: Vec<BuildError>) -> Vec<String> {
 
 fn built(
     config: Config,
-    events: &Events,
+    events: &EventSinks,
     resolver: &dyn Resolver,
     ignore_unknown_names: bool,
 ) -> Result<BuiltInstance, Vec<String>> {
@@ -140,11 +141,11 @@ static NO_STATES: LazyLock<SavedStates> = LazyLock::new(SavedStates::default);
 
 /// The facts of a process of one worker.
 pub(crate) fn options<'o>(
-    events: &'o Events,
+    events: &'o EventSinks,
     resolver: &'o dyn Resolver,
     ignore_unknown_names: bool,
-) -> Options<'o> {
-    Options {
+) -> ProcessValues<'o> {
+    ProcessValues {
         files: SharedFiles::new(SystemFiles),
         workers: 1,
         connections: 1000,
@@ -155,7 +156,7 @@ pub(crate) fn options<'o>(
         resolver,
         states: &NO_STATES,
         ignore_unknown_names,
-        identity: Identity {
+        identity: InstanceIdentity {
             hostname: "vm".to_owned(),
             node: "vm".to_owned(),
             process_id: 7,
@@ -184,8 +185,8 @@ pub(crate) fn read(text: &str) -> Result<(ProcessRecord, Config), Vec<String>> {
 pub(crate) fn read_only(text: &str) -> (ProcessRecord, Config) {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
-    let Parsed { outcome, registry, patterns, token_keys, variable_names } =
-        Parsed::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
+    let LoadedConfiguration { outcome, registry, patterns, token_keys, variable_names } =
+        LoadedConfiguration::read(&sources, &Files, &StaticFeatures::default(), Environment::new());
     let messages: Vec<_> =
         outcome.diagnostics.iter().map(|diagnostic| diagnostic.classic_message(&sources)).collect();
     assert!(messages.is_empty(), "{messages:?}");

@@ -49,7 +49,7 @@ pub use statistics_page::Page;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
-use weir_backend::News;
+use weir_backend::BackendNews;
 use weir_sched::TaskKey;
 use weir_stream::instance::Instance;
 use weir_stream::worker::ProcessCounters;
@@ -111,7 +111,7 @@ impl WeakLive {
     }
 
     /// Logs the changes of servers, and starts the work that follows from them.
-    pub fn report(&self, news: News) {
+    pub fn report(&self, news: BackendNews) {
         if let Some(live) = self.upgrade() {
             notices::report(&live, news);
         }

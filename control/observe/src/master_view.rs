@@ -9,10 +9,10 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use weir_assemble::{BuiltInstance, NameServersPlan, Options, PeersPlan, SavedStates, SystemResolver};
+use weir_assemble::{BuiltInstance, NameServersPlan, PeersPlan, ProcessValues, SavedStates, SystemResolver};
 use weir_model::Config;
 use weir_net::{ConnectionLimit, Permit};
-use weir_stream::instance::{Hooks, Identity, Instance};
+use weir_stream::instance::{Hooks, Instance, InstanceIdentity};
 use weir_stream::worker::ProcessCounters;
 use weir_sync::CachePadded;
 use weir_syntax::SharedFiles;
@@ -102,7 +102,7 @@ impl MasterView {
         let open_files = system::descriptor_limit().soft.unwrap_or(u64::MAX);
         let open_files = u32::try_from(open_files).unwrap_or(u32::MAX);
         let hostname = users::host_name();
-        let options = Options {
+        let options = ProcessValues {
             files: SharedFiles::default(),
             workers: 1,
             connections: 0,
@@ -113,7 +113,7 @@ impl MasterView {
             resolver: &resolver,
             states: &SavedStates::default(),
             ignore_unknown_names: false,
-            identity: Identity {
+            identity: InstanceIdentity {
                 node: hostname.clone(),
                 hostname,
                 process_id: system::id(),

@@ -1,11 +1,11 @@
 //! The output for Prometheus: the rows of the statistics, stick-tables and name servers.
 
 use weir_memory::shortage;
-use weir_mux::{Made, Service};
+use weir_mux::{BodyProducer, ProducerStep};
 use weir_resolvers::QueryCounter;
 use weir_stats::prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics};
 use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
-use weir_stream::instance::service::Page;
+use weir_stream::instance::service::PageService;
 
 use super::Live;
 
@@ -38,12 +38,12 @@ impl MetricsSource for Live {
 }
 
 /// The answer to a scrape with this query and this `Accept` field; `None` if the query is invalid.
-pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<Page> {
+pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<PageService> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
     let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request, &MEMORY) };
-    let body: Option<Box<dyn Service>> = Some(Box::new(scrape));
-    Some(Page { status: 200, content_type, policy: None, location: None, refresh: None, body })
+    let body: Option<Box<dyn BodyProducer>> = Some(Box::new(scrape));
+    Some(PageService { status: 200, content_type, policy: None, location: None, refresh: None, body })
 }
 
 /// Two scrapes of ten thousand servers, or one of twenty-five thousand, read each server once.
@@ -55,12 +55,12 @@ struct Scrape {
     dump: MetricsDump,
 }
 
-impl Service for Scrape {
-    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> Made {
+impl BodyProducer for Scrape {
+    fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> ProducerStep {
         let enough = out.len().saturating_add(enough);
         match self.dump.advance(&self.live, enough, out) {
-            Progress::More => Made::More,
-            Progress::Done => Made::Last,
+            Progress::More => ProducerStep::More,
+            Progress::Done => ProducerStep::Last,
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         );
         let mut service = page.and_then(|page| page.body).expect("a scrape has a body");
         let mut body = Vec::new();
-        while service.advance(100, &mut body) == Made::More {}
+        while service.advance(100, &mut body) == ProducerStep::More {}
         String::from_utf8(body).unwrap()
     }
 

@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use weir_backend::{
-    BatchEnd, Change, ChangeError, EjectionEnd, Followers, News, Passage, Reason, Server, Urgency,
+    BackendNews, BatchEnd, ChangeError, EjectionEnd, Followers, Passage, Reason, Server, ServerChange,
+    Urgency,
 };
 use weir_events::Level;
 use weir_sched::{Class, Kind, Tick};
@@ -21,7 +22,7 @@ pub(super) fn change_server(
     live: &Live,
     proxy: &Proxy,
     server: &Server,
-    change: Change,
+    change: ServerChange,
 ) -> Result<(), ChangeError> {
     let Some(backend) = &proxy.backend else { return Err(ChangeError::NoSuchServer) };
     let news = backend.change_for(server.key(), change, Reason::Operator, now_ms())?;
@@ -30,7 +31,7 @@ pub(super) fn change_server(
 }
 
 /// Logs the result of a change, and starts its delayed effects.
-pub(super) fn report(live: &Live, news: News) {
+pub(super) fn report(live: &Live, news: BackendNews) {
     for notice in &news.notices {
         let Some(proxy) = live.instance.proxies.get(notice.proxy) else { continue };
         let level = match notice.urgency {

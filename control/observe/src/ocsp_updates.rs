@@ -12,16 +12,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_cli::target::{Later, OcspUpdate};
-use weir_client::{Client, Failure, Outcome, Request, Url};
+use weir_client::{Client, Request, RequestFailure, RequestOutcome, Url};
 use weir_events::Level;
 use weir_expr::{WallTime, time};
 use weir_resolvers::Resolvers;
 use weir_sched::{Class, Kind, TaskKey, Tick, caught, now, wait};
 use weir_tls::LiveUpstream;
-use weir_tls::ocsp::Response;
+use weir_tls::ocsp::OcspResponse;
 
 use super::Live;
-use weir_assemble::{ClientPlan, LiveTls, RenewalFault, Subject};
+use weir_assemble::{ClientPlan, LiveTls, RenewalFault, RenewalSubject};
 
 /// All responses that are renewed, with the results.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct State {
 
 impl State {
     /// Takes the responses that are due now and may be updated; also returns when the next one is due.
-    fn take_due(&mut self, at: u64) -> (Vec<Subject>, Option<u64>) {
+    fn take_due(&mut self, at: u64) -> (Vec<RenewalSubject>, Option<u64>) {
         let mut waiting: Vec<(u64, String)> = self
             .entries
             .values()
@@ -92,7 +92,7 @@ impl Delays {
 
 #[derive(Debug)]
 struct Entry {
-    subject: Subject,
+    subject: RenewalSubject,
     /// When the next update is due, in seconds since 1970.
     due: u64,
     is_under_way: bool,
@@ -173,7 +173,7 @@ impl OcspUpdates {
     /// Records the result of an update. Returns how many updates of this response failed, and how many did not.
     fn conclude(
         &self,
-        subject: &Subject,
+        subject: &RenewalSubject,
         verdict: &UpdateResult,
         good_until: Option<u64>,
         at: u64,
@@ -229,7 +229,7 @@ impl OcspUpdates {
     }
 
     /// Queries the responder.
-    async fn query(&self, subject: &Subject) -> Result<(Exchange, Outcome), UpdateResult> {
+    async fn query(&self, subject: &RenewalSubject) -> Result<(Exchange, RequestOutcome), UpdateResult> {
         let unfit = |why: &str| UpdateResult::of(HTTP_ERROR, why.to_owned());
         let responder = subject.responder.as_deref().unwrap_or_default();
         let mut url = Url::parse(responder).map_err(unfit)?;
@@ -258,7 +258,7 @@ struct Exchange {
 }
 
 /// The response that an answer carries.
-fn response_of(outcome: &Outcome) -> Result<&[u8], UpdateResult> {
+fn response_of(outcome: &RequestOutcome) -> Result<&[u8], UpdateResult> {
     let answer = match &outcome.answer {
         Ok(answer) => answer,
         Err(failure) => {
@@ -283,7 +283,7 @@ fn align(
     state: &Mutex<State>,
     aligning: &Mutex<()>,
     delays: &Delays,
-    renewed: impl FnOnce() -> Vec<Subject>,
+    renewed: impl FnOnce() -> Vec<RenewalSubject>,
     at: u64,
 ) {
     let _aligning = lock(aligning);
@@ -349,8 +349,8 @@ async fn renew(
     live: Live,
     updates: &OcspUpdates,
     tls: &LiveTls,
-    subject: &Subject,
-) -> Result<Response, String> {
+    subject: &RenewalSubject,
+) -> Result<OcspResponse, String> {
     let renewed = match updates.query(subject).await {
         Ok((exchange, outcome)) => {
             log_exchange(&live, &exchange, &outcome);
@@ -364,7 +364,7 @@ async fn renew(
         Err(verdict) => Err(verdict),
     };
     let verdict = renewed.as_ref().err().cloned().unwrap_or(UpdateResult::of(SUCCESSFUL, None));
-    let good_until = renewed.as_ref().ok().map(Response::good_until);
+    let good_until = renewed.as_ref().ok().map(OcspResponse::good_until);
     let (failures, successes) = updates.conclude(subject, &verdict, good_until, seconds());
     let (code, text) = (verdict.code, verdict.text());
     let line = format!("<OCSP-UPDATE> {} {code} \"{text}\" {failures} {successes}", subject.path);
@@ -443,7 +443,7 @@ pub(super) fn request_now(
 }
 
 /// Logs a failed request in the format of traffic; successful ones are not logged.
-fn log_exchange(live: &Live, exchange: &Exchange, outcome: &Outcome) {
+fn log_exchange(live: &Live, exchange: &Exchange, outcome: &RequestOutcome) {
     let (status, bytes, state) = match &outcome.answer {
         Ok(answer) => match answer.head.head.status() {
             status @ 500.. => (status, answer.body.len(), "--"),
@@ -475,14 +475,14 @@ fn wall_time(us: u64) -> WallTime {
 }
 
 /// The status that represents a failure in a log, with the termination code.
-fn ending(failure: Failure) -> (u16, &'static str) {
+fn ending(failure: RequestFailure) -> (u16, &'static str) {
     match failure {
-        Failure::UnknownHost => (503, "LR"),
-        Failure::NoConnection(_) | Failure::NoTls | Failure::Handshake(_) => (503, "SC"),
-        Failure::NoConnectionInTime => (503, "sC"),
-        Failure::Broken(_) | Failure::Cut => (502, "SH"),
-        Failure::NoAnswerInTime => (504, "sH"),
-        Failure::Malformed | Failure::TooLarge => (502, "PH"),
+        RequestFailure::UnknownHost => (503, "LR"),
+        RequestFailure::NoConnection(_) | RequestFailure::NoTls | RequestFailure::Handshake(_) => (503, "SC"),
+        RequestFailure::NoConnectionInTime => (503, "sC"),
+        RequestFailure::Broken(_) | RequestFailure::Cut => (502, "SH"),
+        RequestFailure::NoAnswerInTime => (504, "sH"),
+        RequestFailure::Malformed | RequestFailure::TooLarge => (502, "PH"),
     }
 }
 
@@ -524,7 +524,7 @@ mod tests {
     fn entry(number: usize, due: u64) -> (String, Entry) {
         let id = CertId { name_hash: [].into(), key_hash: [].into(), serial: [number as u8].into() };
         let key = format!("{number:02}");
-        let subject = Subject {
+        let subject = RenewalSubject {
             key: key.clone(),
             path: "a.pem".into(),
             id,
@@ -539,7 +539,7 @@ mod tests {
         (key, entry)
     }
 
-    fn keys(subjects: &[Subject]) -> Vec<&str> {
+    fn keys(subjects: &[RenewalSubject]) -> Vec<&str> {
         subjects.iter().map(|subject| &*subject.key).collect()
     }
 

@@ -18,7 +18,7 @@ use weir_logs::forward::Forward;
 use weir_sched::TaskKey;
 use weir_stream::ending::By;
 use weir_stream::ending::During;
-use weir_stream::entry::{Listed, StreamSide};
+use weir_stream::entry::{ListedStream, StreamSide};
 use weir_stream::instance::Instance;
 use weir_sys::Address;
 
@@ -141,7 +141,7 @@ impl Query {
         views
     }
 
-    fn wants(&self, stream: &Listed) -> bool {
+    fn wants(&self, stream: &ListedStream) -> bool {
         let (view, filter) = (&stream.entry, &*self.filter);
         let id = view.id.get();
         let since_ms = view.since_ms.get();
@@ -198,18 +198,18 @@ fn forward_view(number: usize, forward: &Forward) -> Option<SessionView> {
     })
 }
 
-pub(super) fn backend_of<'i>(instance: &'i Instance, stream: &Listed) -> Option<&'i str> {
+pub(super) fn backend_of<'i>(instance: &'i Instance, stream: &ListedStream) -> Option<&'i str> {
     Some(instance.proxies.get(stream.entry.backend.get() as usize)?.name())
 }
 
-pub(super) fn server_of(instance: &Instance, stream: &Listed) -> Option<String> {
+pub(super) fn server_of(instance: &Instance, stream: &ListedStream) -> Option<String> {
     let proxy = instance.proxies.get(stream.entry.backend.get() as usize)?;
     let server = proxy.backend.as_ref()?.server_at(stream.entry.server.get() as usize)?;
     Some(server.name().to_owned())
 }
 
-fn view(instance: &Instance, stream: &Listed, filter: &SessionFilter) -> SessionView {
-    let Listed { session, entry: view } = stream;
+fn view(instance: &Instance, stream: &ListedStream, filter: &SessionFilter) -> SessionView {
+    let ListedStream { session, entry: view } = stream;
     let descriptor = |number: i32| (number >= 0).then_some(number);
     let source = stream.source();
     SessionView {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_backend::counters::{CounterSet, Level, ObjectCounters};
+use weir_backend::counters::{CounterSet, CurrentCount, ObjectCounters};
 use weir_backend::server::weight;
 use weir_backend::{
-    BackendCounter, Check, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState,
-    Phase, Server, ServerCounter,
+    BackendCounter, CheckStatus, FrontendCounter, FrontendRate, LatencyReading, OperationalState, Phase,
+    Server, ServerCheck, ServerCounter,
 };
 use weir_model::Mode;
 use weir_stats::{Cursor, Field, FieldSet, Health, InfoRow, Kind, ProxyHead, Row, Selection, StatsSource};
@@ -150,7 +150,7 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
         let sum = |counter| counters.sum(counter);
         // The two counts are read one after the other.
         row.set_with(Field::H1OpenConnections, || {
-            let http2 = counters.level(Level::Http2Connections);
+            let http2 = counters.level(CurrentCount::Http2Connections);
             u64::from(proxy.connections.inside()).saturating_sub(http2)
         });
         row.set_with(Field::H1TotalConnections, || {
@@ -165,8 +165,8 @@ fn frontend(proxy: &Proxy, row: &mut Row) {
 
 /// The current HTTP/2 connections and streams.
 fn levels<C: CounterSet, const N: usize, const R: usize>(row: &mut Row, counters: &ObjectCounters<C, N, R>) {
-    row.set_with(Field::H2OpenConnections, || counters.level(Level::Http2Connections));
-    row.set_with(Field::H2BackendOpenStreams, || counters.level(Level::Http2Streams));
+    row.set_with(Field::H2OpenConnections, || counters.level(CurrentCount::Http2Connections));
+    row.set_with(Field::H2BackendOpenStreams, || counters.level(CurrentCount::Http2Streams));
 }
 
 fn frontend_status(proxy: &Proxy) -> &'static str {
@@ -370,7 +370,7 @@ fn pools(server: &Server, row: &mut Row) {
 
 /// The results of a server's checks. Paused or disabled checks only have totals.
 fn checks(server: &Server, row: &mut Row, now_ms: u64) {
-    let speaks = |check: &Check| check.record().enabled && !server.admin_state().is_maintenance();
+    let speaks = |check: &ServerCheck| check.record().enabled && !server.admin_state().is_maintenance();
     if let Some(check) = server.health() {
         if check.record().enabled {
             row.set_with(Field::Chkfail, || check.record().failures);
@@ -423,7 +423,7 @@ struct CheckFields {
 }
 
 impl CheckFields {
-    fn fill(&self, check: &Check, row: &mut Row) {
+    fn fill(&self, check: &ServerCheck, row: &mut Row) {
         let (record, rules) = (check.record(), check.rules());
         let found = &record.last;
         let running = if record.running { "* " } else { "" };
@@ -506,7 +506,7 @@ fn of_checks(
         }
         OperationalState::Starting | OperationalState::Running => ("UP", Health::Up, Health::GoingDown),
     };
-    match check.map(Check::progress) {
+    match check.map(ServerCheck::progress) {
         Some((step, steps, is_up)) if step < steps && (is_up || step > 0) => {
             (format!("{word} {step}/{steps}").into(), changing)
         }
@@ -553,7 +553,7 @@ fn backend(proxy: &Proxy, backend: &weir_backend::Backend, row: &mut Row) {
             backend.servers().iter().map(|server| u64::from(counter(server))).sum::<u64>()
         };
         let open = || all(|server| server.pools().total().used) + all(|server| server.pools().total().idle());
-        let (http2, multiplexed) = (Level::Http2Connections, Level::Http2Streams);
+        let (http2, multiplexed) = (CurrentCount::Http2Connections, CurrentCount::Http2Streams);
         // The counts are read one after the other.
         row.set_with(Field::H1OpenConnections, || open().saturating_sub(counters.level(http2)));
         row.set_with(Field::H1OpenStreams, || {

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use weir_assemble::traces;
 use weir_cli::{Session, SessionSettings, Status};
 use weir_net::{
-    Acceptor, AcceptorState, Connection, ConnectionLimit, DescriptorRoom, Permit, Received, proxy_header,
+    Acceptor, AcceptorState, Connection, ConnectionLimit, DescriptorRoom, Permit, ReceiveOutcome,
+    proxy_header,
 };
 use weir_observe::operators::Operator;
 use weir_observe::{CliSettings, CliSocket, Live, LiveTarget, count_client};
@@ -200,13 +201,13 @@ async fn listen(client: &mut Connection, session: &mut Session) -> Option<()> {
     loop {
         if client.input().is_empty() {
             match client.receive(usize::MAX) {
-                Received::Bytes(_) => {}
-                Received::End => {
+                ReceiveOutcome::Bytes(_) => {}
+                ReceiveOutcome::End => {
                     session.end_of_input();
                     return Some(());
                 }
-                Received::Failed(_) => return None,
-                Received::Nothing | Received::Full => {
+                ReceiveOutcome::Failed(_) => return None,
+                ReceiveOutcome::Nothing | ReceiveOutcome::Full => {
                     if weir_sched::now() >= deadline {
                         return None;
                     }
@@ -246,9 +247,9 @@ async fn watch(live: &Live, client: &mut Connection, session: &mut Session) -> O
     }
     if client.input().is_empty() {
         match client.receive(usize::MAX) {
-            Received::Bytes(_) => {}
-            Received::Failed(_) => return None,
-            Received::End | Received::Nothing | Received::Full => {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Failed(_) => return None,
+            ReceiveOutcome::End | ReceiveOutcome::Nothing | ReceiveOutcome::Full => {
                 wait(weir_sched::now().after(WATCH_MS)).await;
                 return Some(());
             }
@@ -268,11 +269,11 @@ async fn leave(client: &mut Connection, interrupted: bool) {
     client.consume(usize::MAX);
     while weir_sched::now() < deadline {
         match client.receive(usize::MAX) {
-            Received::Bytes(_) => {
+            ReceiveOutcome::Bytes(_) => {
                 client.consume(usize::MAX);
                 yield_now().await;
             }
-            Received::Nothing if interrupted => {
+            ReceiveOutcome::Nothing if interrupted => {
                 wait(deadline).await;
             }
             _ => return,

@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use weir_net::{Connection, HandedOver, Received};
+use weir_net::{Connection, HandedOver, ReceiveOutcome};
 use weir_sched::{Tick, wait};
 use weir_sys::{Errno, pass, socket};
 
@@ -159,8 +159,8 @@ async fn pass_on(
 async fn acknowledgement(client: &mut Connection, deadline: Tick) -> Option<()> {
     while client.input().len() < 4 {
         match client.receive(4) {
-            Received::Bytes(_) => {}
-            Received::Nothing if weir_sched::now() < deadline => {
+            ReceiveOutcome::Bytes(_) => {}
+            ReceiveOutcome::Nothing if weir_sched::now() < deadline => {
                 wait(deadline).await;
             }
             _ => return None,

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use weir_assemble::{LivePeers, PeerListener, RelayListener, RelayListeners, RelayWay, Resolver};
 use weir_model::{Account, Bind, Global, ListenAddress, Proxy as ProxyConfig};
 use weir_net::{
-    Acceptor, Endpoint, HandedOver, OpenError, Opened, Opener, PlacedSocket, Placement, SocketOptions,
+    Acceptor, Endpoint, HandedOver, ListeningSocket, OpenError, Opener, PlacedSocket, Placement,
+    SocketOptions,
 };
 use weir_observe::messages::{Messages, Verbosity};
 use weir_sched::{Class, Descriptor, Kind};
@@ -120,7 +121,7 @@ impl Listening {
         let mut opener = Opener::new();
         opener.adopt(gave);
         let mut listening = Listening::default();
-        let mut opened: Vec<Option<Vec<Opened>>> = wanted.iter().map(|_| None).collect();
+        let mut opened: Vec<Option<Vec<ListeningSocket>>> = wanted.iter().map(|_| None).collect();
         let (paths, others): (Vec<_>, Vec<_>) =
             (0..wanted.len()).partition(|index| wanted[*index].is_at_a_path());
         let give_up = Instant::now() + PATIENCE;
@@ -169,8 +170,12 @@ impl Listening {
     }
 
     /// Gives opened sockets their paths, except those with a listener.
-    fn place_early(&mut self, mut opened: Vec<Opened>, place: &str) -> Result<Vec<Opened>, OpenError> {
-        for placement in opened.iter_mut().filter_map(Opened::take_placement) {
+    fn place_early(
+        &mut self,
+        mut opened: Vec<ListeningSocket>,
+        place: &str,
+    ) -> Result<Vec<ListeningSocket>, OpenError> {
+        for placement in opened.iter_mut().filter_map(ListeningSocket::take_placement) {
             match placement.is_taken() {
                 true => self.placements.push((placement, place.to_owned())),
                 false => self.placed.push(placement.put_in_place()?),
@@ -395,7 +400,7 @@ impl SocketRequest<'_> {
     fn listener_sockets(
         &self,
         instance: &Instance,
-        opened: Vec<Opened>,
+        opened: Vec<ListeningSocket>,
         messages: &Messages,
     ) -> ListenerSockets {
         let inherited = opened.iter().any(|opened| opened.inherited);
@@ -435,7 +440,7 @@ fn stop_listening(socket: &OwnedFd) {
     }
 }
 
-fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<Opened>, OpenError> {
+fn open_shards(opener: &mut Opener, wanted: &SocketRequest<'_>) -> Result<Vec<ListeningSocket>, OpenError> {
     let first = opener.open(&wanted.endpoint, &wanted.options)?;
     // The kernel chose a port: the other shards must have the same one.
     let endpoint = match &wanted.endpoint {
@@ -465,7 +470,7 @@ fn complain(messages: &Messages, wanted: &SocketRequest<'_>, error: OpenError) {
 
 /// Opens the sockets of a line that does not belong to an instance: a master's command line. `None` when one cannot be opened,
 /// which was printed. UNIX sockets still have temporary paths.
-pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<Opened>> {
+pub fn open_apart(opener: &mut Opener, bind: &Bind, messages: &Messages) -> Option<Vec<ListeningSocket>> {
     let global = Global::default();
     let resolver = &weir_assemble::SystemResolver::default();
     let context = BindContext { global: &global, workers: 1, reuse_port: true, resolver, messages };

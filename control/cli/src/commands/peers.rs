@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use weir_peers::{LearnState, LinkState, LinkStatus, Peer, Section, SessionView, TableProgress};
+use weir_peers::{LearnState, LinkState, LinkStatus, Peer, PeersSection, SessionView, TableProgress};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::date;
@@ -29,7 +29,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
     let is_marked = with_names || arguments.word(0) == "-";
     let wanted = arguments.word(usize::from(is_marked));
     let sections = context.target.peers();
-    let chosen = |section: &&Arc<Section>| wanted.is_empty() || *section.name == *wanted;
+    let chosen = |section: &&Arc<PeersSection>| wanted.is_empty() || *section.name == *wanted;
     let sections: Vec<_> = sections.iter().rev().filter(chosen).cloned().collect();
     if sections.is_empty() && !wanted.is_empty() {
         return Outcome::error("No such peers\n");
@@ -39,7 +39,7 @@ fn show(context: &mut Context<'_>, arguments: &Arguments<'_>) -> Outcome {
 
 /// All peers of some sections, one at a time.
 struct ListPeers {
-    sections: Vec<Arc<Section>>,
+    sections: Vec<Arc<PeersSection>>,
     /// The section that is being listed.
     section: usize,
     /// 0 for the section itself, then its peers.
@@ -86,7 +86,7 @@ enum Listed<'s> {
 }
 
 /// The peer that is listed after `after` others: the last lines come first.
-fn listed(section: &Section, after: usize) -> Option<Listed<'_>> {
+fn listed(section: &PeersSection, after: usize) -> Option<Listed<'_>> {
     let place = section.peers.len().checked_sub(after)?;
     let position = match place.cmp(&section.local_position) {
         std::cmp::Ordering::Equal => return Some(Listed::Local),
@@ -96,7 +96,7 @@ fn listed(section: &Section, after: usize) -> Option<Listed<'_>> {
     section.peers.get(position).map(|peer| Listed::Peer(position, peer))
 }
 
-fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, text: &mut String) {
+fn section_line(section: &PeersSection, now: u64, all: &[Arc<PeersSection>], date: &str, text: &mut String) {
     let number = all.iter().position(|other| other.name == section.name).map_or(0, |place| place + 1);
     let resync = section.resync_until().map(|until| until.as_ms());
     let flags = u32::from(resync.is_none()) | u32::from(section.is_stopping()) << 1;
@@ -110,7 +110,7 @@ fn section_line(section: &Section, now: u64, all: &[Arc<Section>], date: &str, t
 }
 
 /// The lines of this instance, which does not have a session.
-fn local_lines(section: &Section, with_names: bool, text: &mut String) {
+fn local_lines(section: &PeersSection, with_names: bool, text: &mut String) {
     let address = section.own_link.as_ref().map_or("-".to_owned(), |link| link.address.to_string());
     let _ = writeln!(
         text,
@@ -125,7 +125,7 @@ fn local_lines(section: &Section, with_names: bool, text: &mut String) {
 
 /// The current state of a peer.
 struct PeerView<'s> {
-    section: &'s Section,
+    section: &'s PeersSection,
     position: usize,
     peer: &'s Peer,
     now: u64,
@@ -227,7 +227,7 @@ fn status(state: LinkState) -> String {
 }
 
 /// The tables of a section, with the state of one peer.
-fn tables(section: &Section, session: Option<&SessionView>, with_names: bool, text: &mut String) {
+fn tables(section: &PeersSection, session: Option<&SessionView>, with_names: bool, text: &mut String) {
     if section.tables.is_empty() {
         return;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_expr::Value;
 use weir_expr::table::{DataKind, DataType, KeyType};
-use weir_tables::{Cursor, EntryKey, Key, Removed, Row, Table};
+use weir_tables::{EntryKey, Key, LockedEntry, Removal, Table, TableCursor};
 
 use crate::command::{Arguments, Command, Context, WORKER};
 use crate::commands::answer;
@@ -127,7 +127,7 @@ fn every(table: &Arc<Table>, filters: Vec<Filter>, verb: Verb) -> Outcome {
     let walk = Walk {
         table: Arc::clone(table),
         filters,
-        cursor: Some(Cursor::default()),
+        cursor: Some(TableCursor::default()),
         begun: false,
         found: Vec::new(),
     };
@@ -206,16 +206,16 @@ fn by_number(table: &Table, verb: Verb, arguments: &Arguments<'_>, now: u64) -> 
             changed.map(|()| Outcome::Nothing).ok_or_else(missing)
         }
         Verb::Clear => match table.remove_entry(entry) {
-            Removed::Missing => Err(missing()),
+            Removal::Missing => Err(missing()),
             other => removed(other),
         },
     }
 }
 
-fn removed(removed: Removed) -> Result<Outcome, Outcome> {
+fn removed(removed: Removal) -> Result<Outcome, Outcome> {
     match removed {
-        Removed::InUse => Err(Outcome::error("Entry currently in use, cannot remove\n")),
-        Removed::Gone | Removed::Missing => Ok(Outcome::Nothing),
+        Removal::InUse => Err(Outcome::error("Entry currently in use, cannot remove\n")),
+        Removal::Gone | Removal::Missing => Ok(Outcome::Nothing),
     }
 }
 
@@ -242,7 +242,7 @@ fn changes(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Change>, Outc
     Ok(changes)
 }
 
-fn apply(changes: &[Change], row: &mut Row<'_>) {
+fn apply(changes: &[Change], row: &mut LockedEntry<'_>) {
     for change in changes {
         row.set(change.data, change.element, change.value);
     }
@@ -306,7 +306,7 @@ fn filters(table: &Table, arguments: &Arguments<'_>) -> Result<Vec<Filter>, Outc
 }
 
 impl Filter {
-    fn holds(&self, row: &Row<'_>) -> bool {
+    fn holds(&self, row: &LockedEntry<'_>) -> bool {
         let value = row.get(self.data, self.element).unwrap_or_default();
         (self.comparison)(&i64::try_from(value).unwrap_or(i64::MAX), &self.value)
     }
@@ -336,7 +336,7 @@ struct Walk {
     table: Arc<Table>,
     filters: Vec<Filter>,
     /// The next position; `None` at the end.
-    cursor: Option<Cursor>,
+    cursor: Option<TableCursor>,
     begun: bool,
     found: Vec<EntryKey>,
 }
@@ -350,7 +350,7 @@ const REMOVED_IN_A_ROW: usize = 256;
 
 impl Walk {
     /// Calls `then` with a few matching entries; false at the end.
-    fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut Row<'_>)) -> bool {
+    fn go_on(&mut self, now: u64, mut then: impl FnMut(EntryKey, &mut LockedEntry<'_>)) -> bool {
         let Some(cursor) = self.cursor else { return false };
         let filters = &self.filters;
         self.cursor = self.table.walk(cursor, AT_ONCE, now, |entry, row| {
@@ -424,7 +424,7 @@ fn head(table: &Table, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn line(table: &Table, number: u64, row: &mut Row<'_>, out: &mut Vec<u8>) {
+fn line(table: &Table, number: u64, row: &mut LockedEntry<'_>, out: &mut Vec<u8>) {
     use std::io::Write as _;
     // Writing to memory does not fail.
     let _ = write!(out, "0x{number:x}: key=");

@@ -38,7 +38,7 @@ pub(crate) struct Toy {
     pub profiling: ProfilingState,
     pub tls: tls::ToyTls,
     pub tables: Vec<std::sync::Arc<weir_tables::Table>>,
-    pub peers: Vec<std::sync::Arc<weir_peers::Section>>,
+    pub peers: Vec<std::sync::Arc<weir_peers::PeersSection>>,
     /// How often patterns were visited.
     pub visits: std::cell::Cell<usize>,
 }
@@ -548,7 +548,7 @@ impl TableTarget for Toy {
         &self.tables
     }
 
-    fn peers(&self) -> &[std::sync::Arc<weir_peers::Section>] {
+    fn peers(&self) -> &[std::sync::Arc<weir_peers::PeersSection>] {
         &self.peers
     }
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use weir_cli::{Level, Severity, SeverityOutput};
-use weir_net::{Connection, Received};
+use weir_net::{Connection, ReceiveOutcome};
 use weir_process::handover::knock;
 use weir_sched::{Descriptor, Tick, wait};
 
@@ -93,9 +93,9 @@ enum CopyResult {
 /// Moves available bytes, and reports their number to `moved`. `None` when the receiver is gone.
 async fn shovel(from: &mut Connection, to: &mut Connection, moved: impl FnOnce(usize)) -> Option<CopyResult> {
     let what = match from.receive(usize::MAX) {
-        Received::Bytes(_) | Received::Full => CopyResult::Some,
-        Received::Nothing => CopyResult::Nothing,
-        Received::End | Received::Failed(_) => CopyResult::Over,
+        ReceiveOutcome::Bytes(_) | ReceiveOutcome::Full => CopyResult::Some,
+        ReceiveOutcome::Nothing => CopyResult::Nothing,
+        ReceiveOutcome::End | ReceiveOutcome::Failed(_) => CopyResult::Over,
     };
     if from.input().is_empty() {
         return Some(what);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use weir_cli::{Level, SeverityOutput};
 use weir_model::Bind;
 use weir_net::{
-    Acceptor, AcceptorState, ConnectionLimit, HandedOver, Opened, Opener, Permit, PlacedSocket, Placement,
-    listener,
+    Acceptor, AcceptorState, ConnectionLimit, HandedOver, ListeningSocket, Opener, Permit, PlacedSocket,
+    Placement, listener,
 };
 use weir_observe::messages::Messages;
 use weir_observe::record::{CliSettings, CliSocket, LONGEST_PAYLOAD, spelled};
@@ -35,7 +35,7 @@ pub struct MasterSockets {
 
 /// One socket.
 pub struct MasterSocket {
-    opened: Opened,
+    opened: ListeningSocket,
     client: Client,
 }
 

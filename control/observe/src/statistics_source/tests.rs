@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::super::fixture::{run_command, with_backend, with_live};
-use weir_backend::{BackendCounter, FrontendCounter, Latencies, LatencyHistograms, ServerCounter};
+use weir_backend::{BackendCounter, FrontendCounter, LatencyHistograms, PhaseDurations, ServerCounter};
 use weir_counting::allocations;
 use weir_stats::{Cursor, Field, FieldSet, Row, Selection, StatsSource};
 
@@ -97,9 +97,9 @@ fn percentiles_add_up() {
         let (fe, be) = (&live.instance.proxies[0], &live.instance.proxies[1]);
         let s2 = be.servers().server_by_name("s2").expect("a server of the configuration");
         let of_frontend = fe.frontend_counters.latency_histograms(0);
-        let at_server = Latencies([0, 20, 3_000, 4_000]);
+        let at_server = PhaseDurations([0, 20, 3_000, 4_000]);
         LatencyHistograms::record_in_both(of_frontend, s2.counters().latency_histograms(0), &at_server);
-        let refused = Latencies([900, Latencies::ABSENT, Latencies::ABSENT, 1_000]);
+        let refused = PhaseDurations([900, PhaseDurations::ABSENT, PhaseDurations::ABSENT, 1_000]);
         let of_backend = be.backend_counters.latency_histograms(0);
         LatencyHistograms::record_in_both(of_frontend, of_backend, &refused);
         let lines = |command: &str| {

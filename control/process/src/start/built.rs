@@ -1,13 +1,13 @@
 //! Live objects made from the configuration, before anything is bound.
 
 use weir_assemble::{
-    BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, Options, PeersPlan, RelayListeners, RingFiles,
-    SavedStates, SystemResolver,
+    BuiltInstance, CheckMeans, ClientPlan, NameServersPlan, PeersPlan, ProcessValues, RelayListeners,
+    RingFiles, SavedStates, SystemResolver,
 };
 use weir_model::{Config, Resolvers};
 use weir_observe::files::SystemFiles;
 use weir_observe::{ProcessRecord, RecordedLimits};
-use weir_stream::instance::{Identity, Instance};
+use weir_stream::instance::{Instance, InstanceIdentity};
 use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
 
@@ -62,7 +62,8 @@ impl DetachedProcess {
             false => start.messages.warning(format!("config : {}", warning.text)),
         };
         let notice = |notice: String| start.messages.announce(format!("config : {notice}"));
-        let options = Options { warn: &warn, notice: &notice, ..start.options(&record, resolver, &states) };
+        let options =
+            ProcessValues { warn: &warn, notice: &notice, ..start.options(&record, resolver, &states) };
         let relays = weir_assemble::relays(&config, &options).map_err(fault)?;
         let built = weir_assemble::instance(config, options, &mut peers, &mut name_servers);
         let BuiltInstance { instance, tls, log_sinks } = built.map_err(fault)?;
@@ -119,10 +120,10 @@ impl Startup {
         record: &'o ProcessRecord,
         resolver: &'o SystemResolver,
         states: &'o SavedStates,
-    ) -> Options<'o> {
+    ) -> ProcessValues<'o> {
         let hostname = users::host_name();
         let soft = system::descriptor_limit().soft.unwrap_or(u64::MAX);
-        Options {
+        ProcessValues {
             files: SharedFiles::new(SystemFiles),
             workers: self.workers,
             connections: self.capacity.maxconn,
@@ -133,7 +134,7 @@ impl Startup {
             resolver,
             states,
             ignore_unknown_names: self.invocation.ignore_unresolved,
-            identity: Identity {
+            identity: InstanceIdentity {
                 node: self.global.node.as_deref().unwrap_or(&hostname).to_owned(),
                 hostname,
                 process_id: system::id(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use weir_assemble::{LiveNames, LivePeers, LiveTls};
-use weir_backend::News;
+use weir_backend::BackendNews;
 use weir_events::LogSink;
 use weir_model::AcceptedFamilies;
 use weir_observe::{CheckedProcess, Live, OcspUpdates, Page, ProcessRecord, WeakLive};
@@ -146,7 +146,7 @@ impl ProcessParts {
 }
 
 /// Reports changes of servers to the process.
-fn news_reporter(live: &WeakLive) -> Box<dyn Fn(News) + Send + Sync> {
+fn news_reporter(live: &WeakLive) -> Box<dyn Fn(BackendNews) + Send + Sync> {
     let live = live.clone();
     Box::new(move |news| live.report(news))
 }

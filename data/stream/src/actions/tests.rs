@@ -14,14 +14,14 @@ use super::{ACTIONS, arguments};
 use weir_vocabulary::fetch;
 
 /// The result of parsing a configuration.
-struct Read {
+struct ActionParse {
     proxies: Vec<Proxy>,
     /// The diagnostics in their classic form, each with the first letter of its severity before it.
     messages: Vec<String>,
 }
 
 /// Reads a whole configuration. The file is called `t.cfg`.
-fn read(text: &str) -> Read {
+fn read(text: &str) -> ActionParse {
     let mut sources = SourceMap::new();
     sources.add("t.cfg", text.as_bytes().to_vec());
     let inputs = Inputs {
@@ -44,13 +44,13 @@ fn read(text: &str) -> Read {
         };
         format!("{letter} {}", diagnostic.classic_message(&sources))
     });
-    Read { messages: messages.collect(), proxies: outcome.config.proxies }
+    ActionParse { messages: messages.collect(), proxies: outcome.config.proxies }
 }
 
 /// Reads `lines` (separated by ` ;; `) in a section that begins with `section`, after a named `defaults` section in HTTP
 /// mode, and checks the messages: all of them, in order. A `...` at the end of an expectation leaves the rest open.
 #[track_caller]
-fn check(section: &str, lines: &str, expected: &[&str]) -> Read {
+fn check(section: &str, lines: &str, expected: &[&str]) -> ActionParse {
     let mut text = String::from(
         "defaults d\n mode http\n timeout client 1s\n timeout server 1s\n timeout connect 1s\nbackend other\n",
     );
@@ -66,7 +66,7 @@ fn check(section: &str, lines: &str, expected: &[&str]) -> Read {
 
 /// Reads a whole configuration and checks the messages.
 #[track_caller]
-fn check_text(text: &str, expected: &[&str]) -> Read {
+fn check_text(text: &str, expected: &[&str]) -> ActionParse {
     let outcome = read(text);
     let matches = outcome.messages.len() == expected.len()
         && outcome.messages.iter().zip(expected).all(|(message, expected)| {
