@@ -16,7 +16,7 @@ use weir_model::fingerprints::{self, Object};
 use weir_model::{Bind, Config, Location, TlsVerify};
 use weir_observe::files::SystemFiles;
 use weir_observe::messages::Messages;
-use weir_process::start::Prepared;
+use weir_process::start::ProcessConfiguration;
 use weir_syntax::{
     Diagnostics, Environment, FileKind, Files, FolderEntry, Line, Pseudo, Reader, Severity, SharedFiles,
     SourceMap, StaticFeatures, TlsLibrary, Word, evaluate_condition, lex_line,
@@ -32,7 +32,7 @@ pub(crate) use check::{check, check_as_json};
 /// The outcome of reading the configuration.
 pub(crate) enum ReadOutcome {
     /// It can be served.
-    Serve(Box<Prepared>),
+    Serve(Box<ProcessConfiguration>),
     /// It is valid, and the command only checks (`-c`).
     Valid,
     /// It is valid and the command only checks, but a start would fail for lack of a listener.
@@ -167,7 +167,7 @@ pub(crate) fn load(
     let pair = |(name, value): (&[u8], &[u8])| {
         format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
     };
-    ReadOutcome::Serve(Box::new(Prepared {
+    ReadOutcome::Serve(Box::new(ProcessConfiguration {
         config,
         states,
         greeting: built_in.then(|| greeting(&environment)),

@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use weir_observe::messages::{Messages, Verbosity};
 use weir_process::process::die_of;
-use weir_process::start::{self, End, Invocation};
+use weir_process::start::{self, ProcessEnd, ProcessOptions};
 use weir_process::worker::WorkerLink;
 
 use weir_syntax::SourceMap;
@@ -192,7 +192,7 @@ fn serve(
     program: &str,
     sources: SourceMap,
     arguments: &Arguments,
-    invocation: Invocation,
+    invocation: ProcessOptions,
     master: Option<&str>,
 ) -> u8 {
     let channel = invocation.worker.as_ref().map(WorkerLink::address);
@@ -202,9 +202,9 @@ fn serve(
     drop(sources);
     match verdict {
         ReadOutcome::Serve(prepared) => match start::serve(*prepared, invocation, &MESSAGES) {
-            End::Done => SUCCESS,
-            End::Failed => FAILURE,
-            End::Signal(signal) => die_of(signal),
+            ProcessEnd::Done => SUCCESS,
+            ProcessEnd::Failed => FAILURE,
+            ProcessEnd::Signal(signal) => die_of(signal),
         },
         ReadOutcome::Valid => SUCCESS,
         ReadOutcome::Idle => 2,

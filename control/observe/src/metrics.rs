@@ -4,12 +4,12 @@ use weir_memory::shortage;
 use weir_mux::{BodyProducer, ProducerStep};
 use weir_resolvers::QueryCounter;
 use weir_stats::prometheus::{NameServerMetrics, ScrapeMemory, TableMetrics};
-use weir_stats::{MetricsDump, MetricsRequest, MetricsSource, Progress};
+use weir_stats::{DumpProgress, MetricsDump, MetricsRequest, MetricsSource};
 use weir_stream::instance::service::PageService;
 
-use super::Live;
+use super::LiveProcess;
 
-impl MetricsSource for Live {
+impl MetricsSource for LiveProcess {
     fn table(&self, position: usize) -> Option<TableMetrics<'_>> {
         let table = self.instance.tables.get(position)?;
         let declaration = table.declaration();
@@ -38,7 +38,7 @@ impl MetricsSource for Live {
 }
 
 /// The answer to a scrape with this query and this `Accept` field; `None` if the query is invalid.
-pub(super) fn page(live: &Live, query: &[u8], accept: &[u8]) -> Option<PageService> {
+pub(super) fn page(live: &LiveProcess, query: &[u8], accept: &[u8]) -> Option<PageService> {
     let request = MetricsRequest::parse(query)?.accepting(accept);
     let content_type = request.form.content_type();
     let scrape = Scrape { live: live.clone(), dump: MetricsDump::new(request, &MEMORY) };
@@ -51,7 +51,7 @@ static MEMORY: ScrapeMemory = ScrapeMemory::new(16 << 20, shortage::is_short);
 
 /// A scrape in progress.
 struct Scrape {
-    live: Live,
+    live: LiveProcess,
     dump: MetricsDump,
 }
 
@@ -59,8 +59,8 @@ impl BodyProducer for Scrape {
     fn advance(&mut self, enough: usize, out: &mut Vec<u8>) -> ProducerStep {
         let enough = out.len().saturating_add(enough);
         match self.dump.advance(&self.live, enough, out) {
-            Progress::More => ProducerStep::More,
-            Progress::Done => ProducerStep::Last,
+            DumpProgress::More => ProducerStep::More,
+            DumpProgress::Done => ProducerStep::Last,
         }
     }
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::super::fixture::with_live;
     use super::*;
 
-    fn scrape(live: &Live, query: &str) -> String {
+    fn scrape(live: &LiveProcess, query: &str) -> String {
         let page = live.instance.hooks.statistics.as_ref().expect("a page").metrics(
             &live.instance,
             query.as_bytes(),

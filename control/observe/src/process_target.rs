@@ -223,10 +223,10 @@ fn shown(value: Value<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{run_command, with_live};
-    use crate::Live;
+    use crate::LiveProcess;
 
     #[track_caller]
-    fn check(live: &Live, command: &str, expected: &str) {
+    fn check(live: &LiveProcess, command: &str, expected: &str) {
         assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 

@@ -535,14 +535,14 @@ mod tests {
     use weir_counting::allocations;
 
     use super::super::fixture::{run_command, with_backend, with_live};
-    use crate::Live;
+    use crate::LiveProcess;
 
     #[track_caller]
-    fn check(live: &Live, command: &str, expected: &str) {
+    fn check(live: &LiveProcess, command: &str, expected: &str) {
         assert_eq!(run_command(live, command), format!("{expected}\n"), "{command}");
     }
 
-    fn states(live: &Live) -> String {
+    fn states(live: &LiveProcess) -> String {
         let answer = run_command(live, "show servers state be");
         answer.lines().skip(2).map(|line| line.to_owned() + "\n").collect()
     }

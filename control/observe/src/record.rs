@@ -20,7 +20,7 @@ use weir_sync::{CachePadded, Ring};
 use weir_sys::Address;
 use weir_tls::ChooseServer;
 
-use super::ocsp_updates::OcspUpdates;
+use super::ocsp_updates::OcspRenewals;
 use super::pulse::Pulse;
 use crate::messages::Messages;
 
@@ -83,7 +83,7 @@ pub struct ProcessRecord {
     /// The secret token in forms of the statistics page.
     pub form_token: String,
     /// Renews OCSP responses, and sends the requests of operators.
-    pub ocsp_updates: Option<Arc<OcspUpdates>>,
+    pub ocsp_updates: Option<Arc<OcspRenewals>>,
     pub tls: Option<Arc<LiveTls>>,
     /// The measurements of each worker.
     pub pulses: Vec<CachePadded<Pulse>>,

@@ -22,7 +22,7 @@ use weir_net::{Connection, HandedOver, ReceiveOutcome};
 use weir_sched::{Tick, wait};
 use weir_sys::{Errno, pass, socket};
 
-use crate::listening::Listening;
+use crate::listening::ListeningSockets;
 
 /// The process that can pass listening sockets.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ fn refused() -> io::Error {
 }
 
 /// Passes all listening sockets to a client of the runtime API. `None` when it is gone, or does not take them.
-pub async fn give(listening: &Listening, client: &mut Connection) -> Option<()> {
+pub async fn give(listening: &ListeningSockets, client: &mut Connection) -> Option<()> {
     let mut sockets = listening.all().ok()?;
     sockets.truncate(MOST_SOCKETS);
     let deadline = weir_sched::now().after(PATIENCE.as_millis() as u64);

@@ -18,7 +18,7 @@ use weir_process::listening::open_apart;
 use weir_sched::{Class, Descriptor, Kind, Tick};
 use weir_sys::{Address, Errno, process};
 
-use super::{Client, LONGEST_LINE, SILENCE_MS};
+use super::{CliClient, LONGEST_LINE, SILENCE_MS};
 use crate::master::Master;
 
 /// All of them.
@@ -36,7 +36,7 @@ pub struct MasterSockets {
 /// One socket.
 pub struct MasterSocket {
     opened: ListeningSocket,
-    client: Client,
+    client: CliClient,
 }
 
 impl MasterSockets {
@@ -51,7 +51,7 @@ impl MasterSockets {
         opener.adopt(carried.into_iter().flat_map(|socket| HandedOver::new(socket, None)).collect());
         let (mut list, mut placements) = (Vec::new(), Vec::new());
         for bind in binds {
-            let client = |address| Client {
+            let client = |address| CliClient {
                 address,
                 level: match bind.options.level {
                     Some(weir_model::Level::User) => Level::User,

@@ -12,7 +12,7 @@ use weir_syntax::SharedFiles;
 use weir_sys::{process as system, users};
 
 use super::read::DetachedProcess;
-use super::{Fault, Invocation, Outside, Prepared, Startup, refused, said};
+use super::{Outside, ProcessConfiguration, ProcessOptions, StartFault, Startup, refused, said};
 use crate::limits::Capacity;
 use crate::process;
 
@@ -44,10 +44,18 @@ pub(super) struct Resolution {
 
 impl DetachedProcess {
     /// Builds the live objects. Names are resolved, rings and log targets opened here.
-    pub(super) fn build(self) -> Result<BuiltProcess, Fault> {
+    pub(super) fn build(self) -> Result<BuiltProcess, StartFault> {
         let DetachedProcess { start, prepared, outside } = self;
-        let Prepared { config, states, patterns, token_keys, variable_names, registry, environment, .. } =
-            prepared;
+        let ProcessConfiguration {
+            config,
+            states,
+            patterns,
+            token_keys,
+            variable_names,
+            registry,
+            environment,
+            ..
+        } = prepared;
         let (record, client, ring_files) = start.record(&config, &environment)?;
         let record = ProcessRecord { patterns, token_keys, variable_names, registry, environment, ..record };
         let sections = config.resolvers.clone();
@@ -88,7 +96,7 @@ impl Startup {
         &self,
         config: &Config,
         environment: &[String],
-    ) -> Result<(ProcessRecord, ClientPlan, RingFiles), Fault> {
+    ) -> Result<(ProcessRecord, ClientPlan, RingFiles), StartFault> {
         let (global, resolver, messages) = (&self.global, &self.resolver(), self.messages);
         let fault = |faults: Vec<_>| refused(&faults, messages);
         let events = weir_assemble::events(config, resolver, self.invocation.ignore_unresolved);
@@ -147,7 +155,7 @@ impl Startup {
     }
 }
 
-fn recorded_limits(capacity: &Capacity, invocation: &Invocation) -> RecordedLimits {
+fn recorded_limits(capacity: &Capacity, invocation: &ProcessOptions) -> RecordedLimits {
     RecordedLimits {
         connections: capacity.maxconn,
         connections_hard: capacity.hard_maxconn,
